@@ -1,0 +1,229 @@
+"""Which parts of a frame are (moved) parts of what the cache already holds.
+
+These are the words every part of the package shares; this module imports nothing of ours but the errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import CacheMapError
+
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Motion:
+    """Where a pixel of the reference is found in the frame.
+
+    Attributes:
+        matrix: float64 [3, 3], homogeneous, reference -> frame, in pixels, x right and y down.
+    """
+
+    matrix: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if self.matrix.shape != (3, 3) or not np.isfinite(self.matrix).all():
+            raise CacheMapError(f"a motion is a finite 3x3 matrix, not {self.matrix!r}")
+
+    @classmethod
+    def none(cls) -> Motion:
+        """No motion: every pixel stays where it is."""
+        return cls(matrix=np.eye(3))
+
+    @classmethod
+    def translation(cls, dx: float, dy: float) -> Motion:
+        """Everything moves by ``dx`` pixels to the right and ``dy`` pixels down."""
+        return cls(matrix=np.array([[1.0, 0.0, dx], [0.0, 1.0, dy], [0.0, 0.0, 1.0]]))
+
+    @cached_property
+    def is_none(self) -> bool:
+        """Whether nothing moves."""
+        return bool(np.abs(self.matrix - np.eye(3)).max() < _EPSILON)
+
+    @cached_property
+    def shift(self) -> tuple[float, float] | None:
+        """(dx, dy) in pixels when the motion is a pure translation, otherwise None."""
+        rest = self.matrix - Motion.translation(*self.matrix[:2, 2]).matrix
+        if np.abs(rest).max() >= _EPSILON:
+            return None
+        return float(self.matrix[0, 2]), float(self.matrix[1, 2])
+
+    def then(self, later: Motion) -> Motion:
+        """This motion followed by ``later``."""
+        return Motion(matrix=later.matrix @ self.matrix)
+
+    def inverse(self) -> Motion:
+        """The motion frame -> reference; raises :class:`CacheMapError` when the matrix is singular."""
+        try:
+            return Motion(matrix=np.linalg.inv(self.matrix))
+        except np.linalg.LinAlgError:
+            raise CacheMapError(f"a motion must be invertible, this is not: {self.matrix.tolist()}") from None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CacheMap:
+    """Which blocks of a frame are reusable, under which motion.
+
+    A reusable block shows what the reference shows at ``motion.inverse()`` of its position.
+
+    Attributes:
+        image_size: (height, width) of frame and reference, in pixels.
+        block_size: side of a block, in pixels; the blocks of the last row and column may be cut off.
+        reusable: bool [ceil(height / block_size), ceil(width / block_size)].
+        motion: reference -> frame.
+        rectangles: int32 [n, 4], (x, y, width, height) in pixels, disjoint; together they are exactly the
+            reusable blocks.
+        reason: why nothing is reusable, where that is so for another reason than the picture ("expired").
+    """
+
+    image_size: tuple[int, int]
+    block_size: int
+    reusable: NDArray[np.bool_]
+    motion: Motion
+    rectangles: NDArray[np.int32]
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        expected = grid_shape(self.image_size, self.block_size)
+        if self.reusable.shape != expected or self.reusable.dtype != np.bool_:
+            raise CacheMapError(
+                f"an image of {self.image_size} in blocks of {self.block_size} has a bool grid of {expected}, "
+                f"not {self.reusable.dtype} of {self.reusable.shape}"
+            )
+        if self.rectangles.ndim != 2 or self.rectangles.shape[1] != 4:
+            raise CacheMapError(f"rectangles are [n, 4], not {self.rectangles.shape}")
+
+    @classmethod
+    def nothing(cls, image_size: tuple[int, int], block_size: int, reason: str = "") -> CacheMap:
+        """The map of a frame of which nothing is reusable."""
+        return cls(
+            image_size=image_size,
+            block_size=block_size,
+            reusable=np.zeros(grid_shape(image_size, block_size), np.bool_),
+            motion=Motion.none(),
+            rectangles=np.zeros((0, 4), np.int32),
+            reason=reason,
+        )
+
+    @classmethod
+    def of_blocks(
+        cls, reusable: NDArray[np.bool_], image_size: tuple[int, int], block_size: int, motion: Motion
+    ) -> CacheMap:
+        """The map of these reusable blocks, with the rectangles merged from them."""
+        return cls(
+            image_size=image_size,
+            block_size=block_size,
+            reusable=reusable,
+            motion=motion,
+            rectangles=merge_blocks(reusable, image_size, block_size),
+        )
+
+    @cached_property
+    def reusable_mask(self) -> NDArray[np.bool_]:
+        """bool [height, width]: the reusable pixels."""
+        return expand_blocks(self.reusable, self.image_size, self.block_size)
+
+    @cached_property
+    def active_mask(self) -> NDArray[np.bool_]:
+        """bool [height, width]: the pixels to compute."""
+        return ~self.reusable_mask
+
+    @cached_property
+    def reuse_ratio(self) -> float:
+        """Reusable pixels / all pixels: 1 = all reused."""
+        height, width = self.image_size
+        return float((self.rectangles[:, 2].astype(np.int64) * self.rectangles[:, 3]).sum() / (height * width))
+
+
+def grid_shape(image_size: tuple[int, int], block_size: int) -> tuple[int, int]:
+    """(rows, columns) of the grid of blocks that covers an image of (height, width) pixels."""
+    if block_size < 1 or min(image_size) < 1:
+        raise CacheMapError(f"image size {image_size} and block size {block_size} must be positive")
+    return -(-image_size[0] // block_size), -(-image_size[1] // block_size)
+
+
+def expand_blocks(blocks: NDArray[np.bool_], image_size: tuple[int, int], block_size: int) -> NDArray[np.bool_]:
+    """bool [height, width] from one bool per block."""
+    return blocks.repeat(block_size, axis=0).repeat(block_size, axis=1)[: image_size[0], : image_size[1]]
+
+
+def merge_blocks(blocks: NDArray[np.bool_], image_size: tuple[int, int], block_size: int) -> NDArray[np.int32]:
+    """Merge adjacent blocks into disjoint rectangles (DeepCache section 4.2: as few and as large as possible).
+
+    Greedy: the widest run from the first free block, then as many rows below as have that whole run free.
+
+    Returns:
+        int32 [n, 4]: (x, y, width, height) in pixels, clipped to the image.
+    """
+    free = blocks.copy()
+    merged = []
+    for row, column in zip(*np.nonzero(blocks), strict=True):
+        if not free[row, column]:
+            continue
+        right = column + _run_length(free[row, column:])
+        bottom = row + _run_length(free[row:, column:right].all(axis=1))
+        free[row:bottom, column:right] = False
+        merged.append((column, row, right, bottom))
+    corners = np.array(merged, np.int32).reshape(-1, 4) * np.int32(block_size)
+    corners[:, 2] = np.minimum(corners[:, 2], image_size[1])
+    corners[:, 3] = np.minimum(corners[:, 3], image_size[0])
+    corners[:, 2:] -= corners[:, :2]
+    return corners
+
+
+def compose(earlier: CacheMap, later: CacheMap) -> CacheMap:
+    """Fold two maps into one that leads from the reference of ``earlier`` to the frame of ``later``.
+
+    Motions multiply; a block stays reusable when ``later`` reuses it and everything it shows was itself
+    reusable in ``earlier``. So a frame that was dropped between them never yields a wrong result.
+    """
+    if earlier.image_size != later.image_size:
+        return CacheMap.nothing(later.image_size, later.block_size, "the image size changed")
+    kept = later.reusable_mask & _moved(earlier.reusable_mask, later.motion)
+    return CacheMap.of_blocks(
+        _whole_blocks(kept, later.block_size), later.image_size, later.block_size, earlier.motion.then(later.motion)
+    )
+
+
+def _moved(mask: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:
+    """A pixel of the result is set when all pixels that it shows (up to 2x2 between pixels) are set in ``mask``."""
+    if motion.is_none:
+        return mask
+    height, width = mask.shape
+    y, x = np.mgrid[:height, :width]
+    source = motion.inverse().matrix @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        source_x, source_y = np.nan_to_num(source[:2] / source[2], nan=-2.0, posinf=-2.0, neginf=-2.0)
+    padded = np.zeros((height + 2, width + 2), np.bool_)
+    padded[1:-1, 1:-1] = mask
+    columns = [_padded_index(f(source_x), width) for f in (_floor, _ceil)]
+    rows = [_padded_index(f(source_y), height) for f in (_floor, _ceil)]
+    return np.logical_and.reduce([padded[r, c] for r in rows for c in columns]).reshape(height, width)
+
+
+def _floor(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.floor(values + _EPSILON)
+
+
+def _ceil(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.ceil(values - _EPSILON)
+
+
+def _padded_index(values: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+    return np.clip(values, -1, size).astype(np.int64) + 1
+
+
+def _whole_blocks(mask: NDArray[np.bool_], block_size: int) -> NDArray[np.bool_]:
+    """One bool per block: whether all its pixels are set."""
+    rows = np.logical_and.reduceat(mask, np.arange(0, mask.shape[0], block_size), axis=0)
+    return np.logical_and.reduceat(rows, np.arange(0, mask.shape[1], block_size), axis=1)
+
+
+def _run_length(flags: NDArray[np.bool_]) -> int:
+    """How many leading entries are set."""
+    return len(flags) if flags.all() else int(np.argmin(flags))

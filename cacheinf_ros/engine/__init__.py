@@ -1,0 +1,9 @@
+"""Compile a model once, then run frames with a cache of its feature maps."""
+
+from cacheinf_ros.engine.config import EngineConfig, Mode
+from cacheinf_ros.engine.decoders import Box, Decoded, ScoredClass, decode
+from cacheinf_ros.engine.engine import Engine
+from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.result import EngineResult
+
+__all__ = ["Box", "Decoded", "Engine", "EngineConfig", "EngineResult", "Mode", "Preprocessor", "ScoredClass", "decode"]

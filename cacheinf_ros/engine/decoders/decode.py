@@ -1,0 +1,94 @@
+"""Chooses the decoder that a model card asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.decoders.boxes import decode_boxes
+from cacheinf_ros.engine.decoders.centers import decode_centers
+from cacheinf_ros.engine.decoders.decoded import Box, Decoded, ScoredClass
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.card import Boxes, Centers, ClassVector, Decoder, DenseMap, ModelCard
+
+Outputs = dict[str, NDArray[Any]]
+
+
+def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int]) -> Decoded:
+    """Read the outputs of one frame.
+
+    Args:
+        outputs: of the engine.
+        card: its ``decoder`` says how; without one, the shape of a single output decides.
+        image_size: (height, width) of the frame, which boxes refer to.
+
+    Raises:
+        ModelError: the outputs are not what the card promises.
+    """
+    decoder = card.decoder or _guessed(outputs)
+    try:
+        if isinstance(decoder, ClassVector):
+            return Decoded(classes=_classes(_only(outputs), decoder, card))
+        if isinstance(decoder, DenseMap):
+            return Decoded(class_map=_only(outputs)[0].argmax(0).astype(np.uint8))
+        if isinstance(decoder, Centers):
+            boxes, scores, ids = decode_centers(
+                _only(outputs), stride=decoder.stride, score_threshold=decoder.score_threshold
+            )
+            return Decoded(boxes=_boxes(boxes, scores, ids, card, image_size))
+        if isinstance(decoder, Boxes):
+            boxes, scores, ids = decode_boxes(outputs[decoder.boxes], outputs[decoder.scores], decoder, _size(card))
+            return Decoded(boxes=_boxes(boxes, scores, ids, card, image_size))
+    except (KeyError, IndexError, ValueError) as error:
+        shapes = {name: value.shape for name, value in outputs.items()}
+        raise ModelError(f"outputs {shapes} do not fit the decoder {decoder!r} of model {card.name!r}: {error}") from None
+    return Decoded()
+
+
+def _guessed(outputs: Outputs) -> Decoder | None:
+    if len(outputs) != 1:
+        return None
+    shape = _only(outputs).shape
+    if len(shape) == 2 and shape[0] == 1 and shape[1] > 1:
+        return ClassVector()
+    return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None
+
+
+def _only(outputs: Outputs) -> NDArray[Any]:
+    (value,) = outputs.values()
+    return value
+
+
+def _size(card: ModelCard) -> tuple[int, int]:
+    assert card.input_size is not None
+    return card.input_size
+
+
+def _classes(vector: NDArray[Any], decoder: ClassVector, card: ModelCard) -> tuple[ScoredClass, ...]:
+    scores = vector.reshape(-1).astype(np.float64)
+    if decoder.softmax:
+        scores = np.exp(scores - scores.max())
+        scores /= scores.sum()
+    best = np.argsort(-scores, kind="stable")[: decoder.top_k]
+    return tuple(ScoredClass(id=int(i), name=_label(card, int(i)), score=float(scores[i])) for i in best)
+
+
+def _boxes(
+    boxes: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    ids: NDArray[np.int64],
+    card: ModelCard,
+    image_size: tuple[int, int],
+) -> tuple[Box, ...]:
+    height, width = _size(card)
+    scale = np.array([image_size[1] / width, image_size[0] / height] * 2)
+    return tuple(
+        Box(x=x, y=y, width=w, height=h, class_id=int(i), name=_label(card, int(i)), score=float(s))
+        for (x, y, w, h), s, i in zip((boxes * scale).tolist(), scores, ids, strict=True)
+    )
+
+
+def _label(card: ModelCard, index: int) -> str:
+    return card.labels[index] if index < len(card.labels) else str(index)

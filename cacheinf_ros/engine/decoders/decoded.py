@@ -1,0 +1,45 @@
+"""Decoded outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredClass:
+    """A class with its score or probability."""
+
+    id: int
+    name: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A detection; left, top, width and height in pixels of the frame."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    class_id: int
+    name: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What the outputs say.
+
+    Attributes:
+        classes: best first.
+        boxes: best first.
+        class_map: uint8 [height, width] at the model's output size, or None.
+    """
+
+    classes: tuple[ScoredClass, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    class_map: NDArray[np.uint8] | None = None

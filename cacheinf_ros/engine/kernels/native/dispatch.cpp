@@ -1,0 +1,60 @@
+// The plain C interface of the convolution: picks the instruction set, lays out weights.
+#include <cstring>
+
+#include "rows.h"
+
+namespace ci {
+const Gemm* best_gemm() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw"))
+    return gemm_avx512();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return gemm_avx2();
+#endif
+  return gemm_base();
+}
+}  // namespace ci
+
+namespace {
+constexpr int kDepth = 16;  // as in igemm.cpp
+
+int64_t padded_depth(int taps, int in_channels) { return (int64_t(taps) * in_channels + kDepth - 1) / kDepth * kDepth; }
+}  // namespace
+
+extern "C" {
+
+const char* ci_instruction_set() {
+#if defined(__x86_64__)
+  if (ci::best_gemm() == ci::gemm_avx512()) return "avx512";
+  if (ci::best_gemm() == ci::gemm_avx2()) return "avx2";
+#endif
+  return "base";
+}
+
+// Floats that ci_pack_weight writes; channels are per group.
+int64_t ci_packed_size(int groups, int out_channels, int in_channels, int taps) {
+  const int columns = ci::best_gemm()->columns;
+  const int64_t panels = (out_channels + columns - 1) / columns;
+  return groups * panels * columns * padded_depth(taps, in_channels);
+}
+
+// weight: [groups * out_channels][in_channels][taps] -> packed: [groups][panels][depth][columns], zero padded.
+void ci_pack_weight(const float* weight, float* packed, int groups, int out_channels, int in_channels, int taps) {
+  const int columns = ci::best_gemm()->columns;
+  const int panels = (out_channels + columns - 1) / columns;
+  const int64_t depth = padded_depth(taps, in_channels);
+  std::memset(packed, 0, sizeof(float) * ci_packed_size(groups, out_channels, in_channels, taps));
+  for (int group = 0; group < groups; ++group)
+    for (int n = 0; n < out_channels; ++n)
+      for (int c = 0; c < in_channels; ++c)
+        for (int tap = 0; tap < taps; ++tap) {
+          const int64_t panel = int64_t(group) * panels + n / columns;
+          packed[(panel * depth + tap * in_channels + c) * columns + n % columns] =
+              weight[((int64_t(group) * out_channels + n) * in_channels + c) * taps + tap];
+        }
+}
+
+void ci_conv_rows(ci_threads* threads, const ci_conv* conv, const int32_t* rows, int count) {
+  ci::best_gemm()->conv(threads, conv, rows, count);
+}
+}

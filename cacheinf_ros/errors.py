@@ -1,0 +1,39 @@
+"""The errors of the package: one base class, one subclass per part.
+
+A message says what is wrong, with which value, and what to do about it. Nodes and the command line
+catch :class:`CacheinfError` once; any other exception is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class CacheinfError(Exception):
+    """Base of every error that the user can do something about."""
+
+
+class ConfigError(CacheinfError):
+    """A parameter or option has an unusable value."""
+
+
+class CacheMapError(CacheinfError):
+    """A cache map contradicts itself or the frame it is applied to."""
+
+
+class MatchingError(CacheinfError):
+    """Frame and reference cannot be compared."""
+
+
+class ModelError(CacheinfError):
+    """A model, its weights or its card cannot be loaded or exported."""
+
+
+class EngineError(CacheinfError):
+    """The engine cannot run this frame."""
+
+
+class SourceError(CacheinfError):
+    """A source of frames cannot be opened or read."""
+
+
+class MessageError(CacheinfError):
+    """A received message cannot be turned into a value."""

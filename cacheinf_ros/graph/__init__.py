@@ -1,0 +1,7 @@
+"""A model by reference or card -> a graph of local and global operators."""
+
+from cacheinf_ros.graph.card import ModelCard, read_card
+from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.load import Model, load_model, model_names
+
+__all__ = ["Graph", "Model", "ModelCard", "load_model", "model_names", "read_card"]

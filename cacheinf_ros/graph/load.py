@@ -1,0 +1,152 @@
+"""Loads a model by reference or card: network, exported program, graph."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.export import ExportedProgram
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.card import ModelCard, read_card
+from cacheinf_ros.graph.fuse import fuse
+from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.lower import lower
+from cacheinf_ros.graph.onnx_model import onnx_module
+from cacheinf_ros.graph.reference import build_module, load_weights
+
+_CARDS = Path(__file__).parent / "cards"
+_DEFAULT_SIZE = (224, 224)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A network ready for the engine.
+
+    Attributes:
+        module: the network itself, for dense execution: [1, 3, height, width] float32 -> outputs.
+        graph: the same function as operators.
+        card: how to prepare images and read outputs; its ``input_size`` is always set.
+    """
+
+    module: torch.nn.Module
+    graph: Graph
+    card: ModelCard
+
+    @property
+    def name(self) -> str:
+        """What results call the model."""
+        return self.card.name
+
+    @property
+    def input_size(self) -> tuple[int, int]:
+        """(height, width) of the input."""
+        assert self.card.input_size is not None
+        return self.card.input_size
+
+
+def model_names() -> tuple[str, ...]:
+    """The models that ship with the package, by the name :func:`load_model` takes."""
+    return tuple(sorted(path.stem for path in _CARDS.glob("*.yaml")))
+
+
+def load_model(
+    reference: str, *, weights: Path | None = None, input_size: tuple[int, int] | None = None
+) -> Model:
+    """Load a model.
+
+    Args:
+        reference: ``torchvision:NAME``, ``package.module:factory``, ``file.py:factory``, a ``.pt2`` or ``.onnx`` file,
+            a card ``.yaml``, or the name of a model that ships with the package.
+        weights: safetensors or a state dict, in place of the card's.
+        input_size: (height, width), in place of the card's; files fix it themselves.
+
+    Raises:
+        ModelError: there is no such model, or it cannot be loaded, exported or run at this size.
+    """
+    card = _card(reference)
+    card = card.model_copy(
+        update={"weights": weights or card.weights, "input_size": input_size or card.input_size}
+    )
+    path = Path(card.factory)
+    if path.suffix == ".pt2":
+        program = _read_program(path, card)
+        module: torch.nn.Module = program.module()
+    else:
+        module = _module(card, path)
+        program = _export(module, card)
+    program = program.run_decompositions({})
+    return Model(module=module, graph=fuse(lower(program)), card=_sized(card, program))
+
+
+def _card(reference: str) -> ModelCard:
+    if reference in model_names():
+        return read_card(_CARDS / f"{reference}.yaml")
+    if reference.endswith((".yaml", ".yml")):
+        return read_card(Path(reference))
+    name = reference.removeprefix("torchvision:") if reference.startswith("torchvision:") else Path(reference).name
+    return ModelCard(name=name, factory=reference)
+
+
+def _module(card: ModelCard, path: Path) -> torch.nn.Module:
+    if path.suffix == ".onnx":
+        module = onnx_module(path, card.input_size)
+    elif ":" not in card.factory and path.is_file():
+        raise ModelError(f"{path} is not a model: expected a .pt2, .onnx or card .yaml file")
+    else:
+        module = build_module(card.factory)
+    if card.weights:
+        load_weights(module, card.weights)
+    return module
+
+
+def _export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
+    size = getattr(module, "input_size", None) or card.input_size or _DEFAULT_SIZE
+    if card.input_size and tuple(card.input_size) != tuple(size):
+        raise ModelError(f"model {card.name!r} takes images of {tuple(size)}, not {tuple(card.input_size)}")
+    try:
+        with warnings.catch_warnings(), torch.no_grad(), _quiet(logging.getLogger("torch")):
+            warnings.simplefilter("ignore")  # of torch's own internals
+            return torch.export.export(module, (torch.zeros(1, 3, *size),))
+    except Exception as error:
+        text = str(error).strip().splitlines()
+        raise ModelError(
+            f"model {card.name!r} cannot be exported for images of {tuple(size)}: {type(error).__name__}: "
+            f"{text[0] if text else ''}"
+        ) from error
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Export logs whole graphs when it fails; our error says what matters."""
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _read_program(path: Path, card: ModelCard) -> ExportedProgram:
+    if not path.is_file():
+        raise ModelError(f"model file {path} does not exist")
+    if card.weights:
+        raise ModelError(f"model {path} holds its weights already: leave out 'weights'")
+    try:
+        return torch.export.load(path)
+    except Exception as error:  # torch raises whatever its readers stumble over
+        raise ModelError(f"{path} is not a torch.export file: {type(error).__name__}: {error}") from None
+
+
+def _sized(card: ModelCard, program: ExportedProgram) -> ModelCard:
+    names = set(program.graph_signature.user_inputs)
+    node = next(node for node in program.graph.nodes if node.op == "placeholder" and node.name in names)
+    height, width = (int(n) for n in node.meta["val"].shape[2:])
+    if card.input_size and tuple(card.input_size) != (height, width):
+        raise ModelError(f"model {card.name!r} takes images of {(height, width)}, not {tuple(card.input_size)}")
+    return card.model_copy(update={"input_size": (height, width)})

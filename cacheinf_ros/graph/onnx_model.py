@@ -1,0 +1,115 @@
+"""ONNX files as torch modules, so that they take the same way through export as any other model.
+
+Shapes and constants are folded first (onnxslim); what remains is executed node by node by torch calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxslim
+import torch
+from onnx import NodeProto, numpy_helper
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.onnx_operators import OPERATORS
+
+# Their constants are factors and limits that must be numbers when the model is exported.
+_WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow"}
+
+
+class OnnxModule(torch.nn.Module):
+    """Executes the nodes of a folded ONNX graph; returns a dictionary of its outputs.
+
+    Attributes:
+        input_size: (height, width) that the file fixes.
+    """
+
+    def __init__(self, model: onnx.ModelProto, input_size: tuple[int, int]) -> None:
+        super().__init__()
+        self.input_size = input_size
+        graph = model.graph
+        self._constants: dict[str, str] = {}  # ONNX name -> buffer name
+        self._static: dict[str, np.ndarray] = {}  # shapes, indices and limits stay out of the traced graph
+        self._static_names = {name for n in graph.node if n.op_type in _WITH_STATIC_CONSTANTS for name in n.input}
+        for tensor in graph.initializer:
+            self._hold(tensor.name, numpy_helper.to_array(tensor))
+        self._steps: list[tuple[Callable[..., Any], list[str], list[str], dict[str, Any]]] = []
+        for node in graph.node:
+            self._add(node)
+        self._input = next(value.name for value in graph.input if value.name not in self._constants)
+        self._outputs = [value.name for value in graph.output]
+
+    def _hold(self, name: str, array: np.ndarray) -> None:
+        if array.dtype.kind in "iub" or name in self._static_names:
+            self._static[name] = array
+            return
+        self._constants[name] = f"constant_{len(self._constants)}"
+        self.register_buffer(self._constants[name], torch.from_numpy(np.array(array)))
+
+    def _add(self, node: NodeProto) -> None:
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        if node.op_type == "Constant":
+            self._hold(node.output[0], numpy_helper.to_array(attributes["value"]))
+            return
+        if node.op_type not in OPERATORS:
+            raise ModelError(f"the ONNX operator {node.op_type} (node {node.name or node.output[0]!r}) is not supported")
+        self._steps.append((OPERATORS[node.op_type], list(node.input), list(node.output), attributes))
+
+    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        """image: float32 [1, channels, height, width]."""
+        values: dict[str, Any] = {"": None, self._input: image, **self._static}
+        values |= {name: getattr(self, buffer) for name, buffer in self._constants.items()}
+        for call, inputs, outputs, attributes in self._steps:
+            results = call(*(values[name] for name in inputs), **attributes)
+            values |= zip(outputs, results if isinstance(results, (tuple, list)) else (results,), strict=False)
+        return {name: values[name] for name in self._outputs}
+
+
+def onnx_module(path: Path, input_size: tuple[int, int] | None) -> OnnxModule:
+    """Read an ONNX file.
+
+    Args:
+        path: of the file.
+        input_size: (height, width) where the file leaves them open.
+
+    Raises:
+        ModelError: the file is missing, not ONNX, or uses an operator that is not supported.
+    """
+    if not path.is_file():
+        raise ModelError(f"model file {path} does not exist")
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model)
+    except Exception as error:  # protobuf and the checker have no common base
+        raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from None
+    size = _image_size(model, path, input_size)
+    name = _image_input(model).name
+    try:
+        model = onnxslim.slim(model, model_check=False, input_shapes=[f"{name}:1,3,{size[0]},{size[1]}"])
+    except Exception as error:  # whatever its shape inference stumbles over
+        raise ModelError(f"{path}: its constants cannot be folded: {error}") from None
+    return OnnxModule(model, size).eval()
+
+
+def _image_input(model: onnx.ModelProto) -> onnx.ValueInfoProto:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return next(value for value in model.graph.input if value.name not in constants)
+
+
+def _image_size(model: onnx.ModelProto, path: Path, wanted: tuple[int, int] | None) -> tuple[int, int]:
+    dimensions = [d.dim_value for d in _image_input(model).type.tensor_type.shape.dim]
+    if len(dimensions) != 4 or dimensions[1] not in (0, 3):
+        raise ModelError(f"{path} takes {dimensions}, not one image [1, 3, height, width]")
+    fixed = (dimensions[2], dimensions[3])
+    if all(fixed):
+        if wanted and tuple(wanted) != fixed:
+            raise ModelError(f"{path} takes images of {fixed}, not {tuple(wanted)}")
+        return fixed
+    if not wanted:
+        raise ModelError(f"{path} leaves its image size open: give an input size")
+    return wanted

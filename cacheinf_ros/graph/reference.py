@@ -1,0 +1,116 @@
+"""Model references: where a network comes from, and its weights. Nothing that could run code is unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from pickle import UnpicklingError
+from types import ModuleType
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.torchvision_shim import import_torchvision
+
+
+def build_module(reference: str) -> torch.nn.Module:
+    """The network that a reference names, untrained unless it loads weights itself.
+
+    Args:
+        reference: ``torchvision:NAME``, ``package.module:factory``, ``path/file.py:factory``.
+
+    Raises:
+        ModelError: there is no such factory, it fails, or it returns something else than a module.
+    """
+    origin, _, name = reference.rpartition(":")
+    if not origin:
+        raise ModelError(
+            f"model {reference!r} is neither a file nor a reference: use torchvision:NAME, package.module:factory, "
+            "file.py:factory, or a .pt2, .onnx or card .yaml file that exists"
+        )
+    factory = _torchvision_factory(name) if origin == "torchvision" else _python_factory(origin, name)
+    torch.manual_seed(0)  # untrained weights are the same in every process
+    try:
+        module = factory()
+    except Exception as error:
+        raise ModelError(f"model {reference!r}: its factory failed: {type(error).__name__}: {error}") from error
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(f"model {reference!r} returned {type(module).__name__}, not a torch.nn.Module")
+    return module.eval()
+
+
+def load_weights(module: torch.nn.Module, path: Path) -> None:
+    """Load safetensors or a state dict (read with ``weights_only``) into a network.
+
+    Raises:
+        ModelError: the file is missing, unreadable, or does not fit the network.
+    """
+    if not path.is_file():
+        raise ModelError(f"weights {path} do not exist")
+    try:
+        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
+    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, UnpicklingError) as error:
+        raise ModelError(f"weights {path} cannot be read as safetensors or a state dict: {_short(error)}") from None
+    state = state.get("state_dict", state) if isinstance(state, dict) else state
+    try:
+        module.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise ModelError(f"weights {path} do not fit the model: {_short(error)}") from None
+
+
+def _torchvision_factory(name: str) -> Callable[[], Any]:
+    models = import_torchvision().models
+    known = models.list_models()
+    if name not in known:
+        raise ModelError(f"torchvision has no model {name!r}; it has, for example, {', '.join(sorted(known)[:6])}")
+    options: dict[str, Any] = {"weights": None}
+    if "/" not in name and name in models.list_models(module=models.segmentation):
+        options["weights_backbone"] = None
+    if name in ("googlenet", "inception_v3"):
+        options |= {"init_weights": False, "aux_logits": False}
+    return lambda: models.get_model(name, **options)
+
+
+def _python_factory(origin: str, name: str) -> Callable[[], Any]:
+    module = _file_module(Path(origin)) if origin.endswith(".py") else _named_module(origin)
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        raise ModelError(f"model {origin}:{name}: {origin} has no factory {name!r}")
+    return factory  # type: ignore[no-any-return]
+
+
+def _named_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ModelError(f"model module {name!r} cannot be imported: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"model module {name!r} is not a module name: {error}") from None
+
+
+def _file_module(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ModelError(f"model file {path} does not exist")
+    name = f"cacheinf_model_{path.stem}_{hashlib.sha1(str(path.resolve()).encode()).hexdigest()[:8]}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # dataclasses and pickling look modules up by name
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ModelError(f"model file {path} fails: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) < 300 else text[:300] + " ..."

@@ -1,0 +1,31 @@
+"""torchvision beside a CPU build of torch: its compiled operators do not load there, and no model needs them."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import torch
+
+from cacheinf_ros.errors import ModelError
+
+_SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+# A library's definitions live as long as the object does; torch keeps one registry per process.
+_definitions: list[torch.library.Library] = []
+
+
+def import_torchvision() -> ModuleType:
+    """torchvision, with the schemas of ``nms`` and ``qnms`` declared where its compiled part does not load.
+
+    Raises:
+        ModelError: torchvision is not installed.
+    """
+    if not _definitions and not hasattr(torch.ops.torchvision, "nms"):
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}{_SCHEMA}")
+        _definitions.append(library)
+    try:
+        return importlib.import_module("torchvision")
+    except ImportError:
+        raise ModelError("torchvision is not installed: pip install torchvision, or use module:factory") from None
