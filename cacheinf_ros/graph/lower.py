@@ -49,6 +49,8 @@ _GLOBALS = {
     aten.unsqueeze.default, aten.relu.default, aten.transpose.int, aten.select.int, aten.slice.Tensor,
     aten.log_softmax.int, aten.tanh.default, aten.sigmoid.default, aten.expand.default,
 }  # fmt: skip
+# A view of the exported program's contiguous tensor can be impossible on ours, whose channels lie together.
+_ANY_LAYOUT = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
 
 
 def lower(program: ExportedProgram) -> Graph:
@@ -167,7 +169,7 @@ class _Lowering:
             name=node.name,
             inputs=references((arguments, keywords)),
             output=node.name,
-            call=node.target,
+            call=_ANY_LAYOUT.get(node.target, node.target),
             arguments=arguments,
             keywords=keywords,
             target=str(node.target),

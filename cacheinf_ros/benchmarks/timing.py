@@ -1,0 +1,28 @@
+"""Latencies of contenders, measured in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+Result = TypeVar("Result")
+
+
+def timed(call: Callable[[], Result]) -> tuple[Result, float]:
+    """The result of a call, and how many milliseconds it took."""
+    started = time.perf_counter_ns()
+    result = call()
+    return result, (time.perf_counter_ns() - started) / 1e6
+
+
+def summary(latencies_ms: Sequence[float]) -> dict[str, Any]:
+    """Median, 95th percentile and mean, in milliseconds."""
+    values = np.asarray(latencies_ms)
+    return {
+        "p50": round(float(np.percentile(values, 50)), 3),
+        "p95": round(float(np.percentile(values, 95)), 3),
+        "mean": round(float(values.mean()), 3),
+    }

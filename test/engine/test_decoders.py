@@ -1,0 +1,44 @@
+"""Outputs -> classes, boxes, class map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cacheinf_ros.engine import decode
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph.card import Boxes, ClassVector
+
+
+def card(**values: object) -> ModelCard:
+    return ModelCard(name="test", input_size=(100, 200), **values)
+
+
+def test_class_vector_by_hand() -> None:
+    logits = np.log(np.array([[0.1, 0.7, 0.2]], np.float32))
+    decoded = decode({"y": logits}, card(decoder=ClassVector(top_k=2), labels=("a", "b")), (10, 10))
+    assert [(c.id, c.name) for c in decoded.classes] == [(1, "b"), (2, "2")]
+    assert [c.score for c in decoded.classes] == pytest.approx([0.7, 0.2])
+
+
+def test_boxes_are_suppressed_within_their_class_and_scaled_to_the_frame() -> None:
+    boxes = np.array([[[0.1, 0.1, 0.3, 0.5], [0.11, 0.1, 0.31, 0.5], [0.1, 0.1, 0.3, 0.5], [0.6, 0.6, 0.9, 0.9]]])
+    scores = np.array([[[0, 0.9, 0], [0, 0.8, 0], [0, 0, 0.7], [0.99, 0.3, 0]]])
+    decoder = Boxes(boxes="b", scores="s", background=0)
+    decoded = decode({"b": boxes, "s": scores}, card(decoder=decoder), (50, 50))
+    assert [(b.class_id, round(b.score, 3)) for b in decoded.boxes] == [(1, 0.9), (2, 0.7)]
+    first = decoded.boxes[0]
+    assert (first.x, first.y, first.width, first.height) == pytest.approx((5, 5, 10, 20), abs=1e-4)
+
+
+def test_shape_decides_without_a_decoder() -> None:
+    assert decode({"y": np.zeros((1, 4), np.float32)}, card(), (9, 9)).classes
+    dense_map = decode({"y": np.eye(3, dtype=np.float32).reshape(1, 3, 1, 3)}, card(), (9, 9)).class_map
+    assert dense_map is not None and dense_map.tolist() == [[0, 1, 2]]
+    assert decode({"a": np.zeros((1, 2)), "b": np.zeros((1, 2))}, card(), (9, 9)).classes == ()
+
+
+def test_outputs_that_do_not_fit_are_named() -> None:
+    with pytest.raises(ModelError, match="do not fit the decoder"):
+        decode({"y": np.zeros((1, 4))}, card(decoder=Boxes()), (9, 9))

@@ -1,0 +1,66 @@
+"""DeepCache mode: rectangles, moved caches, and where they are exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.graph import load_model
+from oracle import assert_equals_dense, changed
+
+SMALL = Path(__file__).parents[1] / "networks" / "small.py"
+MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    size=st.sampled_from([(61, 47), (90, 80), (122, 94)]),
+    shares=st.lists(st.sampled_from([0.0, 0.02, 0.1, 0.6]), min_size=3, max_size=3),
+    seed=st.integers(0, 10000),
+)
+def test_without_motion_and_loss_it_equals_dense(size: tuple[int, int], shares: list[float], seed: int) -> None:
+    """Reusable outputs have their whole receptive field in one unchanged rectangle, so nothing is approximated."""
+    rng = np.random.default_rng(seed)
+    engine = Engine(MIXED, EngineConfig(mode=Mode.DEEPCACHE))
+    image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
+    assert_equals_dense(engine, image, None)
+    for share in shares:
+        image, cache_map = changed(image, 10, share, rng)
+        assert_equals_dense(engine, image, cache_map)
+
+
+def test_a_moved_picture_reuses_moved_features(tmp_path: Path) -> None:
+    """A shift by a multiple of the total stride moves the features exactly: equal to dense everywhere."""
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "def net():\n"
+        "    return nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 4, 3, 1, 1))\n"
+    )
+    engine = Engine(load_model(f"{tmp_path / 'net.py'}:net", input_size=(80, 120)), EngineConfig(mode=Mode.DEEPCACHE))
+    rng = np.random.default_rng(0)
+    world = rng.integers(0, 256, (100, 200, 3), dtype=np.uint8)
+    engine.run(world[:80, 40:160], None)
+    image = world[8:88, 32:152]  # the picture moves 8 pixels right and 8 up
+    reusable = np.ones((10, 15), bool)
+    reusable[-1] = False
+    reusable[:, 0] = False
+    cache_map = CacheMap.of_blocks(reusable, (80, 120), 8, Motion.translation(8, -8))
+    result = engine.run(np.ascontiguousarray(image), cache_map)
+    with torch.inference_mode():
+        exact = engine.model.module(torch.from_numpy(Preprocessor(engine.model.card).input(image))).numpy()
+    assert np.abs(result.outputs["output"] - exact).max() < 1e-5
+    assert 0 < result.active_share < 0.6
+
+
+def test_expired_maps_recompute_everything() -> None:
+    engine = Engine(MIXED, EngineConfig(mode=Mode.DEEPCACHE))
+    image = np.full((61, 47, 3), 80, np.uint8)
+    engine.run(image, None)
+    result = engine.run(image, CacheMap.nothing((61, 47), 10, "expired"))
+    assert (result.mode, result.active_share) == (Mode.DENSE, 1.0)

@@ -1,0 +1,114 @@
+"""Exact mode equals dense execution, whatever changes, for as many frames as you like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph import load_model
+from oracle import assert_equals_dense, changed
+
+SMALL = Path(__file__).parents[1] / "networks" / "small.py"
+MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    size=st.sampled_from([(61, 47), (90, 80), (33, 120), (122, 94)]),
+    block=st.sampled_from([5, 10, 16]),
+    shares=st.lists(st.sampled_from([0.0, 0.02, 0.1, 0.6, 1.0]), min_size=5, max_size=5),
+    seed=st.integers(0, 10000),
+)
+def test_sequences_equal_dense(size: tuple[int, int], block: int, shares: list[float], seed: int) -> None:
+    """Frames of any size (they are resized), any masks, five in a row."""
+    rng = np.random.default_rng(seed)
+    engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT))
+    image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
+    assert_equals_dense(engine, image, None)
+    for share in shares:
+        image, cache_map = changed(image, block, share, rng)
+        assert_equals_dense(engine, image, cache_map)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("torchvision:alexnet", (128, 160)),
+        ("torchvision:vgg19", (64, 96)),
+        ("torchvision:resnet50", (96, 128)),
+        ("torchvision:googlenet", (96, 128)),
+        ("torchvision:squeezenet1_1", (96, 128)),
+        ("torchvision:mobilenet_v2", (96, 128)),
+        (f"{SMALL}:pilotnet", (66, 200)),
+        ("scenenet", (96, 128)),
+    ],
+)
+def test_networks_equal_dense(name: str, size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    engine = Engine(load_model(name, input_size=size), EngineConfig(mode=Mode.EXACT))
+    image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
+    assert_equals_dense(engine, image, None)
+    for share in (0.02, 0.0, 0.1):
+        image, cache_map = changed(image, 10, share, rng)
+        assert_equals_dense(engine, image, cache_map)
+        assert engine.run(image, CacheMap.of_blocks(~np.zeros_like(cache_map.reusable), size, 10, Motion.none()))
+
+
+def test_nothing_changed_computes_nothing() -> None:
+    engine = Engine(MIXED, EngineConfig())
+    image = np.zeros((61, 47, 3), np.uint8)
+    engine.run(image, None)
+    everything = CacheMap.of_blocks(np.ones((7, 5), bool), (61, 47), 10, Motion.none())
+    result = engine.run(image, everything)
+    assert (result.active_share, result.reuse_ratio, result.mode) == (0.0, 1.0, Mode.EXACT)
+
+
+def test_motion_is_not_followed() -> None:
+    """Exact mode reuses at the same position only: a moved picture is computed anew."""
+    engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT))
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (61, 47, 3), dtype=np.uint8)
+    engine.run(image, None)
+    moved = CacheMap.of_blocks(np.ones((7, 5), bool), (61, 47), 10, Motion.translation(10, 0))
+    assert_equals_dense(engine, np.roll(image, 10, axis=1), moved)
+
+
+def test_engines_are_independent() -> None:
+    rng = np.random.default_rng(0)
+    engines = [Engine(MIXED, EngineConfig()) for _ in range(2)]
+    images = [rng.integers(0, 256, (61, 47, 3), dtype=np.uint8) for _ in engines]
+    for engine, image in zip(engines, images, strict=True):
+        engine.run(image, None)
+    for engine, image in zip(engines, images, strict=True):
+        image, cache_map = changed(image, 10, 0.1, rng)
+        assert_equals_dense(engine, image, cache_map)
+
+
+def test_bad_frames_are_named_and_leave_a_usable_engine() -> None:
+    engine = Engine(MIXED, EngineConfig())
+    image = np.zeros((61, 47, 3), np.uint8)
+    engine.run(image, None)
+    with pytest.raises(EngineError, match=r"a frame is uint8 \[height, width, 3\]"):
+        engine.run(np.zeros((61, 47)), None)
+    with pytest.raises(EngineError, match=r"the cache map is for \(20, 20\) pixels"):
+        engine.run(image, None)
+        engine.run(image, CacheMap.nothing((20, 20), 10))
+    image = image + 100
+    # The cache is empty after an error: a map must not make it look full.
+    assert_equals_dense(engine, image, CacheMap.of_blocks(np.ones((7, 5), bool), (61, 47), 10, Motion.none()))
+
+
+def test_reset_forgets_the_cache() -> None:
+    engine = Engine(MIXED, EngineConfig())
+    image = np.full((61, 47, 3), 50, np.uint8)
+    engine.run(image, None)
+    engine.reset()
+    everything = CacheMap.of_blocks(np.ones((7, 5), bool), (61, 47), 10, Motion.none())
+    assert_equals_dense(engine, image + 100, everything)

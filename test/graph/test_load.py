@@ -1,0 +1,161 @@
+"""Model references, cards and files; the graph computes what the network computes."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+from safetensors.torch import save_file
+
+from cacheinf_ros.errors import CacheinfError, ModelError
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph.interpret import DenseGraph
+from cacheinf_ros.graph.ir import Conv, Global, Pointwise
+
+SMALL = Path(__file__).parents[1] / "networks" / "small.py"
+TORCHVISION = ["alexnet", "googlenet", "mobilenet_v2", "resnet50", "squeezenet1_1", "vgg19"]
+
+
+def _values(result: object) -> list[torch.Tensor]:
+    if isinstance(result, dict):
+        return list(result.values())
+    return list(result) if isinstance(result, (tuple, list)) else [result]  # type: ignore[list-item]
+
+
+@torch.no_grad()
+def _assert_graph_equals_module(reference: str, size: tuple[int, int]) -> None:
+    model = load_model(reference, input_size=size)
+    image = torch.randn(1, 3, *model.input_size)
+    for ours, theirs in zip(_values(DenseGraph(model.graph)(image)), _values(model.module(image)), strict=True):
+        assert (ours - theirs).abs().max() <= 1e-4 * theirs.abs().max()
+    assert model.graph.unknown == ()
+
+
+@pytest.mark.parametrize("name", TORCHVISION)
+def test_torchvision_graph_equals_module(name: str) -> None:
+    _assert_graph_equals_module(f"torchvision:{name}", (96, 128) if name != "alexnet" else (224, 224))
+
+
+@pytest.mark.parametrize(("name", "size"), [("pilotnet", (66, 200)), ("mixed", (61, 47))])
+def test_file_factory_graph_equals_module(name: str, size: tuple[int, int]) -> None:
+    _assert_graph_equals_module(f"{SMALL}:{name}", size)
+
+
+def test_batch_norms_activations_and_residuals_are_fused() -> None:
+    graph = load_model("torchvision:resnet50", input_size=(64, 64)).graph
+    assert not [o for o in graph.operators if isinstance(o, Pointwise)]
+    convolutions = [o for o in graph.operators if isinstance(o, Conv)]
+    assert len(convolutions) == 53
+    assert sum(len(o.inputs) == 2 for o in convolutions) == 16
+    assert [o.target for o in graph.operators if isinstance(o, Global)] == [
+        "aten.adaptive_avg_pool2d.default", "aten.view.default", "aten.linear.default",
+    ]  # fmt: skip
+
+
+def test_exported_program_file(tmp_path: Path) -> None:
+    module = torch.nn.Conv2d(3, 4, 3, padding=1).eval()
+    torch.export.save(torch.export.export(module, (torch.zeros(1, 3, 20, 24),)), tmp_path / "model.pt2")
+    model = load_model(str(tmp_path / "model.pt2"))
+    assert model.input_size == (20, 24)
+    with pytest.raises(ModelError, match=r"takes images of \(20, 24\), not \(8, 8\)"):
+        load_model(str(tmp_path / "model.pt2"), input_size=(8, 8))
+
+
+def test_onnx_file_equals_onnxruntime_semantics(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weight, bias = torch.randn(4, 3, 3, 3), torch.randn(4)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 0, 0]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["y"]),
+    ]
+    constants = [
+        helper.make_tensor(name, TensorProto.FLOAT, value.shape, value.flatten().tolist())
+        for name, value in (("w", weight), ("b", bias))
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 10, 12])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])
+    model = helper.make_model(
+        helper.make_graph(nodes, "net", [x], [y], constants), opset_imports=[helper.make_opsetid("", 13)]
+    )
+    model.ir_version = 8
+    onnx.save(model, tmp_path / "net.onnx")
+    image = torch.randn(1, 3, 10, 12)
+    expected = torch.relu(torch.conv2d(torch.nn.functional.pad(image, (1, 0, 1, 0)), weight, bias)).mean((2, 3))
+    loaded = load_model(str(tmp_path / "net.onnx"))
+    assert loaded.input_size == (10, 12)
+    assert torch.allclose(loaded.module(image)["y"], expected, atol=1e-5)
+
+
+def test_card_gives_size_weights_and_labels(tmp_path: Path) -> None:
+    trained = torch.nn.Conv2d(3, 2, 1)
+    save_file(trained.state_dict(), tmp_path / "net.safetensors")
+    (tmp_path / "net.py").write_text("import torch\ndef net():\n    return torch.nn.Conv2d(3, 2, 1)\n")
+    (tmp_path / "card.yaml").write_text(
+        "factory: net.py:net\nweights: net.safetensors\ninput_size: [8, 9]\nlabels: [road, sky]\ndecoder: {kind: map}\n"
+    )
+    model = load_model(str(tmp_path / "card.yaml"))
+    assert (model.name, model.input_size, model.card.labels) == ("card", (8, 9), ("road", "sky"))
+    assert torch.equal(model.module.weight, trained.weight)
+
+
+def test_state_dict_is_read_without_unpickling_code(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (print, ("code ran",))
+
+    torch.save({"weight": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(ModelError, match=r"evil\.pt cannot be read as safetensors or a state dict"):
+        load_model(f"{SMALL}:mixed", weights=tmp_path / "evil.pt")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("nothing.onnx", "does not exist"),
+        ("nothing.pt2", "does not exist"),
+        ("nothing.yaml", "cannot be read"),
+        ("nothing", "neither a file nor a reference"),
+        ("torchvision:resnet5000", "has no model 'resnet5000'"),
+        ("no.such.module:net", "cannot be imported"),
+        ("nothing.py:net", "does not exist"),
+        (f"{SMALL}:nothing", "has no factory 'nothing'"),
+        (f"{SMALL}:Mixed.forward", "has no factory"),
+        (str(SMALL), "is not a model"),
+        ("math:sqrt", "its factory failed"),
+        ("builtins:dict", "returned dict, not a torch.nn.Module"),
+    ],
+)
+def test_unusable_references_are_named(reference: str, message: str) -> None:
+    with pytest.raises(CacheinfError, match=message):
+        load_model(reference)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+def test_files_that_are_no_models(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"noise{suffix}").write_bytes(b"this is no model")
+    with pytest.raises(ModelError, match="is not"):
+        load_model(str(tmp_path / f"noise{suffix}"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1, 2]", "must be a mapping"),
+        ("factory: a:b\nmeen: [1]", "meen"),
+        ("factory: a:b\ninput_size: [0, 3]", "input_size"),
+        ("factory: a:b\ndecoder: {kind: magic}", "decoder"),
+    ],
+)
+def test_unusable_cards_are_named(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "card.yaml").write_text(content)
+    with pytest.raises(ModelError, match=message):
+        load_model(str(tmp_path / "card.yaml"))
+
+
+def test_model_with_another_input_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import torch\ndef net():\n    return torch.nn.Conv2d(5, 2, 1)\n")
+    with pytest.raises(ModelError, match="cannot be exported"):
+        load_model(f"{tmp_path / 'net.py'}:net")
