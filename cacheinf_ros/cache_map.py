@@ -60,7 +60,7 @@ class Motion:
     def inverse(self) -> Motion:
         """The motion frame -> reference; raises :class:`CacheMapError` when the matrix is singular."""
         try:
-            return Motion(matrix=np.linalg.inv(self.matrix))
+            return Motion(matrix=np.linalg.inv(self.matrix).astype(np.float64))
         except np.linalg.LinAlgError:
             raise CacheMapError(f"a motion must be invertible, this is not: {self.matrix.tolist()}") from None
 
@@ -166,7 +166,7 @@ def merge_blocks(blocks: NDArray[np.bool_], image_size: tuple[int, int], block_s
         if not free[row, column]:
             continue
         right = column + _run_length(free[row, column:])
-        bottom = row + _run_length(free[row:, column:right].all(axis=1))
+        bottom = row + _run_length(np.all(free[row:, column:right], axis=1))
         free[row:bottom, column:right] = False
         merged.append((column, row, right, bottom))
     corners = np.array(merged, np.int32).reshape(-1, 4) * np.int32(block_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
 import warnings
@@ -54,7 +55,9 @@ def _build(contender: Contender, model: Model, exported: _OnnxExport, threads: i
     if contender is Contender.CHANNELS_LAST:
         return _torch(DenseGraph(model.graph), memory_format=torch.channels_last)
     if contender is Contender.COMPILE:
-        dense = _torch(torch.compile(DenseGraph(model.graph)), memory_format=torch.channels_last)
+        module = copy.deepcopy(model.module).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        compiled = torch.compile(module, options={"freezing": True})  # packs weights, folds batch norms
+        dense = _torch(compiled, memory_format=torch.channels_last)
         dense(np.zeros((1, 3, *model.input_size), np.float32))
         return dense
     return (_onnxruntime if contender is Contender.ONNXRUNTIME else _openvino)(exported.content(), threads)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Prepro
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
 _WARM_UP = 2  # frames that every contender runs before any is counted
@@ -38,7 +40,7 @@ class _Measured:
 
 
 def matching_for(mode: Mode, threshold_db: float | None) -> MatchingConfig:
-    """What each mode is measured with: identical pixels at the same place for exact, the paper's setting for deepcache."""
+    """What each mode is measured with: for exact identical pixels at the same place, for deepcache the paper's."""
     if mode is Mode.DEEPCACHE:
         return MatchingConfig(threshold=20.0 if threshold_db is None else threshold_db)
     return MatchingConfig(
@@ -70,9 +72,10 @@ def run_engine_benchmark(
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {_WARM_UP + 1}")
     engine = Engine(model, EngineConfig(mode=mode, device=device, threads=threads))
     dense = build_contenders(model, contenders, threads)
-    exact = dense.get(Contender.CHANNELS_LAST) or build_contenders(model, (Contender.CHANNELS_LAST,), threads)[
-        Contender.CHANNELS_LAST
-    ]
+    exact = (
+        dense.get(Contender.CHANNELS_LAST)
+        or build_contenders(model, (Contender.CHANNELS_LAST,), threads)[Contender.CHANNELS_LAST]
+    )
     measured = _measure(engine, taken, MatchingStream(matching_for(mode, threshold_db)), dense, exact)
     return {
         "model": model.name,
@@ -93,7 +96,7 @@ def _measure(
     preprocessor = Preprocessor(engine.model.card)
     for index, image in enumerate(images):
         counted = index >= _WARM_UP
-        result, total = timed(lambda image=image: _cached(engine, stream, image))
+        result, total = timed(_cached, engine, stream, image)
         if counted:
             measured.add("cached", total)
             measured.reuse.append(result.reuse_ratio)
@@ -102,7 +105,7 @@ def _measure(
                 measured.stage_ms.setdefault(stage, []).append(milliseconds)
             measured.ours.append([np.array(value) for value in result.outputs.values()])
         for contender, run in dense.items():
-            _, total = timed(lambda run=run, image=image: run(preprocessor.input(image)))
+            _, total = timed(_dense, run, preprocessor, image)
             if counted:
                 measured.add(contender.value, total)
         if counted:
@@ -114,10 +117,16 @@ def _cached(engine: Engine, stream: MatchingStream, image: Image) -> EngineResul
     return engine.run(image, None if engine.mode is Mode.DENSE else stream.match(image))
 
 
+def _dense(run: Dense, preprocessor: Preprocessor, image: Image) -> Outputs:
+    return run(preprocessor.input(image))
+
+
 def _report(measured: _Measured, exact: Dense, model: Model, images: list[Image]) -> dict[str, Any]:
     scale = ErrorScale([exact(Preprocessor(model.card).input(image)) for image in _varied(images)])
     errors = [scale.error(a, b) for a, b in zip(measured.ours, measured.exact, strict=True)]
-    agreements = [agreement(a, b) for a, b in zip(measured.ours, measured.exact, strict=True)]
+    agreements = [
+        equal for a, b in zip(measured.ours, measured.exact, strict=True) if (equal := agreement(a, b)) is not None
+    ]
     latency = {name: summary(values) for name, values in measured.latency_ms.items()}
     dense = {name: values["p50"] for name, values in latency.items() if name != "cached"}
     cached = latency["cached"]["p50"]
@@ -130,11 +139,12 @@ def _report(measured: _Measured, exact: Dense, model: Model, images: list[Image]
         "speedup_vs_best_dense": round(min(dense.values()) / cached, 3) if dense else None,
         "speedup_vs_eager": round(dense["dense_eager"] / cached, 3) if "dense_eager" in dense else None,
         "output_error": {"mean": float(np.mean(errors)), "max": float(np.max(errors))},
-        "top1_agreement": None if None in agreements else float(np.mean(agreements)),
+        "top1_agreement": float(np.mean(agreements)) if agreements else None,
     }
 
 
 def _varied(images: list[Image]) -> list[Image]:
-    """Images that differ: frames from the whole source, each also mirrored, turned upside down and inverted."""
-    chosen = [images[i] for i in sorted({0, len(images) // 2, len(images) - 1})]
-    return [variant for image in chosen for variant in (image, image[:, ::-1], image[::-1], 255 - image)]
+    """Images that differ: three frames of the source, and photographs that have nothing to do with it."""
+    height, width = images[0].shape[:2]
+    photographs = [np.asarray(cv2.resize(image, (width, height)), np.uint8) for image in load_photographs(Gallery.TEST)]
+    return [images[i] for i in sorted({0, len(images) // 2, len(images) - 1})] + photographs

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 
-def timed(call: Callable[[], Result]) -> tuple[Result, float]:
+def timed(
+    call: Callable[Arguments, Result], *arguments: Arguments.args, **keywords: Arguments.kwargs
+) -> tuple[Result, float]:
     """The result of a call, and how many milliseconds it took."""
     started = time.perf_counter_ns()
-    result = call()
+    result = call(*arguments, **keywords)
     return result, (time.perf_counter_ns() - started) / 1e6
 
 

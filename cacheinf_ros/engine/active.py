@@ -78,13 +78,15 @@ class ActiveSet:
 class Grow(Protocol):
     """Fills ``target`` with the outputs of a window that depend on an active pixel of ``source``."""
 
-    def __call__(self, source: ActiveSet, target: ActiveSet) -> None: ...
+    def __call__(self, source: ActiveSet, target: ActiveSet) -> None:
+        """Fill mask, rows and count of the target."""
 
 
 class GrowKernels(Protocol):
     """What the plan needs from the kernels."""
 
-    def grow(self, window: Window) -> Grow: ...
+    def grow(self, window: Window) -> Grow:
+        """Prepare the growth through a window."""
 
 
 class ActivePlan:

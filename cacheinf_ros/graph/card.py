@@ -56,7 +56,9 @@ class ModelCard(Config):
     """How to load a model, prepare its input and read its outputs."""
 
     name: str = parameter("", "what results call the model")
-    factory: str = parameter("", "where the model comes from: torchvision:NAME, module:factory, file.py:factory, a file")
+    factory: str = parameter(
+        "", "where the model comes from: torchvision:NAME, module:factory, file.py:factory, a file"
+    )
     weights: Path | None = parameter(None, "safetensors or state dict; relative to the card")
     input_size: tuple[Size, Size] | None = parameter(None, "(height, width) of the model's input")
     channel_order: Literal["rgb", "bgr"] = parameter("rgb", "order of the channels of the model's input")

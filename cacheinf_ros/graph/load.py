@@ -55,9 +55,7 @@ def model_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _CARDS.glob("*.yaml")))
 
 
-def load_model(
-    reference: str, *, weights: Path | None = None, input_size: tuple[int, int] | None = None
-) -> Model:
+def load_model(reference: str, *, weights: Path | None = None, input_size: tuple[int, int] | None = None) -> Model:
     """Load a model.
 
     Args:
@@ -70,9 +68,7 @@ def load_model(
         ModelError: there is no such model, or it cannot be loaded, exported or run at this size.
     """
     card = _card(reference)
-    card = card.model_copy(
-        update={"weights": weights or card.weights, "input_size": input_size or card.input_size}
-    )
+    card = card.model_copy(update={"weights": weights or card.weights, "input_size": input_size or card.input_size})
     path = Path(card.factory)
     if path.suffix == ".pt2":
         program = _read_program(path, card)
@@ -95,7 +91,7 @@ def _card(reference: str) -> ModelCard:
 
 def _module(card: ModelCard, path: Path) -> torch.nn.Module:
     if path.suffix == ".onnx":
-        module = onnx_module(path, card.input_size)
+        module: torch.nn.Module = onnx_module(path, card.input_size)
     elif ":" not in card.factory and path.is_file():
         raise ModelError(f"{path} is not a model: expected a .pt2, .onnx or card .yaml file")
     else:

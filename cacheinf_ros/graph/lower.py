@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
@@ -43,14 +43,18 @@ _IDENTITIES = {
 }  # fmt: skip
 # Global by their nature: nothing to warn about.
 _GLOBALS = {
-    aten.linear.default, aten.addmm.default, aten.mm.default, aten.view.default, aten._unsafe_view.default, aten.reshape.default,
+    aten.linear.default, aten.addmm.default, aten.mm.default, aten.view.default, aten._unsafe_view.default,
+    aten.reshape.default,
     aten.flatten.using_ints, aten.adaptive_avg_pool2d.default, aten.mean.dim, aten.softmax.int,
     aten._softmax.default, aten.permute.default, aten.t.default, aten.squeeze.dim, aten.squeeze.dims,
     aten.unsqueeze.default, aten.relu.default, aten.transpose.int, aten.select.int, aten.slice.Tensor,
     aten.log_softmax.int, aten.tanh.default, aten.sigmoid.default, aten.expand.default,
 }  # fmt: skip
 # A view of the exported program's contiguous tensor can be impossible on ours, whose channels lie together.
-_ANY_LAYOUT = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
+_ANY_LAYOUT: dict[Any, Callable[..., Any]] = {
+    aten.view.default: aten.reshape.default,
+    aten._unsafe_view.default: aten.reshape.default,
+}
 
 
 def lower(program: ExportedProgram) -> Graph:
@@ -85,7 +89,9 @@ class _Lowering:
         inputs = self._bind_placeholders()
         if len(inputs) != 1 or not inputs[0].is_map:
             shapes = [spec.shape for spec in inputs]
-            raise ModelError(f"the model must take one image [1, channels, height, width], not inputs of shapes {shapes}")
+            raise ModelError(
+                f"the model must take one image [1, channels, height, width], not inputs of shapes {shapes}"
+            )
         outputs: list[tuple[str, str]] = []
         for node in self._program.graph.nodes:
             if node.op == "call_function":
@@ -122,7 +128,7 @@ class _Lowering:
 
     def _outputs(self, node: Node) -> list[tuple[str, str]]:
         names = _output_names(self._program)
-        values = [self._values[item.name] for item in node.args[0] if isinstance(item, Node)]
+        values = [self._values[item.name] for item in cast(Sequence[object], node.args[0]) if isinstance(item, Node)]
         pairs = [(name, value.name) for name, value in zip(names, values, strict=True) if isinstance(value, TensorRef)]
         if not pairs:
             raise ModelError("the model returns no tensor that depends on its input")
@@ -132,7 +138,7 @@ class _Lowering:
         arguments = self._bound(node.args)
         keywords = self._bound(dict(node.kwargs))
         if not references((arguments, keywords)):
-            self._values[node.name] = node.target(*arguments, **keywords)
+            self._values[node.name] = _callable(node)(*arguments, **keywords)
             return
         if node.target in _IDENTITIES or self._is_first_of_batch_norm(node):
             self._values[node.name] = arguments[0]
@@ -154,7 +160,7 @@ class _Lowering:
     def _is_first_of_batch_norm(self, node: Node) -> bool:
         """Batch norm returns three tensors; ours returns the first, which is the only one inference uses."""
         source = node.args[0]
-        return (
+        return bool(
             getattr(node.target, "__name__", "") == "getitem"
             and node.args[1] == 0
             and isinstance(source, Node)
@@ -169,7 +175,7 @@ class _Lowering:
             name=node.name,
             inputs=references((arguments, keywords)),
             output=node.name,
-            call=_ANY_LAYOUT.get(node.target, node.target),
+            call=_ANY_LAYOUT.get(node.target, _callable(node)),
             arguments=arguments,
             keywords=keywords,
             target=str(node.target),
@@ -225,9 +231,7 @@ class _Lowering:
         )
         if not self._map_shape(source) or not self._specs[node.name].is_map:
             return None
-        window = self._window(
-            node, source, kernel=kernel, stride=stride or kernel, padding=padding, dilation=dilation
-        )
+        window = self._window(node, source, kernel=kernel, stride=stride or kernel, padding=padding, dilation=dilation)
         return Pool(name=node.name, inputs=(source.name,), output=node.name, window=window)
 
     def _avg_pool(self, node: Node, arguments: tuple[Any, ...]) -> Operator | None:
@@ -260,7 +264,7 @@ class _Lowering:
         per_channel = node.target is aten.prelu.default or _is_same_everywhere(arguments)
         if not all(self._specs[name].is_map for name in names) or not per_channel:
             return None
-        return Pointwise(name=node.name, inputs=names, output=node.name, call=node.target, arguments=arguments)
+        return Pointwise(name=node.name, inputs=names, output=node.name, call=_callable(node), arguments=arguments)
 
 
 def affine(name: str, source: str, output: str, scale: torch.Tensor, shift: torch.Tensor) -> Pointwise:
@@ -291,12 +295,19 @@ def _is_same_everywhere(arguments: Any) -> bool:
                 collect(item)
 
     collect(arguments)
-    return all(t.numel() == 1 or (t.dim() == 4 and t.shape[2:] == (1, 1)) or _is_channel_vector(t) for t in tensors)
+    return all(
+        bool(t.numel() == 1) or (t.dim() == 4 and t.shape[2:] == (1, 1)) or _is_channel_vector(t) for t in tensors
+    )
 
 
 def _is_channel_vector(tensor: torch.Tensor) -> bool:
     """[channels, 1, 1] broadcasts over channels; a bare [n] would broadcast over columns."""
     return tensor.dim() == 3 and tensor.shape[1:] == (1, 1)
+
+
+def _callable(node: Node) -> Callable[..., Any]:
+    assert callable(node.target)
+    return node.target
 
 
 def _pair(value: Any) -> tuple[int, int]:

@@ -57,7 +57,9 @@ class OnnxModule(torch.nn.Module):
             self._hold(node.output[0], numpy_helper.to_array(attributes["value"]))
             return
         if node.op_type not in OPERATORS:
-            raise ModelError(f"the ONNX operator {node.op_type} (node {node.name or node.output[0]!r}) is not supported")
+            raise ModelError(
+                f"the ONNX operator {node.op_type} (node {node.name or node.output[0]!r}) is not supported"
+            )
         self._steps.append((OPERATORS[node.op_type], list(node.input), list(node.output), attributes))
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -107,9 +107,7 @@ def _batch_norm(
 
 
 def _clip(x: Tensor, low: Any = None, high: Any = None, **limits: float) -> Tensor:
-    bounds = [
-        limits.get(name) if given is None else float(given) for name, given in (("min", low), ("max", high))
-    ]
+    bounds = [limits.get(name) if given is None else float(given) for name, given in (("min", low), ("max", high))]
     return torch.clamp(x, *bounds)
 
 
@@ -146,7 +144,9 @@ def _slice(
     return x
 
 
-def _split(x: Tensor, sizes: np.ndarray | None = None, *, axis: int = 0, split: Any = None, num_outputs: int = 0) -> Any:
+def _split(
+    x: Tensor, sizes: np.ndarray | None = None, *, axis: int = 0, split: Any = None, num_outputs: int = 0
+) -> Any:
     sizes = split if sizes is None else sizes
     if sizes is not None:
         return torch.split(x, [int(n) for n in sizes], axis)
@@ -181,7 +181,9 @@ def _resize(
     )
 
 
-def _pad(x: Tensor, pads: Any = None, value: Any = None, axes: Any = None, *, mode: bytes = b"constant", **old: Any) -> Tensor:
+def _pad(
+    x: Tensor, pads: Any = None, value: Any = None, axes: Any = None, *, mode: bytes = b"constant", **old: Any
+) -> Tensor:
     amounts = [int(n) for n in (old["pads"] if pads is None else pads)]
     rank = len(amounts) // 2
     pairs = [pair for i in reversed(range(rank)) for pair in (amounts[i], amounts[i + rank])]

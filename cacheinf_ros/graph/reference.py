@@ -83,7 +83,7 @@ def _python_factory(origin: str, name: str) -> Callable[[], Any]:
     factory = getattr(module, name, None)
     if not callable(factory):
         raise ModelError(f"model {origin}:{name}: {origin} has no factory {name!r}")
-    return factory  # type: ignore[no-any-return]
+    return factory
 
 
 def _named_module(name: str) -> ModuleType:

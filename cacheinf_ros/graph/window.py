@@ -70,9 +70,7 @@ def reusable_rectangles(
     Args:
         rectangles: int64 [n, 4], (x, y, width, height).
     """
-    x, width = reusable_interval(
-        rectangles[:, 0], rectangles[:, 2], window, 1, padding_is_reusable=padding_is_reusable
-    )
+    x, width = reusable_interval(rectangles[:, 0], rectangles[:, 2], window, 1, padding_is_reusable=padding_is_reusable)
     y, height = reusable_interval(
         rectangles[:, 1], rectangles[:, 3], window, 0, padding_is_reusable=padding_is_reusable
     )

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.graph import load_model
-from oracle import assert_equals_dense, changed
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
@@ -40,7 +40,8 @@ def test_a_moved_picture_reuses_moved_features(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "from torch import nn\n"
         "def net():\n"
-        "    return nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 4, 3, 1, 1))\n"
+        "    stem = [nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU()]\n"
+        "    return nn.Sequential(*stem, nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 4, 3, 1, 1))\n"
     )
     engine = Engine(load_model(f"{tmp_path / 'net.py'}:net", input_size=(80, 120)), EngineConfig(mode=Mode.DEEPCACHE))
     rng = np.random.default_rng(0)

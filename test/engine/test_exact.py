@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import load_model
-from oracle import assert_equals_dense, changed
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))

@@ -8,9 +8,19 @@ def pilotnet() -> nn.Module:
     """Steering angle from a frame of 66x200 pixels: five convolutions, then four dense layers."""
     sizes = [(3, 24, 5, 2), (24, 36, 5, 2), (36, 48, 5, 2), (48, 64, 3, 1), (64, 64, 3, 1)]
     convolutions = [
-        layer for inputs, outputs, kernel, stride in sizes for layer in (nn.Conv2d(inputs, outputs, kernel, stride), nn.ReLU())
+        layer
+        for inputs, outputs, kernel, stride in sizes
+        for layer in (nn.Conv2d(inputs, outputs, kernel, stride), nn.ReLU())
     ]
-    dense = [nn.Linear(1152, 100), nn.ReLU(), nn.Linear(100, 50), nn.ReLU(), nn.Linear(50, 10), nn.ReLU(), nn.Linear(10, 1)]
+    dense = [
+        nn.Linear(1152, 100),
+        nn.ReLU(),
+        nn.Linear(100, 50),
+        nn.ReLU(),
+        nn.Linear(50, 10),
+        nn.ReLU(),
+        nn.Linear(10, 1),
+    ]
     return nn.Sequential(*convolutions, nn.Flatten(), *dense)
 
 

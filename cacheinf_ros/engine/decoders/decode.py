@@ -43,7 +43,9 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int]) -> De
             return Decoded(boxes=_boxes(boxes, scores, ids, card, image_size))
     except (KeyError, IndexError, ValueError) as error:
         shapes = {name: value.shape for name, value in outputs.items()}
-        raise ModelError(f"outputs {shapes} do not fit the decoder {decoder!r} of model {card.name!r}: {error}") from None
+        raise ModelError(
+            f"outputs {shapes} do not fit the decoder {decoder!r} of model {card.name!r}: {error}"
+        ) from None
     return Decoded()
 
 

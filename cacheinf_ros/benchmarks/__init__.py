@@ -1,0 +1,1 @@
+"""What ``cacheinf bench`` runs: every claim of the project is measured here."""

@@ -1,0 +1,114 @@
+"""How well detections agree with the truth, or with other detections: precision, recall and F1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.sources import SceneTruth
+
+DEFAULT_IOU = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Detections:
+    """What was found in one frame.
+
+    Attributes:
+        boxes: float32 [n, 4], (x, y, width, height) in pixels.
+        classes: int64 [n].
+        scores: float32 [n]; all 1 where the boxes are the truth.
+    """
+
+    boxes: NDArray[np.float32]
+    classes: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+    @classmethod
+    def of_truth(cls, truth: SceneTruth) -> Detections:
+        """The objects of a built-in scene, as a perfect detector would find them."""
+        boxes = [(found.x, found.y, found.width, found.height) for found in truth.objects]
+        return cls(
+            boxes=np.array(boxes, np.float32).reshape(-1, 4),
+            classes=np.array([found.class_id for found in truth.objects], np.int64),
+            scores=np.ones(len(boxes), np.float32),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionScore:
+    """Counts over any number of frames."""
+
+    true_positives: int = 0
+    false_positives: int = 0
+    false_negatives: int = 0
+
+    def __add__(self, other: DetectionScore) -> DetectionScore:
+        return DetectionScore(
+            true_positives=self.true_positives + other.true_positives,
+            false_positives=self.false_positives + other.false_positives,
+            false_negatives=self.false_negatives + other.false_negatives,
+        )
+
+    @property
+    def precision(self) -> float:
+        """Right detections / detections; 1 where nothing was detected."""
+        return _share(self.true_positives, self.true_positives + self.false_positives)
+
+    @property
+    def recall(self) -> float:
+        """Objects found / objects; 1 where there was nothing to find."""
+        return _share(self.true_positives, self.true_positives + self.false_negatives)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 1 where there was nothing to find and nothing was found."""
+        wrong = self.false_positives + self.false_negatives
+        return _share(2 * self.true_positives, 2 * self.true_positives + wrong)
+
+
+def score_sequence(
+    pairs: Iterable[tuple[Detections, Detections]], iou_threshold: float = DEFAULT_IOU
+) -> DetectionScore:
+    """Add up the frames of a sequence, each as (found, expected)."""
+    return sum((score_frame(found, expected, iou_threshold) for found, expected in pairs), DetectionScore())
+
+
+def score_frame(found: Detections, expected: Detections, iou_threshold: float = DEFAULT_IOU) -> DetectionScore:
+    """Match detections to expected boxes of the same class, greedily, the best score first (as in PASCAL VOC).
+
+    A detection takes the free expected box that it overlaps most, if their intersection over union reaches the
+    threshold; a second detection of the same object is a false one.
+    """
+    overlaps = box_iou(found.boxes, expected.boxes)
+    overlaps[found.classes[:, None] != expected.classes[None, :]] = 0.0
+    matched = 0
+    for index in np.argsort(-found.scores, kind="stable"):
+        if overlaps.shape[1] == 0:
+            break
+        best = int(overlaps[index].argmax())
+        if overlaps[index, best] >= iou_threshold:
+            matched += 1
+            overlaps[:, best] = -1.0
+    return DetectionScore(
+        true_positives=matched,
+        false_positives=len(found.boxes) - matched,
+        false_negatives=len(expected.boxes) - matched,
+    )
+
+
+def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    """float64 [n, m]: intersection over union of boxes [n, 4] and [m, 4], each (x, y, width, height)."""
+    a, b = first[:, None].astype(np.float64), second[None].astype(np.float64)
+    corner = np.maximum(a[..., :2], b[..., :2])
+    sides = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:]) - corner
+    shared = np.clip(sides, 0, None).prod(axis=-1)
+    union = a[..., 2:].prod(axis=-1) + b[..., 2:].prod(axis=-1) - shared
+    return np.asarray(shared / np.maximum(union, np.finfo(np.float64).tiny))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0

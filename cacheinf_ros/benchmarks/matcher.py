@@ -1,0 +1,96 @@
+"""How long each matching algorithm takes and how much it finds to reuse (DeepCache's Table 4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import MatchingError
+from cacheinf_ros.matching import Matcher, MatcherName, MatchingConfig, make_matcher
+
+WARM_UP = 2
+"""Pairs matched before the clock counts: first touch of memory and caches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contender:
+    matcher: Matcher
+    latencies_ms: list[float] = field(default_factory=list)
+    match_ratios: list[float] = field(default_factory=list)
+
+    def measure(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> None:
+        """Match one pair. One thread: the matchers start no others."""
+        start = time.perf_counter_ns()
+        cache_map = self.matcher.match(reference, frame)
+        self.latencies_ms.append((time.perf_counter_ns() - start) / 1e6)
+        self.match_ratios.append(cache_map.reuse_ratio)
+
+    def report(self) -> dict[str, dict[str, float]]:
+        p50, p95 = np.percentile(self.latencies_ms, [50, 95])
+        return {
+            "latency_ms": {"p50": float(p50), "p95": float(p95), "mean": float(np.mean(self.latencies_ms))},
+            "match_ratio": {"mean": float(np.mean(self.match_ratios))},
+        }
+
+
+def run_matcher_benchmark(
+    images: Iterable[NDArray[np.uint8]],
+    *,
+    sizes: Sequence[tuple[int, int]] = ((227, 227), (480, 640)),
+    matchers: Sequence[MatcherName] = tuple(MatcherName),
+    frames: int = 60,
+    config: MatchingConfig | None = None,
+) -> dict[str, Any]:
+    """Match each frame with the one before it, with every algorithm in turn, so that all see the same machine.
+
+    Args:
+        images: uint8 [height, width, 3], in order; an endless source is fine.
+        sizes: (height, width) that the frames are resized to.
+        matchers: the algorithms; those before it in a frame differ from frame to frame.
+        frames: how many frames to use at most.
+        config: threshold, block size and so on; its ``matcher`` is not used.
+
+    Returns:
+        ``{"frames": measured per algorithm, "threads": 1, "sizes": {"480x640": {"diamond_optimised": {"latency_ms":
+        {"p50", "p95", "mean"}, "match_ratio": {"mean"}}, ...}, ...}}``.
+
+    Raises:
+        MatchingError: where there are not two frames to compare.
+    """
+    config = config or MatchingConfig()
+    pictures = list(islice(images, frames))
+    if len(pictures) < 2:
+        raise MatchingError(f"the benchmark compares frames: give it at least 2, not {len(pictures)}")
+    results = {f"{height}x{width}": _run(_resized(pictures, (height, width)), matchers, config)
+               for height, width in sizes}  # fmt: skip
+    return {"frames": len(pictures) - 1, "threads": 1, "sizes": results}
+
+
+def _resized(images: Iterable[NDArray[np.uint8]], size: tuple[int, int]) -> list[NDArray[np.uint8]]:
+    return [np.asarray(cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA), np.uint8) for image in images]
+
+
+def _run(
+    images: Sequence[NDArray[np.uint8]], matchers: Sequence[MatcherName], config: MatchingConfig
+) -> dict[str, dict[str, dict[str, float]]]:
+    contenders = [_Contender(matcher=make_matcher(config.changed(matcher=name))) for name in matchers]
+    for reference, frame in islice(pairwise(images), WARM_UP):
+        for contender in contenders:
+            contender.matcher.match(reference, frame)
+    for turn, (reference, frame) in enumerate(pairwise(images)):
+        for contender in _rotated(contenders, turn):
+            contender.measure(reference, frame)
+    return {contender.matcher.name: contender.report() for contender in contenders}
+
+
+def _rotated(contenders: Sequence[_Contender], turn: int) -> Iterator[_Contender]:
+    """Another one first in each turn, so that none is always the one that finds the images in the processor's cache."""
+    for index in range(len(contenders)):
+        yield contenders[(turn + index) % len(contenders)]

@@ -1,0 +1,133 @@
+"""``cacheinf doctor``: what this machine has, and what is missing for what."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import psutil
+import typer
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        needed: whether the package does not work without it.
+        remedy: what to do where it is missing.
+    """
+
+    subject: str
+    value: str
+    found: bool = True
+    needed: bool = True
+    remedy: str = ""
+
+
+def doctor() -> None:
+    """Say what is installed: libraries, ROS and its middleware, messages, compiled kernels, devices.
+
+    Exit code 1 where something that the package needs is missing.
+    """
+    findings = list(_findings())
+    table = Table("", "what", "found", "what to do")
+    for finding in findings:
+        mark = "[green]ok[/]" if finding.found else ("[red]missing[/]" if finding.needed else "[yellow]absent[/]")
+        table.add_row(mark, finding.subject, finding.value, "" if finding.found else finding.remedy)
+    Console().print(table)
+    if any(finding.needed and not finding.found for finding in findings):
+        raise typer.Exit(1)
+
+
+def _findings() -> Iterator[Finding]:
+    yield Finding(subject="Python", value=platform.python_version())
+    memory = psutil.virtual_memory().total / 2**30
+    yield Finding(subject="processor", value=f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.machine()}")
+    for name in ("torch", "numba", "opencv-python-headless", "rosbags"):
+        yield _package(name, needed=True)
+    for name, purpose in (("torchvision", "torchvision:NAME models"), ("onnxruntime", "bench"), ("openvino", "bench")):
+        yield _package(name, needed=False, purpose=purpose)
+    yield _asked("compiled kernels", _kernels, remedy="`make build` compiles them (needs g++)", needed=False)
+    yield _asked("devices", _devices, remedy="")
+    yield _asked("ROS 2", _ros, remedy="`make build` installs it from wheels, or source a ROS distribution")
+    yield _asked("RMW", _middleware, remedy="pip install ros-rclpy\\[fastrtps]")
+    yield _asked("messages", _messages, remedy="`make build`, or `colcon build` and source its setup file")
+    for name in ("vision_msgs", "cv_bridge"):
+        yield _asked(name, _importable(name), remedy="optional: comes with a ROS distribution", needed=False)
+
+
+def _package(name: str, *, needed: bool, purpose: str = "") -> Finding:
+    try:
+        return Finding(subject=name, value=version(name))
+    except PackageNotFoundError:
+        remedy = f"pip install {name}" + (f" (for {purpose})" if purpose else "")
+        return Finding(subject=name, value="", found=False, needed=needed, remedy=remedy)
+
+
+def _asked(subject: str, question: Callable[[], str], *, remedy: str, needed: bool = True) -> Finding:
+    try:
+        return Finding(subject=subject, value=question())
+    except Exception as error:  # whatever a broken installation raises is what the user wants to read
+        reason = str(error).strip().splitlines()
+        value = reason[0][:80] if reason else type(error).__name__
+        return Finding(subject=subject, value=value, found=False, needed=needed, remedy=remedy)
+
+
+def _kernels() -> str:
+    from cacheinf_ros.engine.kernels.library import kernel_library
+
+    library = kernel_library()
+    if library is None:
+        raise FileNotFoundError("not built: the slower kernels in torch are used")
+    return str(library.ci_instruction_set().decode())
+
+
+def _devices() -> str:
+    import torch
+
+    return ", ".join(["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))])
+
+
+def _ros() -> str:
+    importlib.import_module("rclpy")
+    return f"rclpy {_version_of('rclpy', 'ros-rclpy')}, distribution {os.environ.get('ROS_DISTRO', 'from wheels')}"
+
+
+def _version_of(*names: str) -> str:
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "?"
+
+
+def _middleware() -> str:
+    utilities: Any = importlib.import_module("rclpy.utilities")
+    return str(utilities.get_rmw_implementation_identifier())
+
+
+def _messages() -> str:
+    messages: Any = importlib.import_module("cacheinf_ros.msg")
+    # an import alone does not load the type support, and that is what a failed build lacks
+    support: Any = importlib.import_module("rclpy.type_support")
+    names = [name for name in dir(messages) if name[0].isupper()]
+    for name in names:
+        support.check_for_type_support(getattr(messages, name))
+    return ", ".join(names)
+
+
+def _importable(name: str) -> Callable[[], str]:
+    def question() -> str:
+        importlib.import_module(name)
+        return "yes"
+
+    return question

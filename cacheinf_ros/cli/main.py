@@ -1,0 +1,47 @@
+"""``cacheinf``: try the package, measure it, look into models and into this machine."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from cacheinf_ros.cli.bench import bench
+from cacheinf_ros.cli.demo import demo
+from cacheinf_ros.cli.doctor import doctor
+from cacheinf_ros.cli.models import models
+from cacheinf_ros.cli.replay import replay
+from cacheinf_ros.errors import CacheinfError
+
+app = typer.Typer(
+    help="CNN inference on a camera stream that recomputes only what changed.\n\n"
+    "New here? [bold]cacheinf demo[/] shows it at work, [bold]cacheinf doctor[/] says what this machine can do.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(replay)
+app.add_typer(bench, name="bench")
+app.add_typer(models, name="models")
+app.command()(doctor)
+
+
+def main() -> None:
+    """Run the command line; an error that the user can do something about is one line, and exit code 2."""
+    console = Console(stderr=True)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console, show_path=False)]
+    )
+    try:
+        app()
+    except CacheinfError as error:
+        console.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

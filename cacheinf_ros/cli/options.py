@@ -1,0 +1,59 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cacheinf_ros.config import Config
+from cacheinf_ros.errors import ConfigError
+
+ModelReference = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help="torchvision:NAME, package.module:factory, file.py:factory, a .pt2 or .onnx file, a card .yaml, or the "
+        "name of a built-in model (see `cacheinf models list`).",
+    ),
+]
+Weights = Annotated[Path | None, typer.Option(help="Safetensors or a state dict for the model.")]
+Size = Annotated[
+    str | None,
+    typer.Option(metavar="HEIGHTxWIDTH", help="Size of the model's input; without it the card's, or 224x224."),
+]
+SourceReference = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        "-s",
+        help="A video, a bag (bag:/topic picks a topic), a folder of images, or scene:NAME with NAME one of fixed, "
+        "pan, handheld, forward, turn.",
+    ),
+]
+Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads for every contender alike.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to this file.")]
+
+
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """Read a size: 480x640 -> (480, 640).
+
+    Raises:
+        ConfigError: it does not look like that.
+    """
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ConfigError(f"size {text!r}: expected HEIGHTxWIDTH, for example 480x640")
+    return int(parts[0]), int(parts[1])
+
+
+def described(config: type[Config], field: str, **options: Any) -> Any:
+    """A typer option for a field of a configuration: its description and range are written there only."""
+    info = config.model_fields[field]
+    limits = {type(m).__name__.lower(): m for m in info.metadata}
+    low, high = getattr(limits.get("ge"), "ge", None), getattr(limits.get("le"), "le", None)
+    return typer.Option(help=f"{(info.description or field).capitalize()}.", min=low, max=high, **options)

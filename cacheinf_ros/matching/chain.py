@@ -1,0 +1,190 @@
+"""The chain of cache maps: what one map leads from, and how the maps of skipped frames fold into one.
+
+A matcher compares every frame with what the frame before it left as reference, so its maps form a chain. Whoever holds
+a cache may skip frames (the latest frame wins); the maps in between then fold into one that leads from the cached frame
+to the one at hand. Where the chain has a gap, nothing may be reused.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, compose
+from cacheinf_ros.errors import CacheinfError
+
+MAPS_KEPT = 32
+"""Maps held at most, and so the longest fold: over a longer gap little is reusable, and computing is cheaper."""
+
+EMPTY = "the cache holds nothing"
+LATE = "the frame's cache map did not arrive"
+BROKEN = "a cache map between the cached frame and this one is missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One cache map and its place in the chain.
+
+    Attributes:
+        session: of the matcher; sequence numbers count within it.
+        sequence: of this map, from 1.
+        reference_sequence: of the map whose frame left the reference; 0 where there is no reference.
+        stamp_ns: of the frame.
+        reference_stamp_ns: of the last frame that went into the reference.
+        cache_map: from the reference to the frame.
+        matcher: which algorithm.
+        matching_ms: what it took.
+    """
+
+    session: str
+    sequence: int
+    reference_sequence: int
+    stamp_ns: int
+    reference_stamp_ns: int
+    cache_map: CacheMap
+    matcher: str = ""
+    matching_ms: float = 0.0
+
+    @property
+    def starts_anew(self) -> bool:
+        """Whether the map needs no earlier one, because it reuses nothing."""
+        return self.reference_sequence == 0 or not self.cache_map.reusable.any()
+
+
+class Stream(Protocol):
+    """What :class:`Linker` needs of a :class:`cacheinf_ros.matching.MatchingStream`."""
+
+    def match(self, image: NDArray[np.uint8]) -> CacheMap: ...
+
+    def reset(self, reason: str) -> None: ...
+
+
+class Linker:
+    """Numbers the maps of a matching stream: the producer's end of the chain."""
+
+    def __init__(self, stream: Stream, session: str) -> None:
+        self._stream = stream
+        self._session = session
+        self._sequence = 0
+        self._reference: Link | None = None
+        self._last_stamp_ns = 0
+
+    def link(self, image: NDArray[np.uint8], stamp_ns: int) -> Link:
+        """Match the next frame; uint8 [height, width, 3]. A stamp before the last one drops the reference."""
+        if stamp_ns < self._last_stamp_ns:
+            self.reset("time went backwards")
+        self._last_stamp_ns = stamp_ns
+        try:
+            cache_map = self._stream.match(image)
+        except CacheinfError:
+            self.reset("the frame before it could not be matched")
+            raise
+        reference = None if cache_map.reason else self._reference
+        self._reference = self._next(stamp_ns, cache_map, reference)
+        return self._reference
+
+    def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
+        """The map of a frame that cannot be matched: it reuses nothing, and the reference stays what it was."""
+        return self._next(stamp_ns, CacheMap.nothing(image_size, 1, reason), None)
+
+    def reset(self, reason: str) -> None:
+        """Drop the reference."""
+        self._stream.reset(reason)
+        self._reference = None
+
+    def _next(self, stamp_ns: int, cache_map: CacheMap, reference: Link | None) -> Link:
+        self._sequence += 1
+        return Link(
+            session=self._session,
+            sequence=self._sequence,
+            reference_sequence=reference.sequence if reference else 0,
+            stamp_ns=stamp_ns,
+            reference_stamp_ns=reference.stamp_ns if reference else 0,
+            cache_map=cache_map,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """What may be reused of the cache for one frame.
+
+    Attributes:
+        cache_map: from what the cache holds to the frame; None: compute everything.
+        gap: why the chain does not lead here from what the cache holds; empty where it does.
+    """
+
+    cache_map: CacheMap | None
+    gap: str = ""
+
+
+class CacheChain:
+    """Follows the maps from what a cache holds: the consumer's end of the chain."""
+
+    def __init__(self) -> None:
+        self._links: OrderedDict[int, Link] = OrderedDict()  # by sequence, of one session
+        self._session = ""
+        self._held_stamp_ns: int | None = None
+        self._held_sequence: int | None = None
+
+    def add(self, link: Link) -> None:
+        """Take a map from the matcher. A new session, or a stamp that is not later, voids the maps before it."""
+        last = next(reversed(self._links.values()), None)
+        if link.session != self._session or (last is not None and link.stamp_ns <= last.stamp_ns):
+            self._links.clear()
+        if link.session != self._session:
+            self._session = link.session
+            if self._held_sequence is not None:
+                self.forget()
+        self._links[link.sequence] = link
+        while len(self._links) > MAPS_KEPT:
+            self._links.popitem(last=False)
+
+    def find(self, stamp_ns: int) -> Link | None:
+        """The map of the frame with this stamp, if it is here."""
+        return next((link for link in reversed(self._links.values()) if link.stamp_ns == stamp_ns), None)
+
+    def fold(self, stamp_ns: int) -> Fold:
+        """One map from what the cache holds to the frame with this stamp."""
+        link = self.find(stamp_ns)
+        if link is None:
+            return Fold(cache_map=None, gap=LATE)
+        if self._held_stamp_ns is None and not link.starts_anew:
+            return Fold(cache_map=None, gap=EMPTY)
+        links = [link]
+        while not self._leads_from_cache(links[-1]):
+            earlier = self._links.get(links[-1].reference_sequence)
+            if earlier is None:
+                return Fold(cache_map=None, gap=BROKEN)
+            links.append(earlier)
+        return Fold(cache_map=reduce(compose, (link.cache_map for link in reversed(links))))
+
+    def hold(self, stamp_ns: int) -> None:
+        """The cache now holds the frame with this stamp: maps up to its own are done with."""
+        link = self.find(stamp_ns)
+        self._held_stamp_ns = stamp_ns
+        self._held_sequence = link.sequence if link else None
+        if link is not None:
+            for sequence in [s for s in self._links if s <= link.sequence]:
+                del self._links[sequence]
+
+    def forget(self) -> None:
+        """The cache holds nothing any more."""
+        self._held_stamp_ns = self._held_sequence = None
+
+    def forget_from(self, stamp_ns: int) -> None:
+        """Time went back to ``stamp_ns``: the cache holds nothing, and later maps belong to frames of before."""
+        self.forget()
+        for sequence in [s for s, link in self._links.items() if link.stamp_ns > stamp_ns]:
+            del self._links[sequence]
+
+    def _leads_from_cache(self, link: Link) -> bool:
+        if link.starts_anew:
+            return True
+        if self._held_sequence is not None:
+            return link.reference_sequence == self._held_sequence
+        return self._held_stamp_ns is not None and link.reference_stamp_ns == self._held_stamp_ns

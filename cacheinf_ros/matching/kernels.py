@@ -1,0 +1,206 @@
+"""The compiled inner loops of block matching. All in one file: numba's cache follows changes of one file only.
+
+Images are uint8 [height, width * channels]. A block is cut off where the image ends, and compared over what there is of
+it. An *offset* (dx, dy) says where a block of the frame is looked up in the reference: the opposite of the motion. A
+place that is not wholly inside the reference never matches. Errors are sums of squared differences (SSD) over a block.
+:mod:`cacheinf_ros.matching.plain` says the same in plain numpy.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.matching.compiled import BYTES, FLAGS, FLOAT, IMAGES, INT, compiled, types
+
+Images: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # reference, frame
+Area: TypeAlias = tuple[int, int, int, int]  # top, left, height, width of a block in the frame, in pixels
+Visits: TypeAlias = tuple[
+    NDArray[np.int16], NDArray[np.int64], NDArray[np.int64]
+]  # of one block: offsets [VISITS, 2], errors [VISITS], count [1]
+Best: TypeAlias = tuple[int, int, int]  # dx, dy, error
+
+VISITS = 64
+"""Places whose error is remembered for one block. A search seldom visits more; it may then visit some twice."""
+
+UNKNOWN, REUSABLE, CHANGED = 0, 1, 2
+"""Verdicts on a block."""
+
+# Offsets around the centre: the large and the small diamond pattern, of 9 and 5 points with the centre.
+LARGE = np.array([(0, -2), (1, -1), (2, 0), (1, 1), (0, 2), (-1, 1), (-2, 0), (-1, -1)], np.int64)
+SMALL = np.array([(0, -1), (1, 0), (0, 1), (-1, 0)], np.int64)
+
+_NO_LIMIT = 2**62
+# Of the places visited, [rows, columns, VISITS, 2], and of what goes with each or with a block.
+_OFFSETS, _NUMBERS = types.int16[:, :, :, ::1], types.int64[:, :, ::1]
+
+
+@compiled()
+def block_error(images: Images, area: Area, dx: int, dy: int, channels: int, limit: int) -> int:
+    """SSD of a block at an offset; stops early above ``limit``, with some value above it."""
+    reference, frame = images
+    top, left, height, width = area
+    start, count, moved = left * channels, width * channels, (left + dx) * channels
+    total = 0
+    for row in range(top, top + height):
+        ours = frame[row, start : start + count]
+        theirs = reference[row + dy, moved : moved + count]
+        error = np.int32(0)  # narrow on purpose: the loop becomes SIMD; 128 * 4 * 255^2 fits
+        for i in range(count):
+            difference = np.int32(ours[i]) - np.int32(theirs[i])
+            error += difference * difference
+        total += int(error)
+        if total > limit:
+            break
+    return total
+
+
+@compiled()
+def block_area(images: Images, row: int, column: int, block: int, channels: int) -> Area:
+    """The area of a block, cut off where the image ends."""
+    height, width = images[1].shape
+    top, left = row * block, column * block
+    return top, left, min(block, height - top), min(block, width // channels - left)
+
+
+@compiled()
+def is_inside(images: Images, area: Area, dx: int, dy: int, channels: int) -> bool:
+    """Whether a block at an offset is wholly inside the reference."""
+    top, left, height, width = area
+    rows, row_bytes = images[0].shape
+    inside_rows = top + dy >= 0 and top + dy + height <= rows
+    return inside_rows and left + dx >= 0 and (left + dx + width) * channels <= row_bytes
+
+
+@compiled()
+def _visit(images: Images, area: Area, dx: int, dy: int, channels: int, limit: int, visits: Visits) -> int:
+    """The error at an offset: remembered, or computed and remembered."""
+    offsets, errors, count = visits
+    for visit in range(count[0]):
+        if offsets[visit, 0] == dx and offsets[visit, 1] == dy:
+            return int(errors[visit])
+    error = block_error(images, area, dx, dy, channels, limit)
+    if count[0] < VISITS:
+        offsets[count[0], 0], offsets[count[0], 1], errors[count[0]] = dx, dy, error
+        count[0] += 1
+    return error
+
+
+@compiled()
+def _best_around(
+    images: Images, area: Area, pattern: NDArray[np.int64], centre: Best, reach: int, channels: int, allowed: int,
+    visits: Visits,
+) -> Best:  # fmt: skip
+    """The best of the centre and the pattern around it; the centre where nothing is truly better.
+
+    Errors above both the best one and the allowed one are cut short: they can neither win nor be reusable.
+    """
+    best_x, best_y, best = centre
+    for point in range(len(pattern)):
+        dx, dy = centre[0] + pattern[point, 0], centre[1] + pattern[point, 1]
+        if max(abs(dx), abs(dy)) <= reach and is_inside(images, area, dx, dy, channels):
+            error = _visit(images, area, dx, dy, channels, max(best, allowed), visits)
+            if error < best:
+                best_x, best_y, best = dx, dy, error
+    return best_x, best_y, best
+
+
+@compiled()
+def _diamond(images: Images, area: Area, reach: int, channels: int, allowed: int, visits: Visits) -> Best:
+    """The large diamond moves until its centre is the best; then one small diamond."""
+    best = (0, 0, _visit(images, area, 0, 0, channels, _NO_LIMIT, visits))
+    if best[2] == 0:
+        return best
+    moving = True
+    while moving:
+        centre = best
+        best = _best_around(images, area, LARGE, centre, reach, channels, allowed, visits)
+        moving = best[2] < centre[2]
+    return _best_around(images, area, SMALL, best, reach, channels, allowed, visits)
+
+
+@compiled()
+def _exhaustive(images: Images, area: Area, reach: int, channels: int) -> Best:
+    """The best of all offsets; of equally good ones no movement, else the first."""
+    best = (0, 0, block_error(images, area, 0, 0, channels, _NO_LIMIT))
+    for dy in range(-reach, reach + 1):
+        for dx in range(-reach, reach + 1):
+            if best[2] > 0 and is_inside(images, area, dx, dy, channels):
+                error = block_error(images, area, dx, dy, channels, best[2])
+                if error < best[2]:
+                    best = (dx, dy, error)
+    return best
+
+
+@compiled(IMAGES, *(INT,) * 4, FLOAT, _NUMBERS, FLAGS, _OFFSETS, _NUMBERS, _NUMBERS)
+def search_diamond(
+    images: Images, block: int, channels: int, skip: int, reach: int, allowed: float, best: NDArray[np.int64],
+    matched: NDArray[np.bool_], offsets: NDArray[np.int16], errors: NDArray[np.int64], counts: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Search every ``skip``-th block in each direction, within ``reach`` pixels.
+
+    Args:
+        allowed: largest mean squared difference of a match.
+        best: out, [rows, columns, 2]: the best offset of each searched block.
+        matched: out, [rows, columns]: whether that is a match.
+        offsets, errors, counts: out, [rows, columns, VISITS, 2], [rows, columns, VISITS], [rows, columns, 1]:
+            the places visited.
+    """
+    for row in range(matched.shape[0]):
+        for column in range(matched.shape[1]):
+            area = block_area(images, row * skip, column * skip, block, channels)
+            budget = int(allowed * (area[2] * area[3] * channels))
+            counts[row, column, 0] = 0
+            visits = (offsets[row, column], errors[row, column], counts[row, column])
+            found = _diamond(images, area, reach, channels, budget, visits)
+            best[row, column, 0], best[row, column, 1] = found[0], found[1]
+            matched[row, column] = found[2] <= budget
+
+
+@compiled(IMAGES, *(INT,) * 3, FLOAT, _NUMBERS, FLAGS)
+def search_exhaustive(
+    images: Images, block: int, channels: int, reach: int, allowed: float, best: NDArray[np.int64],
+    matched: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Search every block at every offset within ``reach`` pixels; the rest as in :func:`search_diamond`."""
+    for row in range(matched.shape[0]):
+        for column in range(matched.shape[1]):
+            area = block_area(images, row, column, block, channels)
+            found = _exhaustive(images, area, reach, channels)
+            best[row, column, 0], best[row, column, 1] = found[0], found[1]
+            matched[row, column] = found[2] <= int(allowed * (area[2] * area[3] * channels))
+
+
+@compiled(IMAGES, *(INT,) * 5, FLOAT, _OFFSETS, _NUMBERS, _NUMBERS, BYTES)
+def recall(
+    images: Images, block: int, channels: int, skip: int, dx: int, dy: int, allowed: float,
+    offsets: NDArray[np.int16], errors: NDArray[np.int64], counts: NDArray[np.int64], verdicts: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """Settle the verdicts on those blocks of which the search already looked at this offset."""
+    for row in range(counts.shape[0]):
+        for column in range(counts.shape[1]):
+            for visit in range(counts[row, column, 0]):
+                if offsets[row, column, visit, 0] == dx and offsets[row, column, visit, 1] == dy:
+                    area = block_area(images, row * skip, column * skip, block, channels)
+                    budget = int(allowed * (area[2] * area[3] * channels))
+                    same = errors[row, column, visit] <= budget
+                    verdicts[row * skip, column * skip] = REUSABLE if same else CHANGED
+
+
+@compiled(IMAGES, *(INT,) * 4, FLOAT, BYTES)
+def recheck(
+    images: Images, block: int, channels: int, dx: int, dy: int, allowed: float, verdicts: NDArray[np.uint8]
+) -> None:
+    """Settle the verdicts that are still unknown: whether the block at this offset is a match."""
+    for row in range(verdicts.shape[0]):
+        for column in range(verdicts.shape[1]):
+            if verdicts[row, column] != UNKNOWN:
+                continue
+            area = block_area(images, row, column, block, channels)
+            budget = int(allowed * (area[2] * area[3] * channels))
+            same = is_inside(images, area, dx, dy, channels) and (
+                block_error(images, area, dx, dy, channels, budget) <= budget
+            )
+            verdicts[row, column] = REUSABLE if same else CHANGED

@@ -1,0 +1,24 @@
+"""Name -> matcher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.matching.diamond import Diamond
+from cacheinf_ros.matching.diamond_optimised import DiamondOptimised
+from cacheinf_ros.matching.exhaustive import Exhaustive
+from cacheinf_ros.matching.identity import Identity
+from cacheinf_ros.matching.matcher import Matcher
+
+_MATCHERS: Mapping[MatcherName, Callable[[MatchingConfig], Matcher]] = {
+    MatcherName.DIAMOND_OPTIMISED: DiamondOptimised,
+    MatcherName.DIAMOND: Diamond,
+    MatcherName.EXHAUSTIVE: Exhaustive,
+    MatcherName.IDENTITY: Identity,
+}
+
+
+def make_matcher(config: MatchingConfig) -> Matcher:
+    """The matcher that the configuration names."""
+    return _MATCHERS[config.matcher](config)

@@ -1,0 +1,81 @@
+"""Block matching in plain Python: slow and obvious. What :mod:`.kernels` must equal, block for block."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
+from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.matching.psnr import allowed_error
+
+LARGE = [(0, -2), (1, -1), (2, 0), (1, 1), (0, 2), (-1, 1), (-2, 0), (-1, -1)]
+SMALL = [(0, -1), (1, 0), (0, 1), (-1, 0)]
+
+
+class PlainMatcher:
+    """Every matcher of this part in one, for one pair of images: uint8 [height, width] or [height, width, channels]."""
+
+    def __init__(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], config: MatchingConfig) -> None:
+        self.reference, self.frame, self.config = reference.astype(np.int64), frame.astype(np.int64), config
+        self.error = cache(self._error)
+
+    def match(self) -> CacheMap:
+        """As :meth:`.matcher.Matcher.match`."""
+        dx, dy = self.offset()
+        image_size = (self.frame.shape[0], self.frame.shape[1])
+        reusable = np.zeros(grid_shape(image_size, self.config.block_size), np.bool_)
+        for block in np.ndindex(*reusable.shape):
+            reusable[block] = self.error(*block, dx, dy) <= allowed_error(self.config.threshold)
+        return CacheMap.of_blocks(reusable, image_size, self.config.block_size, Motion.translation(-dx, -dy))
+
+    def offset(self) -> tuple[int, int]:
+        """The mean of where the searched blocks are best found, over those that match there."""
+        rows, columns = grid_shape(self.frame.shape[:2], self.config.block_size)
+        skip = self.config.k_skip if self.config.matcher is MatcherName.DIAMOND_OPTIMISED else 1
+        matched = []
+        for block in product(range(0, rows, skip), range(0, columns, skip)):
+            best = self.best(*block)
+            if self.error(*block, *best) <= allowed_error(self.config.threshold):
+                matched.append(best)
+        if not matched:
+            return 0, 0
+        dx, dy = np.rint(np.mean(matched, axis=0))
+        return int(dx), int(dy)
+
+    def best(self, row: int, column: int) -> tuple[int, int]:
+        """Where one block is best found in the reference."""
+        if self.config.matcher is MatcherName.IDENTITY:
+            return 0, 0
+        if self.config.matcher is MatcherName.EXHAUSTIVE:
+            reach = range(-self.config.search_range, self.config.search_range + 1)
+            return self._best_of(row, column, (0, 0), [(dx, dy) for dy in reach for dx in reach])
+        best, moved = (0, 0), True
+        while moved:
+            centre = best
+            best = self._best_of(row, column, centre, _around(centre, LARGE))
+            moved = best != centre
+        return self._best_of(row, column, best, _around(best, SMALL))
+
+    def _best_of(
+        self, row: int, column: int, centre: tuple[int, int], offsets: list[tuple[int, int]]
+    ) -> tuple[int, int]:
+        within = [offset for offset in offsets if max(map(abs, offset)) <= self.config.search_range]
+        return min([centre, *within], key=lambda offset: self.error(row, column, *offset))
+
+    def _error(self, row: int, column: int, dx: int, dy: int) -> float:
+        """Mean squared difference of a block of the frame and the reference at the offset; inf outside of it."""
+        size = self.config.block_size
+        ours = self.frame[row * size : (row + 1) * size, column * size : (column + 1) * size]
+        top, left = row * size + dy, column * size + dx
+        if min(top, left) < 0:
+            return np.inf
+        theirs = self.reference[top : top + ours.shape[0], left : left + ours.shape[1]]
+        return float(np.square(ours - theirs).mean()) if ours.shape == theirs.shape else np.inf
+
+
+def _around(centre: tuple[int, int], pattern: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(centre[0] + dx, centre[1] + dy) for dx, dy in pattern]

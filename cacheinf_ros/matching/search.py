@@ -1,0 +1,109 @@
+"""The steps that the matchers share: the best offsets, their mean, and the re-check of every block at one offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
+from cacheinf_ros.matching import kernels
+from cacheinf_ros.matching.config import MatchingConfig
+from cacheinf_ros.matching.images import ImagePair
+from cacheinf_ros.matching.merging import cache_map_of
+from cacheinf_ros.matching.psnr import allowed_error
+
+Offset: TypeAlias = tuple[int, int]  # (dx, dy), pixels: where a block of the frame is looked up in the reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Search:
+    """The best place of each block that was searched: every ``skip``-th in each direction.
+
+    Attributes:
+        skip: 1 = every block was searched.
+        best: int64 [rows, columns, 2]: (dx, dy), where the block is best found in the reference, in pixels.
+        matched: bool [rows, columns]: whether its PSNR there reaches the threshold.
+    """
+
+    skip: int
+    best: NDArray[np.int64]
+    matched: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, pair: ImagePair, config: MatchingConfig, skip: int) -> Search:
+        """Room for the result of a search."""
+        rows, columns = (-(-blocks // skip) for blocks in grid_shape(pair.image_size, config.block_size))
+        return cls(skip=skip, best=np.zeros((rows, columns, 2), np.int64), matched=np.zeros((rows, columns), np.bool_))
+
+    def mean_offset(self) -> Offset:
+        """The mean of the matched blocks, rounded to whole pixels; no movement where nothing matched."""
+        if not self.matched.any():
+            return 0, 0
+        dx, dy = np.rint(self.best[self.matched].mean(axis=0))
+        return int(dx), int(dy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Visits:
+    """The places that a diamond search looked at, so that the re-check need not look again.
+
+    Attributes:
+        offsets: int16 [rows, columns, VISITS, 2]: (dx, dy), of which the first ``counts`` of a block are set.
+        errors: int64 [rows, columns, VISITS]: sums of squared differences; exact up to what the threshold allows.
+        counts: int64 [rows, columns, 1].
+    """
+
+    offsets: NDArray[np.int16]
+    errors: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tuple[Search, Visits]:
+    """Diamond search of every ``skip``-th block in each direction (DeepCache section 4.1)."""
+    search = Search.empty(pair, config, skip)
+    grid = search.matched.shape
+    visits = Visits(
+        offsets=np.empty((*grid, kernels.VISITS, 2), np.int16),
+        errors=np.empty((*grid, kernels.VISITS), np.int64),
+        counts=np.empty((*grid, 1), np.int64),
+    )
+    kernels.search_diamond(
+        pair.images, config.block_size, pair.channels, skip, config.search_range, allowed_error(config.threshold),
+        search.best, search.matched, visits.offsets, visits.errors, visits.counts,
+    )  # fmt: skip
+    return search, visits
+
+
+def search_exhaustively(pair: ImagePair, config: MatchingConfig) -> Search:
+    """The truly best place of every block within ``search_range`` pixels."""
+    search = Search.empty(pair, config, skip=1)
+    kernels.search_exhaustive(
+        pair.images, config.block_size, pair.channels, config.search_range, allowed_error(config.threshold),
+        search.best, search.matched,
+    )  # fmt: skip
+    return search
+
+
+def unsettled(pair: ImagePair, config: MatchingConfig) -> NDArray[np.uint8]:
+    """uint8 [rows, columns]: no verdict yet on any block."""
+    return np.full(grid_shape(pair.image_size, config.block_size), kernels.UNKNOWN, np.uint8)
+
+
+def recall(pair: ImagePair, config: MatchingConfig, offset: Offset, visits: Visits, skip: int) -> NDArray[np.uint8]:
+    """uint8 [rows, columns]: the verdicts on those blocks of which the search looked at this offset."""
+    verdicts = unsettled(pair, config)
+    kernels.recall(
+        pair.images, config.block_size, pair.channels, skip, *offset, allowed_error(config.threshold),
+        visits.offsets, visits.errors, visits.counts, verdicts,
+    )  # fmt: skip
+    return verdicts
+
+
+def recheck(pair: ImagePair, config: MatchingConfig, offset: Offset, verdicts: NDArray[np.uint8]) -> CacheMap:
+    """The blocks whose PSNR at this offset reaches the threshold, merged; fills in the verdicts still unknown."""
+    kernels.recheck(pair.images, config.block_size, pair.channels, *offset, allowed_error(config.threshold), verdicts)
+    motion = Motion.translation(-offset[0], -offset[1]) if any(offset) else Motion.none()
+    return cache_map_of(verdicts == kernels.REUSABLE, pair.image_size, config.block_size, motion)

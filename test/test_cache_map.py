@@ -1,0 +1,123 @@
+"""Motion, CacheMap, merging and composition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from strategies import block_grids, cache_maps, image_sizes, motions
+
+from cacheinf_ros.cache_map import CacheMap, Motion, compose, expand_blocks, grid_shape, merge_blocks
+from cacheinf_ros.errors import CacheMapError
+
+
+def painted(rectangles: NDArray[np.int32], image_size: tuple[int, int]) -> NDArray[np.int64]:
+    """How many rectangles cover each pixel."""
+    cover = np.zeros(image_size, np.int64)
+    for x, y, width, height in rectangles:
+        cover[y : y + height, x : x + width] += 1
+    return cover
+
+
+@given(data=st.data(), image_size=image_sizes(), block_size=st.integers(1, 12))
+def test_merged_rectangles_cover_the_blocks_exactly_once(
+    data: st.DataObject, image_size: tuple[int, int], block_size: int
+) -> None:
+    blocks = data.draw(block_grids(grid_shape(image_size, block_size)))
+    rectangles = merge_blocks(blocks, image_size, block_size)
+    assert np.array_equal(painted(rectangles, image_size), expand_blocks(blocks, image_size, block_size))
+    assert (rectangles[:, 2:] > 0).all()
+
+
+def test_a_full_grid_is_one_rectangle_and_neighbours_merge() -> None:
+    assert merge_blocks(np.ones((3, 4), np.bool_), (25, 40), 10).tolist() == [[0, 0, 40, 25]]
+    blocks = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], np.bool_)
+    assert merge_blocks(blocks, (30, 25), 10).tolist() == [[0, 0, 20, 20], [20, 20, 5, 10]]
+
+
+@given(cache_map=cache_maps())
+def test_masks_and_ratio_agree(cache_map: CacheMap) -> None:
+    assert np.array_equal(cache_map.reusable_mask, ~cache_map.active_mask)
+    assert cache_map.reuse_ratio == pytest.approx(cache_map.reusable_mask.mean())
+
+
+@given(first=motions(whole=False), second=motions(whole=False))
+def test_motions_multiply_and_invert(first: Motion, second: Motion) -> None:
+    assert first.then(second).shift == pytest.approx(np.add(first.shift or 0, second.shift or 0))
+    assert np.allclose(first.then(first.inverse()).matrix, np.eye(3))
+
+
+def test_a_motion_must_be_finite_and_invertible_to_invert() -> None:
+    with pytest.raises(CacheMapError, match="finite"):
+        Motion.translation(np.inf, 0)
+    with pytest.raises(CacheMapError, match="invertible"):
+        Motion(matrix=np.zeros((3, 3))).inverse()
+    assert Motion(matrix=np.diag([2.0, 2.0, 1.0])).shift is None
+
+
+def test_a_grid_of_the_wrong_shape_is_refused() -> None:
+    with pytest.raises(CacheMapError, match=r"\(2, 3\)"):
+        CacheMap.of_blocks(np.ones((2, 2), np.bool_), (20, 25), 10, Motion.none())
+    with pytest.raises(CacheMapError, match="positive"):
+        CacheMap.nothing((0, 5), 10)
+
+
+@given(data=st.data(), image_size=image_sizes(24))
+def test_a_composition_never_reuses_more_than_either(data: st.DataObject, image_size: tuple[int, int]) -> None:
+    earlier, later = (data.draw(cache_maps(image_size=image_size)) for _ in range(2))
+    folded = compose(earlier, later)
+    assert not (folded.reusable_mask & ~later.reusable_mask).any()
+    dx, dy = map(int, later.motion.shift or (0, 0))
+    for y, x in zip(*np.nonzero(folded.reusable_mask), strict=True):
+        assert min(y - dy, x - dx) >= 0
+        assert earlier.reusable_mask[y - dy, x - dx]
+    assert np.allclose(folded.motion.matrix, later.motion.matrix @ earlier.motion.matrix)
+
+
+@given(data=st.data(), image_size=image_sizes())
+def test_composition_with_everything_at_rest_changes_nothing(data: st.DataObject, image_size: tuple[int, int]) -> None:
+    some = data.draw(cache_maps(image_size=image_size, still=True))
+    everything = CacheMap.of_blocks(np.ones_like(some.reusable), image_size, some.block_size, Motion.none())
+    assert np.array_equal(compose(everything, some).reusable, some.reusable)
+    assert np.array_equal(compose(some, everything).reusable, some.reusable)
+
+
+@given(data=st.data(), image_size=image_sizes())
+def test_maps_on_one_grid_at_rest_fold_in_any_order(data: st.DataObject, image_size: tuple[int, int]) -> None:
+    block_size = data.draw(st.integers(1, 12))
+    grids = [data.draw(block_grids(grid_shape(image_size, block_size))) for _ in range(3)]
+    a, b, c = (CacheMap.of_blocks(grid, image_size, block_size, Motion.none()) for grid in grids)
+    assert np.array_equal(compose(compose(a, b), c).reusable, np.logical_and.reduce(grids))
+    assert np.array_equal(compose(a, compose(b, c)).reusable, np.logical_and.reduce(grids))
+
+
+@given(data=st.data(), image_size=image_sizes(16))
+def test_folding_from_either_end_is_sound(data: st.DataObject, image_size: tuple[int, int]) -> None:
+    """What pixel-wise folding would not reuse, neither order of folding block maps reuses."""
+    a, b, c = (data.draw(cache_maps(image_size=image_size)) for _ in range(3))
+    exact = np.ones(image_size, np.bool_)
+    for y, x in np.ndindex(*image_size):
+        for cache_map, later in ((c, []), (b, [c]), (a, [c, b])):
+            at_y = y - sum(int((m.motion.shift or (0, 0))[1]) for m in later)
+            at_x = x - sum(int((m.motion.shift or (0, 0))[0]) for m in later)
+            inside = 0 <= at_y < image_size[0] and 0 <= at_x < image_size[1]
+            exact[y, x] &= inside and bool(cache_map.reusable_mask[at_y, at_x])
+    for folded in (compose(compose(a, b), c), compose(a, compose(b, c))):
+        assert not (folded.reusable_mask & ~exact).any()
+
+
+def test_maps_of_different_image_sizes_fold_to_nothing() -> None:
+    everything = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (8, 8), 8, Motion.none())
+    other = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (7, 8), 8, Motion.none())
+    assert compose(everything, other).reuse_ratio == 0
+    assert "size" in compose(everything, other).reason
+
+
+def test_a_homography_that_folds_points_to_infinity_reuses_none_of_them() -> None:
+    matrix = np.eye(3)
+    matrix[2, 0] = 0.1  # x = 10 of the frame was at infinity
+    everything = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion.none())
+    later = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion(matrix=matrix))
+    assert compose(everything, later).reuse_ratio < 1
