@@ -1,0 +1,17 @@
+"""Video, bag, folder, built-in scene -> frames."""
+
+from cacheinf_ros.sources.encoding import decode_compressed, decode_image
+from cacheinf_ros.sources.frame import Frame, Source
+from cacheinf_ros.sources.open import open_source
+from cacheinf_ros.sources.scenes import OBJECT_LABELS, Scene, SceneTruth
+
+__all__ = [
+    "OBJECT_LABELS",
+    "Frame",
+    "Scene",
+    "SceneTruth",
+    "Source",
+    "decode_compressed",
+    "decode_image",
+    "open_source",
+]

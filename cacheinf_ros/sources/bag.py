@@ -1,0 +1,112 @@
+"""Frames of a topic in a ROS bag, read without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rosbags.highlevel import AnyReader
+from rosbags.typesys import Stores, get_typestore
+
+from cacheinf_ros.errors import MessageError, SourceError
+from cacheinf_ros.sources.encoding import decode_compressed, decode_image
+from cacheinf_ros.sources.frame import Frame
+
+RAW_IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
+_ASSUMED_FPS = 30.0
+
+
+class BagSource:
+    """One image topic of a ROS 2 bag (sqlite3 or MCAP; a folder or its single file) or of a ROS 1 bag.
+
+    Stamps are the times of recording, since the topic's first message. ``fps`` is the mean rate over the whole bag.
+
+    Args:
+        path: the bag.
+        topic: an image topic; None takes the only one there is.
+
+    Raises:
+        SourceError: the bag is damaged, or the choice of topic is not clear.
+    """
+
+    def __init__(self, path: Path, topic: str | None = None) -> None:
+        self.path = path
+        with _reader(path) as reader:
+            self.topic = _choose(path, topic, _image_topics(reader), sorted(reader.topics))
+            count = sum(connection.msgcount for connection in self._connections(reader))
+            seconds = reader.duration / 1e9 if count else 0.0
+        if not count:
+            raise SourceError(f"{path}: topic {self.topic} has no message; record the bag again")
+        self.name = f"{path.resolve().name}:{self.topic}"
+        self.length: int | None = count
+        self.fps: float = (count - 1) / seconds if count > 1 and seconds > 0 else _ASSUMED_FPS
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Yield one frame per message; raises :class:`SourceError` where a message holds no picture."""
+        start: int | None = None
+        for index, (stamp_ns, message) in enumerate(self._messages()):
+            start = stamp_ns if start is None else start
+            yield Frame(index=index, stamp_ns=stamp_ns - start, image=self._decode(index, message))
+
+    def _messages(self) -> Iterator[tuple[int, Any]]:
+        """(time of recording in nanoseconds, message)."""
+        with _reader(self.path) as reader:
+            try:
+                for connection, stamp_ns, raw in reader.messages(self._connections(reader)):
+                    yield stamp_ns, reader.deserialize(raw, connection.msgtype)
+            except Exception as error:  # whatever SQL, MCAP, compression and CDR readers make of damaged bytes
+                raise SourceError(f"{self.path}: the bag is damaged ({error}); record it again") from error
+
+    def _connections(self, reader: AnyReader) -> list[Any]:
+        return [connection for connection in reader.connections if connection.topic == self.topic]
+
+    def _decode(self, index: int, message: Any) -> NDArray[np.uint8]:
+        try:
+            if message.__msgtype__ == COMPRESSED_IMAGE:
+                return decode_compressed(message.data, message.format)
+            return decode_image(
+                message.encoding,
+                message.height,
+                message.width,
+                message.step,
+                message.data,
+                bool(message.is_bigendian),
+            )
+        except MessageError as error:
+            raise SourceError(f"{self.name}, message {index}: {error}") from None
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[AnyReader]:
+    try:
+        # bags of older distributions do not carry the definitions of their messages
+        reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
+        reader.open()
+    except Exception as error:  # rosbags passes on what its YAML, SQL and MCAP readers raise
+        raise SourceError(f"{path}: not a readable bag ({error}); try `ros2 bag reindex`") from error
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def _image_topics(reader: AnyReader) -> list[str]:
+    kinds = (RAW_IMAGE, COMPRESSED_IMAGE)
+    return sorted({connection.topic for connection in reader.connections if connection.msgtype in kinds})
+
+
+def _choose(path: Path, topic: str | None, images: list[str], topics: list[str]) -> str:
+    if topic in images:
+        return str(topic)
+    if not images:
+        raise SourceError(f"{path}: no topic with images; it has {', '.join(topics) or 'no topic at all'}")
+    if topic is not None:
+        raise SourceError(f"{path}: no image topic {topic}; choose from {', '.join(images)}")
+    if len(images) > 1:
+        raise SourceError(f"{path}: several image topics; append one of them, as in {path}:{images[0]}: {images}")
+    return images[0]

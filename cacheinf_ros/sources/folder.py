@@ -1,0 +1,63 @@
+"""Frames from a folder of images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.sources.frame import Frame
+
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+_ASSUMED_FPS = 30.0
+
+
+class FolderSource:
+    """The images of a folder in natural order ("frame9.png" before "frame10.png"), as if taken at 30 frames/s.
+
+    Raises:
+        SourceError: the folder cannot be read or holds no image.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.resolve().name
+        self.fps: float = _ASSUMED_FPS
+        self.paths = tuple(sorted(_images(path), key=natural_order))
+        if not self.paths:
+            raise SourceError(f"{path}: neither a bag nor a folder of images; it has no {', '.join(_suffixes())} file")
+        self.length: int | None = len(self.paths)
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Yield one frame per file; raises :class:`SourceError` naming a file that is not a picture."""
+        for index, path in enumerate(self.paths):
+            yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path))
+
+
+def natural_order(path: Path) -> tuple[tuple[int, int | str], ...]:
+    """Sorting key under which numbers in a name count as numbers."""
+    parts = re.split(r"([0-9]+)", path.name)
+    return tuple((0, int(part)) if part.isdecimal() else (1, part.casefold()) for part in parts if part)
+
+
+def read_image(path: Path) -> NDArray[np.uint8]:
+    """uint8 [height, width, 3], BGR; raises :class:`SourceError` where the file is not a readable picture."""
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise SourceError(f"{path}: not a readable picture; remove it from the folder or repair it")
+    return np.asarray(image, np.uint8)
+
+
+def _images(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    except OSError as error:
+        raise SourceError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from None
+
+
+def _suffixes() -> list[str]:
+    return sorted(IMAGE_SUFFIXES)

@@ -1,0 +1,63 @@
+"""From what the user wrote to a source of frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.sources.folder import FolderSource
+from cacheinf_ros.sources.frame import Source
+from cacheinf_ros.sources.scenes import Scene, parse_scene
+from cacheinf_ros.sources.video import VideoSource
+
+_SCENE = "scene:"
+_BAG_SUFFIXES = (".mcap", ".db3", ".bag")
+_FORMS = "a video file, a folder of images, a bag (or bag:/topic), or scene:NAME"
+
+
+def open_source(reference: str) -> Source:
+    """Open a source of frames by reference.
+
+    Args:
+        reference: "clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
+            "scene:NAME?seed=1&size=480x640&frames=100" with the parameters of
+            :class:`~cacheinf_ros.sources.scenes.SceneConfig`.
+
+    Raises:
+        SourceError: there is no such thing, it cannot be read, or it holds no picture.
+    """
+    if reference.startswith(_SCENE):
+        return Scene(parse_scene(reference.removeprefix(_SCENE)))
+    path, topic = _split_topic(reference)
+    try:
+        if not path.exists():
+            raise SourceError(f"{path}: no such file or folder; a source is {_FORMS}")
+        is_bag = topic is not None or _is_bag(path)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    if is_bag:
+        return _open_bag(path, topic)
+    return FolderSource(path) if path.is_dir() else VideoSource(path)
+
+
+def _open_bag(path: Path, topic: str | None) -> Source:
+    # rosbags is slow to import and no ROS distribution packages it: only those who read bags need it
+    try:
+        from cacheinf_ros.sources.bag import BagSource
+    except ModuleNotFoundError as error:
+        raise SourceError(f"{path}: reading bags needs a Python package ({error}); pip install rosbags") from None
+    return BagSource(path, topic)
+
+
+def _split_topic(reference: str) -> tuple[Path, str | None]:
+    """From "bag:/camera/image" to (bag, /camera/image); a path that exists as it stands is never split."""
+    path, separator, topic = reference.rpartition(":/")
+    if not separator or Path(reference).exists():
+        return Path(reference), None
+    return Path(path), "/" + topic
+
+
+def _is_bag(path: Path) -> bool:
+    if path.is_dir():
+        return (path / "metadata.yaml").exists() or any(child.suffix in _BAG_SUFFIXES for child in path.iterdir())
+    return path.suffix.lower() in _BAG_SUFFIXES

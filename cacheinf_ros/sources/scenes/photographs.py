@@ -1,0 +1,56 @@
+"""The real photographs that scenes are made of: those that ship inside the scikit-image package."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.sources.scenes.config import Gallery
+
+# disjoint, so that what is learned on one set is tested on unseen pictures
+_FILES = {
+    Gallery.TEST: ("motorcycle_left.png", "coffee.png", "chelsea.png", "camera.png", "grass.png"),
+    Gallery.TRAIN: (
+        "astronaut.png",
+        "rocket.jpg",
+        "ihc.png",
+        "retina.jpg",
+        "hubble_deep_field.jpg",
+        "brick.png",
+        "gravel.png",
+        "coins.png",
+        "moon.png",
+        "clock_motion.png",
+    ),
+}
+
+
+def load_photographs(gallery: Gallery) -> tuple[NDArray[np.uint8], ...]:
+    """The photographs of a set, each uint8 [height, width, 3], BGR.
+
+    The files are read by path: importing scikit-image takes long, and its loaders may try to download.
+
+    Raises:
+        SourceError: scikit-image is not installed, or without its pictures.
+    """
+    folder = _data_folder()
+    return tuple(_read(folder / name) for name in _FILES[gallery])
+
+
+def _data_folder() -> Path:
+    spec = find_spec("skimage")
+    if spec is None or not spec.submodule_search_locations:
+        raise SourceError("built-in scenes show the photographs of scikit-image; pip install scikit-image")
+    return Path(next(iter(spec.submodule_search_locations))) / "data"
+
+
+def _read(path: Path) -> NDArray[np.uint8]:
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise SourceError(f"built-in scenes need the photograph {path}; pip install --force-reinstall scikit-image")
+    return np.asarray(image, np.uint8)

@@ -1,0 +1,99 @@
+"""A built-in scene: the virtual camera's frames, and the truth about each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.sources.frame import Frame
+from cacheinf_ros.sources.scenes.camera import CameraPath
+from cacheinf_ros.sources.scenes.config import SceneConfig
+from cacheinf_ros.sources.scenes.photographs import load_photographs
+from cacheinf_ros.sources.scenes.sensor import Sensor
+from cacheinf_ros.sources.scenes.tracks import make_tracks
+from cacheinf_ros.sources.scenes.truth import SceneTruth, changed_pixels, owner_map, visible_objects
+from cacheinf_ros.sources.scenes.world import build_world
+
+
+class Scene:
+    """A source whose frames can be made in any order, each with its ground truth.
+
+    Raises:
+        SourceError: the photographs are not installed.
+    """
+
+    def __init__(self, config: SceneConfig) -> None:
+        rng = np.random.default_rng(config.seed)
+        photographs = load_photographs(config.gallery)
+        self.config = config
+        self.name = f"scene:{config.preset.value}"
+        self.fps: float = config.fps
+        self.length: int | None = config.frames
+        self._world = build_world(photographs, config.size, rng)
+        self._origin = rng.integers(0, self._world.shape[:2])[::-1].astype(np.float64)
+        self._path = CameraPath(preset=config.preset, image_size=config.size, phases=rng.uniform(0, 2 * np.pi, (6, 3)))
+        self._tracks = make_tracks(config.objects, photographs, config.size, rng)
+        self._sensor = Sensor(config, rng)
+        self._last_view: tuple[NDArray[np.float64], NDArray[np.uint8]] | None = None
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Yield all frames from the start."""
+        return (self.frame(index) for index in range(self.config.frames))
+
+    def frame(self, index: int) -> Frame:
+        """The frame at ``index``: background, objects on it, brightness and noise."""
+        seconds = self._seconds(index)
+        image = self.background(index).copy()
+        for track in self._tracks:
+            x, y = track.position(seconds)
+            height, width = track.sprite.mask.shape
+            under = image[y : y + height, x : x + width]
+            under[:] = np.rint(under + track.sprite.alpha * (track.sprite.colour - under))
+        exposed = self._sensor.expose(image, index, seconds)
+        return Frame(index=index, stamp_ns=round(seconds * 1e9), image=exposed)
+
+    def truth(self, index: int) -> SceneTruth:
+        """What is truly in the frame at ``index``."""
+        seconds = self._seconds(index)
+        owners = owner_map(self._tracks, seconds, self.config.size)
+        objects = visible_objects(self._tracks, seconds, owners)
+        if index == 0:
+            return SceneTruth(motion=Motion.none(), objects=objects, changed=np.ones(self.config.size, np.bool_))
+        before = self._seconds(index - 1)
+        motion = Motion(matrix=self._view(index) @ np.linalg.inv(self._view(index - 1)))
+        earlier = owner_map(self._tracks, before, self.config.size)
+        return SceneTruth(motion=motion, objects=objects, changed=changed_pixels(earlier > 0, owners > 0, motion))
+
+    def background(self, index: int) -> NDArray[np.uint8]:
+        """uint8 [height, width, 3]: the frame without objects, change of brightness and noise; not to be changed."""
+        view = self._view(index)
+        if self._last_view is None or not np.array_equal(self._last_view[0], view):
+            self._last_view = view, self._photograph(np.asarray(np.linalg.inv(view), np.float64))
+        return self._last_view[1]
+
+    def _view(self, index: int) -> NDArray[np.float64]:
+        return self._path.view(self._seconds(index) * self.config.speed)
+
+    def _photograph(self, to_first_view: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """What is seen at a view, given the matrix from its pixels to those of the first view."""
+        height, width = self.config.size
+        to_world = np.eye(3)
+        to_world[:2, 2] = self._origin
+        taken = cv2.warpPerspective(
+            self._world,
+            to_world @ to_first_view,
+            (width, height),
+            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+            borderMode=cv2.BORDER_WRAP,
+        )
+        return np.asarray(taken, np.uint8)
+
+    def _seconds(self, index: int) -> float:
+        if not 0 <= index < self.config.frames:
+            raise SourceError(f"{self.name} has frames 0 to {self.config.frames - 1}, not {index}; raise frames=")
+        return index / self.config.fps

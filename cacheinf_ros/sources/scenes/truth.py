@@ -1,0 +1,87 @@
+"""What is truly in a frame of a built-in scene."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.sources.scenes.tracks import Track
+
+# of an object that is hidden for the most part nobody can expect that it is found
+_VISIBLE_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SceneObject:
+    """A moving object of which at least half is visible.
+
+    Attributes:
+        class_id: index into ``OBJECT_LABELS``.
+        x, y, width, height: box of the whole object, in pixels.
+        mask: bool [frame height, frame width]: its visible pixels.
+    """
+
+    class_id: int
+    x: int
+    y: int
+    width: int
+    height: int
+    mask: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SceneTruth:
+    """The truth about one frame.
+
+    Attributes:
+        motion: of the background, previous frame -> this frame; none for the first frame.
+        objects: the moving objects in view.
+        changed: bool [height, width]: pixels that do not show moved background of the previous frame. Changes of
+            brightness and noise do not count. All pixels of the first frame.
+    """
+
+    motion: Motion
+    objects: tuple[SceneObject, ...]
+    changed: NDArray[np.bool_]
+
+
+def owner_map(tracks: tuple[Track, ...], seconds: float, frame_size: tuple[int, int]) -> NDArray[np.int32]:
+    """int32 [height, width]: which track each pixel shows, 0 for the background and 1 + its index otherwise."""
+    owners = np.zeros(frame_size, np.int32)
+    for number, track in enumerate(tracks, start=1):
+        x, y = track.position(seconds)
+        mask = track.sprite.mask
+        owners[y : y + mask.shape[0], x : x + mask.shape[1]][mask] = number
+    return owners
+
+
+def visible_objects(tracks: tuple[Track, ...], seconds: float, owners: NDArray[np.int32]) -> tuple[SceneObject, ...]:
+    """The objects that ``owners`` shows at least half of."""
+    found = []
+    for number, track in enumerate(tracks, start=1):
+        visible, whole = owners == number, track.sprite.mask
+        if visible.sum() >= _VISIBLE_SHARE * whole.sum():
+            x, y = track.position(seconds)
+            height, width = whole.shape
+            class_id = track.sprite.class_id
+            found.append(SceneObject(class_id=class_id, x=x, y=y, width=width, height=height, mask=visible))
+    return tuple(found)
+
+
+def changed_pixels(previous: NDArray[np.bool_], current: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:
+    """bool [height, width]: pixels that show an object, showed one before, or were not in view before.
+
+    Args:
+        previous, current: bool [height, width], pixels of objects in either frame.
+        motion: of the background, previous -> current.
+    """
+    height, width = previous.shape
+    # a pixel between others depends on all of those around it: any weight of a changed one counts
+    spread = cv2.warpPerspective(
+        previous.astype(np.float32), motion.matrix, (width, height), flags=cv2.INTER_LINEAR, borderValue=1.0
+    )
+    return np.asarray((spread > 0) | current)
