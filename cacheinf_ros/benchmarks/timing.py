@@ -8,6 +8,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+REST_S = 0.01
+"""Pause before each measurement: the threads of the contender before it have stopped spinning, as between frames."""
+
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
@@ -16,6 +19,7 @@ def timed(
     call: Callable[Arguments, Result], *arguments: Arguments.args, **keywords: Arguments.kwargs
 ) -> tuple[Result, float]:
     """The result of a call, and how many milliseconds it took."""
+    time.sleep(REST_S)
     started = time.perf_counter_ns()
     result = call(*arguments, **keywords)
     return result, (time.perf_counter_ns() - started) / 1e6

@@ -1,6 +1,7 @@
 // A small thread pool: the caller works too, and workers spin briefly between the many short loops of one frame.
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -18,6 +19,7 @@ static inline void relax() { std::this_thread::yield(); }
 namespace {
 // About 50 microseconds: longer than the Python between two operators, too short to disturb other processes.
 constexpr int kSpins = 2000;
+constexpr uint64_t kMost = (1 << 20) - 1;  // tasks of one loop
 
 struct Buffer {
   float* data = nullptr;
@@ -32,12 +34,8 @@ struct ci_threads {
   }
 
   ~ci_threads() {
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      stopping = true;
-      generation.fetch_add(1);
-    }
-    wake.notify_all();
+    stopping = true;
+    announce(0);
     for (auto& worker : workers) worker.join();
   }
 
@@ -46,36 +44,53 @@ struct ci_threads {
       for (int index = 0; index < count; ++index) function(argument, index, 0);
       return;
     }
-    task = function;
-    context = argument;
-    tasks = count;
-    next.store(0, std::memory_order_relaxed);
-    busy.store(static_cast<int>(workers.size()), std::memory_order_relaxed);
+    task.store(function, std::memory_order_relaxed);
+    context.store(argument, std::memory_order_relaxed);
+    done.store(0, std::memory_order_relaxed);
+    announce(count);
+    drain(0);
+    // Waits for tasks, not for workers: one that the system has not woken yet must not hold up the frame.
+    while (done.load(std::memory_order_acquire) != count) relax();
+  }
+
+  // Starts a new generation of `count` tasks.
+  void announce(int count) {
     {
       std::lock_guard<std::mutex> lock(mutex);
-      generation.fetch_add(1);
+      ticket.store((generation() + 1) << 40 | uint64_t(count) << 20, std::memory_order_release);
     }
     wake.notify_all();
-    drain(0);
-    while (busy.load(std::memory_order_acquire) != 0) relax();
   }
 
+  // Takes tasks until none are left. A ticket holds the loop's generation, its number of tasks and the index of the
+  // next one, so that a late worker can never take a task of one loop with the function of another.
   void drain(int worker) {
-    for (int index; (index = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) task(context, index, worker);
+    uint64_t next = ticket.load(std::memory_order_acquire);
+    for (;;) {
+      const ci::Task function = task.load(std::memory_order_relaxed);
+      void* const argument = context.load(std::memory_order_relaxed);
+      const int index = static_cast<int>(next & kMost), count = static_cast<int>(next >> 20 & kMost);
+      if (index >= count) return;
+      if (!ticket.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
+      function(argument, index, worker);
+      done.fetch_add(1, std::memory_order_release);
+      next = ticket.load(std::memory_order_acquire);
+    }
   }
+
+  uint64_t generation() const { return ticket.load(std::memory_order_acquire) >> 40; }
 
   void work(int worker) {
-    unsigned seen = 0;
+    uint64_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < kSpins && generation.load(std::memory_order_acquire) == seen; ++spin) relax();
-      if (generation.load(std::memory_order_acquire) == seen) {
+      for (int spin = 0; spin < kSpins && generation() == seen; ++spin) relax();
+      if (generation() == seen) {
         std::unique_lock<std::mutex> lock(mutex);
-        wake.wait(lock, [&] { return generation.load() != seen; });
+        wake.wait(lock, [&] { return generation() != seen; });
       }
-      seen = generation.load(std::memory_order_acquire);
+      seen = generation();
       if (stopping) return;
       drain(worker);
-      busy.fetch_sub(1, std::memory_order_release);
     }
   }
 
@@ -83,12 +98,11 @@ struct ci_threads {
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable wake;
-  std::atomic<unsigned> generation{0};
-  std::atomic<int> next{0}, busy{0};
+  std::atomic<uint64_t> ticket{0};
+  std::atomic<int> done{0};
   std::atomic<bool> stopping{false};
-  ci::Task task = nullptr;
-  void* context = nullptr;
-  int tasks = 0;
+  std::atomic<ci::Task> task{nullptr};
+  std::atomic<void*> context{nullptr};
 };
 
 namespace ci {

@@ -133,14 +133,4 @@ int ci_dilate(const ci_window* w, const uint8_t* in, uint8_t* between, uint8_t* 
   }
   return count;
 }
-
-// The indices of the set entries; returns how many. rows has room for `size` + 1.
-int ci_indices(const uint8_t* mask, int size, int32_t* rows) {
-  int count = 0;
-  for (int i = 0; i < size; ++i) {
-    rows[count] = i;
-    count += mask[i];
-  }
-  return count;
-}
 }
