@@ -93,6 +93,7 @@ def _footprint(source: int, target: int) -> tuple[NDArray[np.int64], NDArray[np.
 def _any_along(
     mask: NDArray[np.bool_], axis: int, first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    total = np.cumsum(mask, axis=axis, dtype=np.int32)
-    total = np.concatenate([np.zeros_like(total.take([0], axis)), total], axis)
-    return total.take(last + 1, axis) > total.take(first, axis)
+    result = mask.take(first, axis)
+    for step in range(1, int((last - first).max()) + 1):
+        result |= mask.take(np.minimum(first + step, last), axis)
+    return result

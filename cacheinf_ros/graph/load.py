@@ -76,7 +76,8 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     else:
         module = _module(card, path)
         program = _export(module, card)
-    program = program.run_decompositions({})
+    with _quiet_torch():
+        program = program.run_decompositions({})
     return Model(module=module, graph=fuse(lower(program)), card=_sized(card, program))
 
 
@@ -106,8 +107,7 @@ def _export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
     if card.input_size and tuple(card.input_size) != tuple(size):
         raise ModelError(f"model {card.name!r} takes images of {tuple(size)}, not {tuple(card.input_size)}")
     try:
-        with warnings.catch_warnings(), torch.no_grad(), _quiet(logging.getLogger("torch")):
-            warnings.simplefilter("ignore")  # of torch's own internals
+        with _quiet_torch(), torch.no_grad():
             return torch.export.export(module, (torch.zeros(1, 3, *size),))
     except Exception as error:
         text = str(error).strip().splitlines()
@@ -118,12 +118,15 @@ def _export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
 
 
 @contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Export logs whole graphs when it fails; our error says what matters."""
+def _quiet_torch() -> Iterator[None]:
+    """Export warns of torch's own internals and logs whole graphs when it fails; our error says what matters."""
+    logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logger.setLevel(level)
 
@@ -134,7 +137,8 @@ def _read_program(path: Path, card: ModelCard) -> ExportedProgram:
     if card.weights:
         raise ModelError(f"model {path} holds its weights already: leave out 'weights'")
     try:
-        return torch.export.load(path)
+        with _quiet_torch():
+            return torch.export.load(path)
     except Exception as error:  # torch raises whatever its readers stumble over
         raise ModelError(f"{path} is not a torch.export file: {type(error).__name__}: {error}") from None
 

@@ -59,9 +59,13 @@ class Link:
 class Stream(Protocol):
     """What :class:`Linker` needs of a :class:`cacheinf_ros.matching.MatchingStream`."""
 
-    def match(self, image: NDArray[np.uint8]) -> CacheMap: ...
+    def match(self, image: NDArray[np.uint8]) -> CacheMap:
+        """Say what of this frame is reusable, and make it part of the reference."""
+        ...
 
-    def reset(self, reason: str) -> None: ...
+    def reset(self, reason: str) -> None:
+        """Drop the reference."""
+        ...
 
 
 class Linker:

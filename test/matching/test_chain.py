@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.errors import MatchingError
-from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, MAPS_KEPT, CacheChain, Link, Linker
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.errors import MatchingError
+from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, MAPS_KEPT, CacheChain, Link, Linker
 
 SIZE = (12, 16)
 BLOCK = 4

@@ -1,0 +1,129 @@
+"""What the nodes can be told, beside the configurations of the parts that they run."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from cacheinf_ros.config import Config, parameter
+
+
+class ImageTransport(Enum):
+    """Type of the image topic: ``sensor_msgs/Image`` or ``sensor_msgs/CompressedImage``."""
+
+    RAW = "raw"
+    COMPRESSED = "compressed"
+
+
+class Reliability(Enum):
+    """Reliability asked of the image publisher. Best effort receives from every publisher."""
+
+    BEST_EFFORT = "best_effort"
+    RELIABLE = "reliable"
+
+
+class StampSource(Enum):
+    """Where a replayed image's stamp comes from."""
+
+    CLOCK = "clock"
+    SOURCE = "source"
+
+
+class WatchConfig(Config):
+    """When a node reports itself as slow or stuck in /diagnostics."""
+
+    latency_budget_ms: float = parameter(
+        200.0, "a frame that took longer makes /diagnostics WARN, ms", low=0.0, high=60_000.0, live=True
+    )
+    stuck_after_s: float = parameter(
+        10.0, "working on one frame for longer makes /diagnostics ERROR, s", low=0.1, high=3600.0, live=True
+    )
+
+
+class ImageConfig(Config):
+    """The camera's topic."""
+
+    image_topic: str = parameter("image", "the camera's images; '/compressed' is appended for compressed transport")
+    image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
+    image_reliability: Reliability = parameter(
+        Reliability.BEST_EFFORT, "best_effort receives from every camera; reliable loses nothing, if the camera is too"
+    )
+    queue_size: int = parameter(
+        1, "frames that wait while one is worked on; 1: the latest wins; more for recordings", low=1, high=10_000
+    )
+
+
+class CacheMapConfig(Config):
+    """The topic between matcher and inference."""
+
+    cache_map_topic: str = parameter("cache_map", "cache maps from the matcher to the inference node")
+
+
+class PairingConfig(Config):
+    """How the inference node waits for cache maps."""
+
+    map_timeout_ms: float = parameter(
+        200.0, "time after which a frame is computed without its cache map, ms", low=0.0, high=60_000.0
+    )
+
+
+class ModelConfig(Config):
+    """The model to run."""
+
+    model: str = parameter(
+        "scenenet",
+        "torchvision:NAME, package.module:factory, file.py:factory, a .pt2 or .onnx file, a card .yaml, or a name that "
+        "`cacheinf models` lists",
+    )
+    weights: str = parameter("", "safetensors or state dict file in place of the model's own; empty: none")
+    input_size: str = parameter(
+        "", "size of the model's input, such as 480x640 (height x width); empty: the model's own"
+    )
+
+
+class ResultConfig(Config):
+    """The topics of results."""
+
+    result_topic: str = parameter("~/result", "results, one per accepted image")
+    max_output_bytes: int = parameter(
+        900_000, "outputs that do not fit in so many bytes are left out of the result", low=0, high=2**31 - 1
+    )
+
+
+class ServerTopicsConfig(Config):
+    """The topics between inference and server."""
+
+    request_topic: str = parameter("frame_requests", "frames from the robots to the server")
+    response_topic: str = parameter("frame_responses", "answers; one topic per robot below this name")
+
+
+class UseServerConfig(Config):
+    """Whether the inference node uses a server."""
+
+    use_server: bool = parameter(
+        False, "send frames to a server, and compute only those that it does not answer in time"
+    )
+
+
+class ServerConfig(Config):
+    """The server's own limits."""
+
+    max_robots: int = parameter(
+        4, "robots that have a cache here at a time; the one heard least recently is forgotten", low=1, high=1000
+    )
+
+
+class ReplayConfig(Config):
+    """What to publish as a camera, and how fast."""
+
+    source: str = parameter("scene:handheld", "a video, a bag, a folder of images, or scene:NAME")
+    rate: float = parameter(0.0, "images per second; 0: the source's own rate", low=0.0, high=10_000.0)
+    loop: bool = parameter(False, "start again at the end")
+    frames: int = parameter(0, "images to publish at most; 0: all", low=0, high=2**31 - 1)
+    image_topic: str = parameter("image", "where to publish; '/compressed' is appended for compressed transport")
+    image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
+    frame_id: str = parameter("camera", "frame_id of the images' headers")
+    stamp: StampSource = parameter(StampSource.CLOCK, "stamps: this node's clock, or the source's time from 1 s on")
+    publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")
+    wait_for_subscribers: int = parameter(0, "subscribers to the images to wait for before the first", low=0, high=100)
+    wait_timeout_s: float = parameter(60.0, "how long to wait for them, s", low=0.0, high=3600.0)
+    linger_s: float = parameter(1.0, "how long to wait for the last image to be received, s", low=0.0, high=3600.0)

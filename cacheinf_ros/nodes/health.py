@@ -1,0 +1,86 @@
+"""What a node says about itself in /diagnostics."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass
+from enum import IntEnum
+
+_WINDOW = 100
+
+
+class Level(IntEnum):
+    """The levels of diagnostic_msgs/DiagnosticStatus."""
+
+    OK = 0
+    WARN = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """One report.
+
+    Attributes:
+        level: the worst that is known.
+        message: why.
+        values: names and values, as texts.
+    """
+
+    level: Level
+    message: str
+    values: dict[str, str]
+
+
+class Health:
+    """Counts what happens to frames, and judges by the last hundred of them. May be used from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter(received=0, accepted=0, dropped=0, results=0, errors=0)
+        self._latency_ms: deque[float] = deque(maxlen=_WINDOW)
+        self._reuse: deque[float] = deque(maxlen=_WINDOW)
+        self._last_error = ""
+        self._notes: dict[str, str] = {}
+
+    def count(self, event: str, number: int = 1) -> None:
+        """Something happened to a frame: received, accepted, or an event of the node's own."""
+        with self._lock:
+            self._counts[event] += number
+
+    def result(self, latency_ms: float, reuse_ratio: float, error: str = "") -> None:
+        """A frame was answered, so many milliseconds after it was received."""
+        with self._lock:
+            self._counts["results"] += 1
+            self._counts["errors"] += bool(error)
+            self._latency_ms.append(latency_ms)
+            self._reuse.append(reuse_ratio)
+            self._last_error = error
+
+    def note(self, name: str, text: str) -> None:
+        """Report this text under this name from now on."""
+        with self._lock:
+            self._notes[name] = text
+
+    def status(self, *, latency_budget_ms: float, stuck_after_s: float, busy_s: float, dropped: int) -> Status:
+        """Judge the node: ERROR when stuck or failing, WARN above the latency budget, "n/a" before the first frame."""
+        with self._lock:
+            latency = sorted(self._latency_ms)
+            self._counts["dropped"] = dropped
+            values = {name: str(count) for name, count in self._counts.items()} | self._notes
+            error, reuse = self._last_error, list(self._reuse)
+        middle = latency[len(latency) // 2] if latency else None
+        values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"
+        values["latency_max_ms"] = "n/a" if not latency else f"{latency[-1]:.1f}"
+        values["reuse_ratio"] = "n/a" if not reuse else f"{sum(reuse) / len(reuse):.3f}"
+        if busy_s > stuck_after_s:
+            return Status(level=Level.ERROR, message=f"stuck on one frame for {busy_s:.0f} s", values=values)
+        if error:
+            return Status(level=Level.ERROR, message=error, values=values)
+        if middle is None:
+            return Status(level=Level.OK, message="n/a: no frame yet", values=values)
+        if middle > latency_budget_ms:
+            message = f"latency {middle:.0f} ms is above the budget of {latency_budget_ms:g} ms"
+            return Status(level=Level.WARN, message=message, values=values)
+        return Status(level=Level.OK, message=f"latency {middle:.0f} ms", values=values)

@@ -1,0 +1,66 @@
+"""The inference node: runs the model on what the cache maps leave to compute."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.msg import CacheMap
+from cacheinf_ros.nodes.configs import CacheMapConfig, ImageConfig, PairingConfig
+from cacheinf_ros.nodes.conversions import image_from, link_from
+from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.pairing import FramePairing, Paired
+from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
+from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, subscribe_to, subscribe_to_images
+
+_NS_PER_MS = 1_000_000
+
+
+class InferenceNode(FrameNode):
+    """Pairs images with the matcher's cache maps; publishes one result for every frame that it accepts."""
+
+    def __init__(self) -> None:
+        super().__init__("inference", ImageConfig, CacheMapConfig, PairingConfig, *Pipeline.CONFIGS)
+        get = self.parameters.get
+        self._pipeline = Pipeline(self)
+        self._pairing: FramePairing[Arrival] = FramePairing(
+            map_timeout_ns=round(get(PairingConfig).map_timeout_ms * _NS_PER_MS),
+            queue_size=get(ImageConfig).queue_size,
+        )
+        self._maps = subscribe_to(
+            self, CacheMap, get(CacheMapConfig).cache_map_topic, self._store_map, profile(MAP_DEPTH)
+        )
+        self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
+        self.begin(self._pairing, self._infer)
+
+    def _store_image(self, message: Any) -> None:
+        arrival = Arrival(message)
+        self.health.count("received")
+        self.store(lambda: self._pairing.add_frame(arrival, arrival.stamp_ns, arrival.received_ns))
+
+    def _store_map(self, message: CacheMap) -> None:
+        try:
+            link = link_from(message)
+        except MessageError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=5.0)
+            return
+        self.store(lambda: self._pairing.add_map(link))
+
+    def _infer(self, paired: Paired[Arrival]) -> None:
+        outcome = self._pipeline.answer(
+            paired.frame, lambda: Prepared(image=image_from(paired.frame.message), fold=paired.fold)
+        )
+        if outcome is Outcome.HELD:
+            self.store(lambda: self._pairing.chain.hold(paired.stamp_ns))
+        elif outcome is Outcome.LOST:
+            self.store(self._pairing.chain.forget)
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node("inference", InferenceNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The overlay of results: what was reused and recomputed, and what the model says."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Decoded
+from cacheinf_ros.matching import draw_overlay
+
+_BOX = (255, 160, 0)  # BGR
+_LINE_HEIGHT = 18
+_BLOCK = 10
+
+
+def draw_result(
+    image: NDArray[np.uint8], cache_map: CacheMap | None, lines: list[str], decoded: Decoded | None
+) -> NDArray[np.uint8]:
+    """A copy of the frame with its map, the boxes found and lines of text at the bottom.
+
+    Args:
+        image: uint8 [height, width, 3], BGR.
+        cache_map: what was reused; None, or a map of another size: nothing.
+        lines: what to write.
+        decoded: boxes to draw.
+    """
+    size = (image.shape[0], image.shape[1])
+    if cache_map is None or cache_map.image_size != size:
+        cache_map = CacheMap.nothing(size, _BLOCK, "nothing was reused")
+    picture = draw_overlay(image, cache_map)
+    for box in decoded.boxes if decoded else ():
+        corner = (round(box.x), round(box.y))
+        cv2.rectangle(picture, corner, (round(box.x + box.width), round(box.y + box.height)), _BOX, 2)
+        _write(picture, f"{box.name} {box.score:.2f}", (corner[0], max(12, corner[1] - 4)))
+    for row, line in enumerate(reversed(lines)):
+        _write(picture, line, (6, size[0] - 8 - _LINE_HEIGHT * row))
+    return picture
+
+
+def _write(picture: NDArray[np.uint8], text: str, place: tuple[int, int]) -> None:
+    for colour, thickness in (((0, 0, 0), 3), ((255, 255, 255), 1)):
+        cv2.putText(picture, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.45, colour, thickness, cv2.LINE_AA)

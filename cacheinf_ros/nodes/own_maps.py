@@ -1,0 +1,52 @@
+"""Matching in the process that also runs the model: no topic in between."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.matching.chain import CacheChain, Fold, Link, Linker
+
+_MS_PER_S = 1e3
+
+
+class Tracker:
+    """A matching stream whose configuration may change between frames, with its maps numbered and timed."""
+
+    def __init__(self, config: MatchingConfig) -> None:
+        self._config = config
+        self._stream = MatchingStream(config)
+        self._linker = Linker(self._stream, secrets.token_hex(4))
+
+    def link(self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig) -> Link:
+        """The map of the next frame; uint8 [height, width, 3], BGR. A new configuration holds from it on."""
+        if config != self._config:
+            self._config = config
+            self._stream.reconfigure(config)
+        start = time.perf_counter()
+        link = self._linker.link(image, stamp_ns)
+        elapsed_ms = (time.perf_counter() - start) * _MS_PER_S
+        return replace(link, matcher=config.matcher.value, matching_ms=elapsed_ms)
+
+    def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
+        """The map of a frame that cannot be read."""
+        return self._linker.unreadable(stamp_ns, image_size, reason)
+
+
+class OwnMaps:
+    """A tracker, and the chain from what the engine's cache holds to its latest frame."""
+
+    def __init__(self, config: MatchingConfig) -> None:
+        self._tracker = Tracker(config)
+        self.chain = CacheChain()
+
+    def match(self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig) -> tuple[Link, Fold]:
+        """The frame's map, and what is reusable of the cache for it."""
+        link = self._tracker.link(image, stamp_ns, config)
+        self.chain.add(link)
+        return link, self.chain.fold(stamp_ns)

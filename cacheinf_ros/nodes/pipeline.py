@@ -1,0 +1,115 @@
+"""From a frame to its one published result: computed here or by the server, whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import Decoded, EngineConfig
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, Fold
+from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes.configs import ModelConfig, ResultConfig, ServerTopicsConfig, UseServerConfig
+from cacheinf_ros.nodes.conversions import FrameResult, decoded_from, result_message
+from cacheinf_ros.nodes.frame_node import Arrival, FrameNode
+from cacheinf_ros.nodes.results import ResultTopics
+from cacheinf_ros.nodes.runner import Runner, open_model
+from cacheinf_ros.nodes.server_link import ServerLink
+from cacheinf_ros.offload import OffloadConfig
+
+
+class Outcome(Enum):
+    """What a frame did to the local cache."""
+
+    HELD = "it holds the frame"
+    UNTOUCHED = "it holds what it held"
+    LOST = "it holds nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A frame ready to run: uint8 [height, width, 3], BGR, and what of the cache is reusable for it."""
+
+    image: NDArray[np.uint8]
+    fold: Fold
+
+
+class Pipeline:
+    """The inference half of a node; used by its worker thread only."""
+
+    CONFIGS = (ModelConfig, EngineConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig)
+    """What the node must declare."""
+
+    def __init__(self, node: FrameNode) -> None:
+        """Load the model; :class:`CacheinfError` where that cannot be done."""
+        get = node.parameters.get
+        self._node = node
+        self._runner = Runner(open_model(get(ModelConfig)), get(EngineConfig))
+        self._results = ResultTopics(node, get(ResultConfig))
+        self._server = None
+        if get(UseServerConfig).use_server:
+            self._server = ServerLink(node, get(ServerTopicsConfig), get(OffloadConfig), self._runner.name, node.health)
+        self._gap = ""
+
+    def answer(self, arrival: Arrival, prepare: Callable[[], Prepared]) -> Outcome:
+        """Publish exactly one result for a frame.
+
+        Args:
+            arrival: the frame's message.
+            prepare: decodes and matches it; what it raises becomes an error result.
+        """
+        self._node.health.count("accepted")
+        outcome, prepared = Outcome.UNTOUCHED, None
+        decoded: Decoded | None = None
+        try:
+            prepared = prepare()
+            outcome = Outcome.LOST
+            result, decoded, outcome = self._compute(arrival, prepared)
+        except CacheinfError as error:
+            result = self._failure(arrival, str(error))
+            self._node.get_logger().error(f"frame {arrival.stamp_ns}: {error}", throttle_duration_sec=5.0)
+        except Exception as error:  # a bug must not silence the node
+            result = self._failure(arrival, f"internal error, see the node's log: {type(error).__name__}: {error}")
+            self._node.get_logger().error(traceback.format_exc())
+        self._results.publish(result)
+        self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+        if prepared is not None:
+            self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
+        return outcome
+
+    def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
+        answer = self._server.ask(arrival.header, prepared.image) if self._server else None
+        if answer is not None:
+            answer.header = arrival.header
+            return answer, decoded_from(answer), Outcome.UNTOUCHED
+        result = self._run(prepared)
+        return self._message(arrival, result), result.decoded, Outcome.HELD
+
+    def _run(self, prepared: Prepared) -> FrameResult:
+        cache_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
+        cache_map = None if cache_dropped else prepared.fold.cache_map
+        self._note_gap(prepared.fold.gap)
+        if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:
+            self._runner.reset()
+            cache_map = None
+        return self._runner.run(prepared.image, cache_map)
+
+    def _note_gap(self, gap: str) -> None:
+        if gap in (BROKEN, LATE):
+            self._node.health.count("gaps" if gap == BROKEN else "map_timeouts")
+        if gap and gap not in (EMPTY, self._gap):
+            self._node.get_logger().warning(f"{gap}: nothing is reused (said once, counted in /diagnostics)")
+        if gap != EMPTY:
+            self._gap = gap
+
+    def _failure(self, arrival: Arrival, error: str) -> InferenceResult:
+        return self._message(arrival, self._runner.failed(error))
+
+    def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:
+        limit = self._node.parameters.get(ResultConfig).max_output_bytes
+        return result_message(arrival.header, result, limit)

@@ -1,0 +1,171 @@
+"""Starts the nodes as processes, where there is no ``ros2 launch``: for the demo, the command line and the tests.
+
+This module does not import rclpy, and starting a node takes no ROS installation beyond what the node itself needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cacheinf_ros.errors import CacheinfError
+
+_POLL_S = 0.05
+_READY = "ready"
+
+Value = bool | int | float | str
+
+
+class ProcessError(CacheinfError):
+    """A node process did not start, or did not end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCommand:
+    """What to start.
+
+    Attributes:
+        executable: matcher, inference, cached_inference, server or replay.
+        name: of the node; empty: the executable's own. Parameter files address nodes by it.
+        namespace: of the node.
+        parameters: override what is in ``params_file``.
+        params_file: YAML file of parameters.
+        remappings: topic names, from -> to.
+        log_level: debug, info, warn, error.
+    """
+
+    executable: str
+    name: str = ""
+    namespace: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    params_file: Path | None = None
+    remappings: Mapping[str, str] = field(default_factory=dict)
+    log_level: str = "info"
+
+    def line(self) -> list[str]:
+        """The command line."""
+        words = [sys.executable, "-P", "-m", f"cacheinf_ros.nodes.{self.executable}", "--ros-args"]
+        words += ["--log-level", self.log_level]
+        words += ["-r", f"__node:={self.name}"] if self.name else []
+        words += ["-r", f"__ns:={self.namespace}"] if self.namespace else []
+        words += ["--params-file", str(self.params_file)] if self.params_file else []
+        for name, value in self.parameters.items():
+            words += ["-p", f"{name}:={_yaml(value)}"]
+        for old, new in self.remappings.items():
+            words += ["-r", f"{old}:={new}"]
+        return words
+
+
+class NodeProcess:
+    """One node in a process of its own, with its output in a file."""
+
+    def __init__(self, command: NodeCommand, *, log: Path, domain: int | None = None) -> None:
+        """Start it. ``domain``: ROS_DOMAIN_ID, where it is not the caller's own."""
+        self.command = command
+        self.log = log
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        if domain is not None:
+            environment["ROS_DOMAIN_ID"] = str(domain)
+        with log.open("w", encoding="utf-8") as output:
+            # a session of its own: Ctrl-C in the terminal reaches us, and we end the nodes in order
+            self._process = subprocess.Popen(
+                command.line(), stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    @property
+    def output(self) -> str:
+        """What it has logged so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def wait_ready(self, timeout_s: float = 60.0) -> None:
+        """Wait until the node takes frames; :class:`ProcessError` with its output where it does not."""
+        wait_until(lambda: self._is_ready() or self.exit_code is not None, timeout_s)
+        if not self._is_ready():
+            code = self.exit_code
+            happened = f"did not start within {timeout_s:g} s" if code is None else f"ended with exit code {code}"
+            raise ProcessError(f"{self.command.executable} {happened}: {self.output.strip()}")
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait until it ends by itself; returns the exit code."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise ProcessError(f"{self.command.executable} did not end within {timeout_s:g} s") from None
+
+    def interrupt(self) -> None:
+        """Ask it to end, as Ctrl-C would; does nothing where it has ended."""
+        self._process.send_signal(signal.SIGINT)
+
+    def stop(self, timeout_s: float = 10.0) -> int:
+        """Interrupt it, kill it where that does not help; returns the exit code."""
+        self.interrupt()
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def _is_ready(self) -> bool:
+        return any(line.endswith(f": {_READY}") for line in self.output.splitlines())
+
+
+class NodeGroup:
+    """Node processes that are stopped together; use as a context manager."""
+
+    def __init__(self, folder: Path, *, domain: int | None = None) -> None:
+        """``folder`` receives one log file per process."""
+        self._folder = folder
+        self._domain = domain
+        self.processes: list[NodeProcess] = []
+
+    def start(self, command: NodeCommand) -> NodeProcess:
+        """Start a node, without waiting until it is ready."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        log = self._folder / f"{len(self.processes)}_{command.name or command.executable}.log"
+        process = NodeProcess(command, log=log, domain=self._domain)
+        self.processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        """Stop all, together: unloading a framework takes seconds."""
+        for process in self.processes:
+            process.interrupt()
+        for process in self.processes:
+            process.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Poll until ``condition`` holds; returns whether it did before the deadline."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _yaml(value: Value) -> str:
+    """A parameter value as YAML that keeps its type: 20.0 stays a float, "1" a string."""
+    return json.dumps(value)

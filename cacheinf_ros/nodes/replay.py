@@ -1,0 +1,118 @@
+"""The replay node: publishes a video, a bag, a folder of images or a built-in scene as a camera would."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
+from std_msgs.msg import Header
+
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.nodes.configs import ImageTransport, ReplayConfig, StampSource
+from cacheinf_ros.nodes.conversions import compressed_message, image_message, time_message
+from cacheinf_ros.nodes.frame_node import READY, run_node
+from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
+from cacheinf_ros.sources import Frame, open_source
+
+_NS_PER_S = 1_000_000_000
+_FIRST_STAMP_NS = _NS_PER_S  # a stamp of 0 means "unknown" to much of ROS
+_POLL_S = 0.02
+_SETTLE_S = 0.3  # a subscriber may learn of us later than we of it
+
+
+class ReplayNode(Node):
+    """Publishes at the wanted rate in a thread of its own, and ends with the source."""
+
+    def __init__(self) -> None:
+        super().__init__("replay")
+        self.config = Parameters(self, ReplayConfig).get(ReplayConfig)
+        self._source = open_source(self.config.source)
+        message_type, topic = image_topic(self.config.image_topic, self.config.image_transport)
+        self._images = publish_on(self, message_type, topic, profile(2))
+        self._sim_clock = self.create_publisher(Clock, "/clock", profile(1)) if self.config.publish_clock else None
+        self.ended = threading.Event()
+        self._thread = threading.Thread(target=self._play, name="player", daemon=True)
+        self.published = 0
+        self._error: Exception | None = None
+        self._thread.start()
+        self.get_logger().info(READY)
+
+    def close(self) -> None:
+        """Stop playing; raises what playing failed with."""
+        self.ended.set()
+        self._thread.join(5.0)
+        if self._error is not None:
+            raise self._error
+
+    def _play(self) -> None:
+        try:
+            self._wait_for_subscribers()
+            self._publish_all()
+            self._linger()
+            self.get_logger().info(f"published {self.published} images")
+        except Exception as error:  # raised again in the main thread
+            self._error = error
+        finally:
+            self.ended.set()
+
+    def _wait_for_subscribers(self) -> None:
+        wanted, deadline = self.config.wait_for_subscribers, time.monotonic() + self.config.wait_timeout_s
+        while self._images.get_subscription_count() < wanted and not self.ended.is_set():
+            if time.monotonic() > deadline:
+                raise SourceError(
+                    f"{self._images.get_subscription_count()} of {wanted} subscribers to {self._images.topic_name} "
+                    f"came within {self.config.wait_timeout_s:g} s: start them, or lower wait_for_subscribers"
+                )
+            time.sleep(_POLL_S)
+        if wanted:
+            self.ended.wait(_SETTLE_S)
+
+    def _publish_all(self) -> None:
+        start = time.monotonic()
+        for due_s, stamp_ns, frame in islice(self._schedule(), self.config.frames or None):
+            if self.ended.wait(max(0.0, start + due_s - time.monotonic())):
+                return
+            self._publish(stamp_ns, frame)
+
+    def _schedule(self) -> Iterator[tuple[float, int, Frame]]:
+        """(seconds since the start, stamp of the source, frame): stamps begin again with each round, time does not."""
+        rate, played, round_start_s = self.config.rate, 0, 0.0
+        while True:
+            due_s = round_start_s
+            for frame in self._source:
+                due_s = played / rate if rate else round_start_s + frame.stamp_ns / _NS_PER_S
+                yield due_s, _FIRST_STAMP_NS + frame.stamp_ns, frame
+                played += 1
+            round_start_s = due_s + 1.0 / (rate or self._source.fps)
+            if not self.config.loop:
+                return
+
+    def _publish(self, stamp_ns: int, frame: Frame) -> None:
+        if self._sim_clock is not None:
+            self._sim_clock.publish(Clock(clock=time_message(stamp_ns)))
+        own_stamps = self.config.stamp is StampSource.CLOCK and self._sim_clock is None
+        stamp = self.get_clock().now().to_msg() if own_stamps else time_message(stamp_ns)
+        header = Header(stamp=stamp, frame_id=self.config.frame_id)
+        raw = self.config.image_transport is ImageTransport.RAW
+        self._images.publish(image_message(header, frame.image) if raw else compressed_message(header, frame.image))
+        self.published += 1
+
+    def _linger(self) -> None:
+        """Let the last image reach those who asked for reliable delivery."""
+        self._images.wait_for_all_acked(Duration(nanoseconds=round(self.config.linger_s * _NS_PER_S)))
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node("replay", ReplayNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The server node: runs whole frames that robots send, with a cache of its own for each robot."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections import OrderedDict
+from typing import Any
+
+from rclpy.publisher import Publisher
+
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.errors import CacheinfError, MessageError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.msg import FrameRequest, FrameResponse
+from cacheinf_ros.nodes.configs import ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
+from cacheinf_ros.nodes.conversions import FrameResult, encoded_image_from, result_message
+from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.own_maps import OwnMaps
+from cacheinf_ros.nodes.pairing import LatestOfEach
+from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.runner import Runner, open_model
+from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
+
+_REQUEST_DEPTH = 10  # of all robots together
+
+
+class Robot:
+    """What the server keeps of one robot: its cache, the way to it, and where to answer."""
+
+    def __init__(self, model: Model, parameters: Parameters, answers: Publisher[Any]) -> None:
+        self.answers = answers
+        self._parameters = parameters
+        self._runner = Runner(model, parameters.get(EngineConfig))
+        self._maps = OwnMaps(parameters.get(MatchingConfig))
+
+    def run(self, request: FrameRequest, stamp_ns: int) -> FrameResult:
+        """Match and run one frame; where this raises, the cache is empty."""
+        if self._runner.configure(self._parameters.get(EngineConfig)):
+            self._maps.chain.forget()
+        image = encoded_image_from(request)
+        _, fold = self._maps.match(image, stamp_ns, self._parameters.get(MatchingConfig))
+        self._maps.chain.forget()
+        result = self._runner.run(image, fold.cache_map)
+        self._maps.chain.hold(stamp_ns)
+        return result
+
+
+class ServerNode(FrameNode):
+    """Answers every frame request that it accepts; of each robot, the latest frame wins."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "server", MatchingConfig, EngineConfig, ModelConfig, ResultConfig, ServerTopicsConfig, ServerConfig
+        )
+        get = self.parameters.get
+        self._model = open_model(get(ModelConfig))
+        self._robots: OrderedDict[str, Robot] = OrderedDict()
+        self._requests: LatestOfEach[Arrival] = LatestOfEach()
+        qos = profile(_REQUEST_DEPTH)
+        self._subscription = subscribe_to(
+            self, FrameRequest, get(ServerTopicsConfig).request_topic, self._store_request, qos
+        )
+        self.begin(self._requests, self._serve)
+
+    def _store_request(self, message: FrameRequest) -> None:
+        self.health.count("received")
+        self.store(lambda: self._requests.put(message.session, Arrival(message)))
+
+    def _serve(self, arrival: Arrival) -> None:
+        self.health.count("accepted")
+        try:
+            result = self._run(arrival)
+        except CacheinfError as error:
+            result = self._failed(str(error))
+            self.get_logger().error(str(error), throttle_duration_sec=5.0)
+        except Exception as error:  # a bug must not silence the node
+            result = self._failed(f"internal error of the server: {type(error).__name__}: {error}")
+            self.get_logger().error(traceback.format_exc())
+        self._answer(arrival, result)
+        self.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+
+    def _run(self, arrival: Arrival) -> FrameResult:
+        request = arrival.message
+        robot = self._robot(request.session)
+        if request.model != self._model.name:
+            raise MessageError(
+                f"this server runs {self._model.name!r}, not {request.model!r}: start both with one model"
+            )
+        return robot.run(request, arrival.stamp_ns)
+
+    def _robot(self, session: str) -> Robot:
+        robot = self._robots.get(session)
+        if robot is None:
+            robot = self._robots[session] = self._welcome(session)
+        self._robots.move_to_end(session)
+        self.health.note("robots", str(len(self._robots)))
+        return robot
+
+    def _welcome(self, session: str) -> Robot:
+        if not session.isidentifier():
+            raise MessageError(f"session {session!r} cannot be part of a topic name: use letters, digits and _")
+        if len(self._robots) >= self.parameters.get(ServerConfig).max_robots:
+            name, oldest = self._robots.popitem(last=False)
+            self.destroy_publisher(oldest.answers)
+            self.get_logger().info(f"forgot {name}: too many robots")
+        topic = f"{self.parameters.get(ServerTopicsConfig).response_topic}/{session}"
+        return Robot(self._model, self.parameters, publish_on(self, FrameResponse, topic, profile(1, latched=True)))
+
+    def _answer(self, arrival: Arrival, result: FrameResult) -> None:
+        request = arrival.message
+        robot = self._robots.get(request.session)
+        if robot is not None:
+            message = result_message(request.header, result, self.parameters.get(ResultConfig).max_output_bytes)
+            message.where = "server"
+            robot.answers.publish(FrameResponse(session=request.session, sequence=request.sequence, result=message))
+
+    def _failed(self, error: str) -> FrameResult:
+        return FrameResult(model=self._model.name, mode=self.parameters.get(EngineConfig).mode.value, error=error)
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node("server", ServerNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

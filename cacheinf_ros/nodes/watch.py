@@ -1,0 +1,50 @@
+"""Publishes a node's health on /diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+from cacheinf_ros.nodes.configs import WatchConfig
+from cacheinf_ros.nodes.conversions import status_message
+from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.topics import profile
+
+PERIOD_S = 1.0
+
+
+class Watch:
+    """A timer that reports, also while the worker is stuck and while a simulated clock stands still."""
+
+    def __init__(
+        self,
+        node: Node,
+        health: Health,
+        *,
+        config: Callable[[], WatchConfig],
+        busy_s: Callable[[], float],
+        dropped: Callable[[], int],
+    ) -> None:
+        self._node = node
+        self._health = health
+        self._config = config
+        self._busy_s = busy_s
+        self._dropped = dropped
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", profile(10))
+        node.create_timer(PERIOD_S, self.report, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def report(self) -> None:
+        """Publish one report."""
+        config = self._config()
+        status = self._health.status(
+            latency_budget_ms=config.latency_budget_ms,
+            stuck_after_s=config.stuck_after_s,
+            busy_s=self._busy_s(),
+            dropped=self._dropped(),
+        )
+        message = DiagnosticArray(status=[status_message(self._node.get_fully_qualified_name().lstrip("/"), status)])
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(message)

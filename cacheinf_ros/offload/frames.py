@@ -1,0 +1,112 @@
+"""Whole frames sent to a server: when to send one, how long to wait, and when the server counts as dead.
+
+A frame is sent and its answer awaited until the deadline; whoever uses the session computes it locally when the answer
+is late. A server that was late is *down*: frames are no longer kept waiting for it, and every now and then (exponential
+back-off) one is sent as a probe while it is computed locally. A timely answer to a probe makes the server *up* again.
+So a dead server costs one deadline, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from cacheinf_ros.config import Config, parameter
+
+_NS_PER_MS = 1_000_000
+_NS_PER_S = 1_000_000_000
+
+
+class WireImage(Enum):
+    """How a frame is encoded on the wire."""
+
+    PNG = "png"
+    JPEG = "jpeg"
+
+
+class OffloadConfig(Config):
+    """How frames are sent to a server."""
+
+    server_deadline_ms: float = parameter(
+        200.0, "time after which a frame sent to the server is computed locally instead, ms", low=1.0, high=60_000.0
+    )
+    wire_image: WireImage = parameter(WireImage.PNG, "encoding of frames sent: png is lossless, jpeg ten times smaller")
+    jpeg_quality: int = parameter(90, "quality of jpeg frames", low=1, high=100)
+    probe_s: float = parameter(0.5, "time until a server that failed is tried again, s", low=0.01, high=600.0)
+    probe_max_s: float = parameter(30.0, "limit to which that time doubles at each failure, s", low=0.01, high=600.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """Permission to send one frame.
+
+    Attributes:
+        sequence: of the request, echoed in the answer.
+        deadline_ns: until when its answer is worth waiting for.
+        awaited: whether to wait for it; otherwise it is a probe, and the frame is computed locally at once.
+    """
+
+    sequence: int
+    deadline_ns: int
+    awaited: bool
+
+
+class FrameSession:
+    """One robot's requests to the server. It knows the time only from its callers."""
+
+    def __init__(self, config: OffloadConfig, name: str) -> None:
+        self.name = name
+        self._config = config
+        self._sequence = 0
+        self._open: Ticket | None = None
+        self._failures = 0
+        self._next_probe_ns = 0
+        self.complaint = ""
+        """Why the server is down; empty while it is up."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether frames are worth waiting for."""
+        return not self.complaint
+
+    def request(self, now_ns: int) -> Ticket | None:
+        """Ask to send a frame; None: the server is down and it is not time to try again."""
+        self.expire(now_ns)
+        if self._open is not None or (not self.is_up and now_ns < self._next_probe_ns):
+            return None
+        self._sequence += 1
+        deadline_ns = now_ns + round(self._config.server_deadline_ms * _NS_PER_MS)
+        self._open = Ticket(sequence=self._sequence, deadline_ns=deadline_ns, awaited=self.is_up)
+        return self._open
+
+    def receive(self, session: str, sequence: int, refusal: str, now_ns: int) -> Ticket | None:
+        """Take an answer.
+
+        Args:
+            session, sequence: from the answer.
+            refusal: why the server did not run the frame; empty where it did.
+
+        Returns:
+            the ticket that it answers in time, or None for an answer to ignore: late, repeated, foreign or refused.
+        """
+        self.expire(now_ns)
+        if self._open is None or session != self.name or sequence != self._open.sequence:
+            return None
+        ticket, self._open = self._open, None
+        if refusal:
+            self._fail(refusal, now_ns)
+            return None
+        self.complaint, self._failures = "", 0
+        return ticket
+
+    def expire(self, now_ns: int) -> None:
+        """Give up on an answer whose deadline has passed."""
+        if self._open is not None and now_ns >= self._open.deadline_ns:
+            self._open = None
+            self._fail(f"no answer within {self._config.server_deadline_ms:g} ms", now_ns)
+
+    def _fail(self, complaint: str, now_ns: int) -> None:
+        wait_s = min(self._config.probe_s * 2.0 ** min(self._failures, 30), self._config.probe_max_s)
+        self._failures += 1
+        self._next_probe_ns = now_ns + round(wait_s * _NS_PER_S)
+        self.complaint = complaint

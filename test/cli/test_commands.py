@@ -1,0 +1,89 @@
+"""The command line as a user types it: help that teaches, results on screen and in files, errors in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cacheinf_ros.cli.main", *words], capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "taught"),
+    [
+        ((), "cacheinf demo"),
+        (("demo",), "scene"),
+        (("replay",), "bag"),
+        (("bench", "engine"), "openvino"),
+        (("bench", "matcher"), "match ratio"),
+        (("models", "inspect"), "sparsely"),
+        (("doctor",), "middleware"),
+    ],
+)
+def test_help_teaches(words: tuple[str, ...], taught: str) -> None:
+    result = cacheinf(*words, "--help")
+    assert result.returncode == 0
+    assert taught in " ".join(result.stdout.split())
+
+
+def test_doctor_finds_everything_that_is_needed() -> None:
+    result = cacheinf("doctor")
+    assert result.returncode == 0, result.stdout
+    assert "CacheMap" in result.stdout and "rmw" in result.stdout
+
+
+def test_models_lists_and_inspects() -> None:
+    assert "scenenet" in cacheinf("models", "list").stdout
+    inspected = cacheinf("models", "inspect", "torchvision:squeezenet1_1", "--size", "96x128").stdout
+    assert "conv" in inspected and "sparse" in inspected and "aten.adaptive_avg_pool2d" in inspected
+
+
+def test_bench_engine_writes_json(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out.json"
+    result = cacheinf(
+        "bench", "engine", "--source", "scene:fixed?size=96x128", "--size", "96x128", "--frames", "3",
+        "--contenders", "dense_channels_last", "--json", str(out),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(out.read_text())
+    assert {"model", "size", "frames", "mode", "threads", "reuse_ratio", "latency_ms", "speedup_vs_best_dense"} <= set(report)
+    assert {"speedup_vs_eager", "output_error", "top1_agreement", "cache_mb"} <= set(report)
+
+
+def test_bench_matcher_writes_json(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    result = cacheinf(
+        "bench", "matcher", "--source", "scene:pan?size=96x128", "--sizes", "96x128", "--frames", "4", "--json", str(out)
+    )
+    assert result.returncode == 0, result.stderr
+    algorithms = json.loads(out.read_text())["sizes"]["96x128"]
+    assert {"identity", "diamond_optimised", "exhaustive"} <= set(algorithms)
+    assert all({"latency_ms", "match_ratio"} <= set(values) for values in algorithms.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("bench", "engine", "--model", "nothing.onnx"), "model file nothing.onnx does not exist"),
+        (("bench", "engine", "--source", "nothing.mp4"), "nothing.mp4: no such file or folder"),
+        (("bench", "engine", "--size", "big"), "size 'big': expected HEIGHTxWIDTH"),
+        (("bench", "engine", "--contenders", "tensorflow"), "known: dense_eager"),
+        (("models", "inspect", "torchvision:nothing"), "torchvision has no model 'nothing'"),
+        (("models", "inspect", __file__), "is not a model"),
+        (("replay", "nothing.bag"), "nothing.bag"),
+    ],
+)
+def test_mistakes_get_one_line(words: tuple[str, ...], message: str) -> None:
+    result = cacheinf(*words)
+    assert result.returncode == 2
+    text = " ".join((result.stdout + result.stderr).split())
+    assert message in text
+    assert "Traceback" not in text

@@ -1,0 +1,180 @@
+"""Real node processes over DDS in a domain of their own, and a station that plays camera, listener and rqt."""
+
+# ruff: noqa: E402  the tests are skipped before the imports that need ROS
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
+
+import contextlib
+
+from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+
+TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
+DEADLINE_S = 60.0
+LOSSLESS = {"queue_size": 1000, "expiry": 10_000, "image_reliability": "reliable", "image_topic": "camera/image"}
+
+
+class Station:
+    """The other side of the nodes: publishes images, keeps results and diagnostics, sets parameters."""
+
+    def __init__(self, domain: int) -> None:
+        from diagnostic_msgs.msg import DiagnosticArray
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.qos import QoSProfile
+        from sensor_msgs.msg import CompressedImage, Image
+
+        from cacheinf_ros.msg import CacheMap, InferenceResult
+
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context, domain_id=domain)
+        self.node = rclpy.create_node("station", context=self.context)
+        self.results: list[Any] = []
+        self.maps: list[Any] = []
+        self.diagnostics: dict[str, Any] = {}
+        many = QoSProfile(depth=1000)
+        self._cameras = {
+            Image: self.node.create_publisher(Image, "camera/image", many),
+            CompressedImage: self.node.create_publisher(CompressedImage, "camera/image/compressed", many),
+        }
+        self.node.create_subscription(InferenceResult, "results", self.results.append, many)
+        self.node.create_subscription(CacheMap, "cache_map", self.maps.append, many)
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep, many)
+        self._executor = SingleThreadedExecutor(context=self.context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def camera(self, message: Any) -> Any:
+        """The publisher for messages like this one."""
+        return self._cameras[type(message)]
+
+    def publish(self, *messages: Any) -> None:
+        for message in messages:
+            self.camera(message).publish(message)
+
+    def wait_for_nodes(self, message: Any, subscribers: int) -> None:
+        """Until that many nodes receive images like this one, and this station their results."""
+        camera = self.camera(message)
+        assert wait_until(lambda: camera.get_subscription_count() == subscribers, DEADLINE_S)
+        assert wait_until(lambda: self.node.count_publishers("results") == 1, DEADLINE_S)
+        time.sleep(0.3)  # a subscriber may learn of us later than we of it
+
+    def expect(self, count: int, timeout_s: float = DEADLINE_S) -> list[Any]:
+        """The results, once there are so many; and no more come."""
+        wait_until(lambda: len(self.results) >= count, timeout_s)
+        time.sleep(0.2)
+        assert len(self.results) == count
+        return list(self.results)
+
+    def wait_for_results(self, count: int) -> None:
+        assert wait_until(lambda: len(self.results) >= count, DEADLINE_S)
+
+    def clear(self) -> None:
+        self.results.clear()
+        self.maps.clear()
+
+    def set_parameters(self, node: str, **values: Any) -> tuple[list[Any], float]:
+        """What the parameter service answers, and after how many seconds."""
+        from rcl_interfaces.srv import SetParameters
+        from rclpy.parameter import Parameter
+
+        client = self.node.create_client(SetParameters, f"{node}/set_parameters")
+        assert client.wait_for_service(DEADLINE_S)
+        parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        start, answered = time.perf_counter(), threading.Event()
+        future = client.call_async(SetParameters.Request(parameters=parameters))
+        future.add_done_callback(lambda _: answered.set())
+        assert answered.wait(DEADLINE_S)
+        elapsed = time.perf_counter() - start
+        results = list(future.result().results)
+        self.node.destroy_client(client)
+        return results, elapsed
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self._thread.join(5)
+        rclpy.try_shutdown(context=self.context)
+
+    def _spin(self) -> None:
+        from rclpy.executors import ExternalShutdownException, ShutdownException
+
+        with contextlib.suppress(ExternalShutdownException, ShutdownException):
+            self._executor.spin()
+
+    def _keep(self, message: Any) -> None:
+        for status in message.status:
+            self.diagnostics[status.name] = status
+
+
+@pytest.fixture(scope="session")
+def network_domain() -> int:
+    """A ROS domain that no other test run on this machine uses, hopefully."""
+    return random.Random(os.getpid() ^ time.time_ns()).randint(1, 100)
+
+
+@pytest.fixture(scope="module")
+def domain(network_domain: int, request: pytest.FixtureRequest) -> int:
+    """One domain per module, so that nodes of one do not hear those of another."""
+    return 1 + (network_domain + hash(request.module.__name__)) % 100
+
+
+@pytest.fixture(scope="module")
+def nodes(domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
+    with NodeGroup(tmp_path_factory.mktemp("nodes"), domain=domain) as group:
+        yield group
+
+
+@pytest.fixture(scope="module")
+def shared_station(domain: int) -> Iterator[Station]:
+    station = Station(domain)
+    yield station
+    station.close()
+
+
+@pytest.fixture
+def station(shared_station: Station) -> Station:
+    shared_station.clear()
+    return shared_station
+
+
+@pytest.fixture(scope="session")
+def inference_command() -> Callable[..., NodeCommand]:
+    """The command of an inference or cached_inference node with the tiny network."""
+
+    def make(executable: str, **parameters: Any) -> NodeCommand:
+        common = {"model": TINY, "result_topic": "results", "threads": 1, **LOSSLESS}
+        return NodeCommand(executable=executable, parameters={**common, **parameters})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def camera_image() -> Callable[..., Any]:
+    """Makes an image message as a camera driver would: encoding, stamp, a picture that depends on ``seed``."""
+    import cv2
+    from std_msgs.msg import Header
+
+    from cacheinf_ros.nodes.conversions import compressed_message, image_message, time_message
+
+    def make(stamp_ns: int, encoding: str = "bgr8", size: tuple[int, int] = (48, 64), seed: int = 0) -> Any:
+        header = Header(stamp=time_message(stamp_ns), frame_id="camera")
+        image = np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
+        if encoding == "jpeg":
+            return compressed_message(header, image)
+        message = image_message(header, cv2.cvtColor(image, cv2.COLOR_BGR2GRAY) if encoding == "mono8" else image)
+        message.encoding = encoding
+        return message
+
+    return make

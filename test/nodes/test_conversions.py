@@ -1,0 +1,134 @@
+"""Messages and values: there and back again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from hypothesis import given
+from hypothesis import strategies as st
+from std_msgs.msg import Header
+from strategies import cache_maps, textured
+
+from cacheinf_ros.engine import Box, Decoded, ScoredClass
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.matching.chain import Link
+from cacheinf_ros.nodes.conversions import (
+    FrameResult,
+    cache_map_message,
+    compressed_message,
+    decoded_from,
+    encode,
+    encoded_image_from,
+    image_from,
+    image_message,
+    link_from,
+    outputs_from,
+    request_message,
+    result_message,
+    stamp_ns,
+    time_message,
+)
+
+STAMPS = st.integers(0, 2**31 * 10**9 - 1)
+
+
+def header(stamp: int = 10**9) -> Header:
+    return Header(stamp=time_message(stamp), frame_id="camera")
+
+
+@given(STAMPS)
+def test_a_stamp_survives(stamp: int) -> None:
+    assert stamp_ns(header(stamp)) == stamp
+
+
+@given(cache_maps(), STAMPS, STAMPS, st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_a_cache_map_survives(cache_map: Any, stamp: int, reference: int, sequence: int, before: int) -> None:
+    link = Link(
+        session="a",
+        sequence=sequence,
+        reference_sequence=before,
+        stamp_ns=stamp,
+        reference_stamp_ns=reference,
+        cache_map=cache_map,
+        matcher="identity",
+    )
+    back = link_from(cache_map_message(header(stamp), link))
+    assert (back.session, back.sequence, back.reference_sequence) == ("a", sequence, before)
+    assert (back.stamp_ns, back.reference_stamp_ns, back.matcher) == (stamp, reference, "identity")
+    assert back.cache_map.image_size == cache_map.image_size
+    assert np.array_equal(back.cache_map.reusable, cache_map.reusable)
+    assert np.array_equal(back.cache_map.rectangles, cache_map.rectangles)
+    assert np.array_equal(back.cache_map.motion.matrix, cache_map.motion.matrix)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("height", 0), ("reusable", b""), ("motion", np.full(9, np.nan)), ("rect_x", [1])]
+)
+def test_a_cache_map_that_contradicts_itself_is_refused(name: str, value: Any) -> None:
+    from cacheinf_ros.msg import CacheMap
+
+    message = CacheMap(height=20, width=20, block_size=10, reusable=b"\0", motion=np.eye(3).ravel())
+    assert link_from(message).cache_map.reuse_ratio == 0
+    setattr(message, name, value)
+    with pytest.raises(MessageError):
+        link_from(message)
+
+
+def test_images_survive() -> None:
+    image = textured(0, 24, 32)
+    assert np.array_equal(image_from(image_message(header(), image)), image)
+    grey = image_from(image_message(header(), image[:, :, 0]))
+    assert np.array_equal(grey[:, :, 2], image[:, :, 0])
+    assert np.abs(image_from(compressed_message(header(), image, 95)).astype(int) - image).mean() < 10
+
+
+@pytest.mark.parametrize(("wire", "exact"), [("png", True), ("jpeg", False)])
+def test_a_request_carries_the_frame(wire: str, exact: bool) -> None:
+    image = textured(1, 24, 32)
+    request = request_message(header(), session="a", sequence=1, model="m", wire=wire, data=encode(wire, image, 90))
+    assert np.array_equal(encoded_image_from(request), image) == exact
+
+
+def test_what_cv_bridge_and_our_converter_make_of_an_image_is_equal() -> None:
+    bridge = pytest.importorskip("cv_bridge", exc_type=Exception).CvBridge()
+    from cacheinf_ros.sources import decode_image
+
+    for encoding, channels in (("bgr8", 3), ("rgb8", 3), ("mono8", 1), ("bgra8", 4)):
+        message = image_message(header(), textured(2, 24, 32)[:, :, : min(channels, 3)])
+        message.encoding, message.step = encoding, 32 * channels
+        message.data = textured(2, 24, 32, channels).tobytes()
+        ours = decode_image(encoding, 24, 32, message.step, message.data)
+        assert np.array_equal(bridge.imgmsg_to_cv2(message, "bgr8"), ours)
+
+
+def result(**outputs: Any) -> FrameResult:
+    return FrameResult(model="m", mode="exact", outputs=outputs)
+
+
+def test_outputs_survive_with_type_and_shape() -> None:
+    outputs = {"a": np.arange(6, dtype=np.float32).reshape(1, 2, 3), "b": np.array([7], np.int64), "c": np.uint8(3)[()]}
+    outputs["c"] = np.array(3, np.uint8)
+    back = outputs_from(result_message(header(), result(**outputs), 1000))
+    for name, output in outputs.items():
+        assert back[name].dtype == output.dtype
+        assert np.array_equal(back[name], output)
+
+
+def test_outputs_that_are_too_large_are_left_out_and_said_to_be() -> None:
+    message = result_message(header(), result(large=np.zeros(100, np.float32), small=np.ones(1, np.float32)), 50)
+    assert list(message.output_names) == ["large", "small"]
+    assert list(message.output_sizes) == [0, 4]
+    assert list(outputs_from(message)) == ["small"]
+
+
+def test_classes_and_boxes_survive() -> None:
+    decoded = Decoded(
+        classes=(ScoredClass(id=3, name="cat", score=0.5),),
+        boxes=(Box(x=1, y=2, width=3, height=4, class_id=1, name="dog", score=0.25),),
+    )
+    assert decoded_from(result_message(header(), FrameResult(model="m", mode="exact", decoded=decoded), 0)) == decoded

@@ -1,0 +1,83 @@
+"""The server answers, dies, and comes back; no frame goes without its result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cacheinf_ros.nodes import NodeCommand, NodeGroup
+
+START_S = 60.0
+
+
+@pytest.fixture
+def robot(nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand]) -> Iterator[Any]:
+    node = nodes.start(
+        inference_command("cached_inference", use_server=True, server_deadline_ms=1000.0, probe_s=0.2, probe_max_s=0.5)
+    )
+    node.wait_ready()
+    yield node
+    assert node.stop() == 0
+    assert "Traceback" not in node.output
+
+
+def test_frames_are_computed_by_the_server_while_there_is_one(
+    robot: Any,
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    stamps = iter(range(10**12, 10**13, 50_000_000))
+
+    def film_until(where: str) -> None:
+        deadline = time.monotonic() + START_S
+        station.clear()
+        while not station.results or station.results[-1].where != where:
+            assert time.monotonic() < deadline
+            sent = len(station.results) + 1
+            station.publish(camera_image(next(stamps)))
+            station.expect(sent)
+
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    film_until("local")
+    server = nodes.start(inference_command("server"))
+    server.wait_ready()
+    film_until("server")
+    station.clear()
+    station.publish(*(camera_image(next(stamps)) for _ in range(3)))
+    results = station.expect(3)
+    assert [result.where for result in results] == ["server"] * 3
+    assert results[2].reuse_ratio == pytest.approx(1.0)
+    assert results[2].mode == "exact"
+    assert server.stop() == 0
+    assert "Traceback" not in server.output
+    film_until("local")
+    assert not any(result.error for result in station.results)
+    assert "answers again" in robot.output
+    another = nodes.start(inference_command("server"))
+    another.wait_ready()
+    film_until("server")
+    another.stop()
+
+
+def test_a_server_with_another_model_is_refused(
+    robot: Any,
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    server = nodes.start(inference_command("server", model="torchvision:squeezenet1_1"))
+    server.wait_ready()
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    deadline, sent = time.monotonic() + START_S, 0
+    while "start both with one model" not in robot.output and time.monotonic() < deadline:
+        sent += 1
+        station.publish(camera_image(10**13 + sent * 50_000_000))
+        assert station.expect(sent)[-1].where == "local"
+    assert "start both with one model" in robot.output
+    server.stop()

@@ -1,0 +1,117 @@
+import ast
+import importlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MESSAGES = sorted(file.stem for file in (ROOT / "msg").glob("*.msg"))
+
+PUBLISHER = """
+import sys, time, rclpy
+from cacheinf_ros.msg import CacheMap
+rclpy.init()
+node = rclpy.create_node("publisher")
+publisher = node.create_publisher(CacheMap, "cache_map", 10)
+while publisher.get_subscription_count() == 0:
+    time.sleep(0.05)
+message = CacheMap(sequence=7, reason="from another process")
+message.reusable.frombytes(bytes([0b10100000, 255]))
+publisher.publish(message)
+publisher.wait_for_all_acked(rclpy.duration.Duration(seconds=10))
+sys.stdin.read()
+"""
+
+
+def normalised(requirement: str) -> str:
+    name = re.match(r"[\w.-]+", requirement)
+    assert name is not None
+    return re.sub(r"[-_.]+", "-", name.group()).lower()
+
+
+def test_every_dependency_is_pinned_once() -> None:
+    pins = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line and line[0] != "#"]
+    assert all("==" in pin for pin in pins)
+    names = [normalised(pin) for pin in pins]
+    assert len(names) == len(set(names))
+    extras = [name for extra in PROJECT["optional-dependencies"].values() for name in extra]
+    assert {normalised(name) for name in [*PROJECT["dependencies"], *extras]} <= set(names)
+
+
+def test_one_version() -> None:
+    version = ElementTree.parse(ROOT / "package.xml").findtext("version")
+    assert importlib.metadata.version("cacheinf_ros") == version
+
+
+@pytest.mark.parametrize("script", ["matcher", "inference", "server", "replay", "cached_inference"])
+def test_executable_calls_a_main(script: str) -> None:
+    file = ROOT / "scripts" / script
+    assert os.access(file, os.X_OK)
+    assert f"scripts/{script}" in (ROOT / "cmake" / "install.cmake").read_text()
+    node = ROOT / "cacheinf_ros" / "nodes" / f"{script}.py"
+    assert f"from cacheinf_ros.nodes.{script} import main" in file.read_text()
+    assert "main" in {each.name for each in ast.parse(node.read_text()).body if isinstance(each, ast.FunctionDef)}
+
+
+def test_kernels_are_compiled_where_there_is_a_compiler() -> None:
+    if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
+        pytest.skip("no C++ compiler")
+    library = importlib.import_module("cacheinf_ros.engine.kernels.library").kernel_library()
+    assert library is not None
+    assert library.ci_instruction_set() in (b"avx512", b"avx2", b"base")
+
+
+def test_all_messages_are_built() -> None:
+    pytest.importorskip("rclpy")
+    built = importlib.import_module("cacheinf_ros.msg")
+    assert MESSAGES
+    assert all(hasattr(built, name) for name in MESSAGES)
+
+
+def test_package_is_in_the_ament_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    ament = pytest.importorskip("ament_index_python")
+    if not os.environ.get("AMENT_PREFIX_PATH"):  # the wheels do not set it
+        monkeypatch.setenv("AMENT_PREFIX_PATH", sys.prefix)
+    share = Path(ament.get_package_share_directory("cacheinf_ros"))
+    assert (share / "config" / "cacheinf.yaml").is_file()
+    assert (share / "launch" / "cacheinf.launch.py").is_file()
+    assert [file.stem for file in sorted((share / "msg").glob("*.msg"))] == MESSAGES
+
+
+def test_message_crosses_processes() -> None:
+    """What a wrongly installed type support library breaks: it is searched for by name at run time."""
+    rclpy = pytest.importorskip("rclpy")
+    from cacheinf_ros.msg import CacheMap
+
+    domain = 150 + os.getpid() % 50
+    context = rclpy.Context()
+    rclpy.init(context=context, domain_id=domain)
+    node = rclpy.create_node("subscriber", context=context)
+    executor = rclpy.executors.SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    received: list[CacheMap] = []
+    node.create_subscription(CacheMap, "cache_map", received.append, 10)
+    environment = {**os.environ, "ROS_DOMAIN_ID": str(domain)}
+    publisher = subprocess.Popen([sys.executable, "-c", PUBLISHER], env=environment, stdin=subprocess.PIPE)
+    try:
+        for _ in range(300):
+            if received or publisher.poll() is not None:
+                break
+            executor.spin_once(timeout_sec=0.2)
+    finally:
+        publisher.communicate()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+    assert [(message.sequence, message.reason, bytes(message.reusable)) for message in received] == [
+        (7, "from another process", b"\xa0\xff")
+    ]
