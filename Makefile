@@ -1,0 +1,67 @@
+# Sets up everything from a fresh clone, given Python 3.11 or newer and a C++ compiler; seconds when nothing changed.
+#
+#   make build    virtual environment in .venv, pinned packages, messages, kernels, this package (editable)
+#   make demo     build, then the nodes on built-in scenes
+#   make test     build, then format, lint, types, layers, tests
+#   make clean    remove what was built; `make distclean` removes .venv too
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+.PHONY: build demo test clean distclean
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
+VENV := .venv
+BIN := $(VENV)/bin
+DONE := $(VENV)/done
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# folders too: their time changes when a file comes or goes
+NATIVE := cacheinf_ros/engine/kernels/native
+BUILT_FROM := CMakeLists.txt setup.py pyproject.toml package.xml msg $(NATIVE) $(wildcard cmake/*.cmake config/*.yaml \
+	launch/*.py msg/*.msg scripts/* $(NATIVE)/*)
+
+build: $(DONE)/package
+
+$(DONE)/venv:
+	@echo "[1/3] virtual environment in $(VENV)"
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed, found '$(PYTHON)'; name another one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/requirements: requirements.txt $(DONE)/venv
+	@total=$$(grep -c == $<); echo "[2/3] $$total packages of $< (minutes, the first time)"; \
+	$(PIP) install --progress-bar off -r $< | awk -v total=$$total '\
+		/^(Collecting|Requirement already)/ && ++n % 30 == 0 { print "      " n " of " total; fflush() } \
+		/^ *Downloading .*\([0-9.]+ (GB|[0-9][0-9]+\.[0-9] MB)\)/ { print "      " $$2, $$3, $$4; fflush() } \
+		/^Installing/ { print "      installing"; fflush() }'
+	@touch $@
+
+$(DONE)/package: $(BUILT_FROM) $(DONE)/requirements
+	@echo "[3/3] messages and kernels"
+	@mkdir -p build
+	@$(PIP) install --verbose --no-deps --no-build-isolation --editable . 2>&1 | tee build/build.log | awk '\
+		match($$0, /\[[0-9]+\/[0-9]+\]/) && ++n % 20 == 0 { print "      " substr($$0, RSTART, RLENGTH); fflush() } \
+		/^ *cacheinf_ros: / { print; fflush() }' || { grep -m 8 -A 4 -iE 'error:|CMake Error' build/build.log >&2; echo 'All of it: build/build.log' >&2; exit 1; }
+	@touch $@
+
+demo: build
+	@$(BIN)/cacheinf demo
+
+test: build
+	@echo "[1/5] format";  $(BIN)/ruff format --check .
+	@echo "[2/5] lint";    $(BIN)/ruff check .
+	@echo "[3/5] types";   $(BIN)/mypy cacheinf_ros
+	@echo "[4/5] layers";  $(BIN)/lint-imports
+	@echo "[5/5] tests";   $(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+clean:
+	rm -rf build install log out dist *.egg-info cacheinf_ros/msg .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -f $(DONE)/package
+	find cacheinf_ros -name '*.so' -delete
+	find cacheinf_ros test -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

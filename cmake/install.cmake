@@ -1,0 +1,12 @@
+# The Python package beside what rosidl generated for it, the executables, and what `ros2 launch` reads.
+
+# What an editable install leaves in the source tree is built anew here.
+install(DIRECTORY ${PROJECT_NAME}/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
+  PATTERN "__pycache__" EXCLUDE
+  PATTERN "*.so" EXCLUDE
+  PATTERN "msg" EXCLUDE)
+
+install(PROGRAMS scripts/cacheinf DESTINATION bin)
+install(PROGRAMS scripts/matcher scripts/inference scripts/server scripts/replay scripts/cached_inference
+  DESTINATION lib/${PROJECT_NAME})
+install(DIRECTORY launch config DESTINATION share/${PROJECT_NAME} PATTERN "__pycache__" EXCLUDE)

@@ -1,0 +1,31 @@
+# The C++ kernels: one library with a C interface, loaded by ctypes from its place in the Python package.
+set(kernel_folder ${PROJECT_NAME}/engine/kernels)
+
+file(GLOB kernel_sources CONFIGURE_DEPENDS ${kernel_folder}/native/*.cpp)
+list(FILTER kernel_sources EXCLUDE REGEX "/igemm\\.cpp$")
+add_library(cacheinf_kernels SHARED ${kernel_sources})
+
+function(set_kernel_options target)
+  target_compile_features(${target} PRIVATE cxx_std_17)
+  target_compile_options(${target} PRIVATE -O3 -fno-math-errno -ffp-contract=fast -pthread)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+endfunction()
+
+# Compiled once per instruction set; which one runs is decided on the machine that it runs on.
+function(add_matrix_product isa)
+  add_library(cacheinf_igemm_${isa} OBJECT ${kernel_folder}/native/igemm.cpp)
+  set_kernel_options(cacheinf_igemm_${isa})
+  target_compile_definitions(cacheinf_igemm_${isa} PRIVATE CACHEINF_ISA=${isa})
+  target_compile_options(cacheinf_igemm_${isa} PRIVATE ${ARGN})
+  target_sources(cacheinf_kernels PRIVATE $<TARGET_OBJECTS:cacheinf_igemm_${isa}>)
+endfunction()
+
+add_matrix_product(base)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_matrix_product(avx2 -mavx2 -mfma)
+  add_matrix_product(avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma)
+endif()
+
+set_kernel_options(cacheinf_kernels)
+target_link_options(cacheinf_kernels PRIVATE -pthread)
+install(TARGETS cacheinf_kernels DESTINATION ${PYTHON_INSTALL_DIR}/${kernel_folder})
