@@ -145,6 +145,15 @@ void multiply(const Job& job, const int32_t* rows, const float* packed, const fl
     if (lanes > 0) std::memcpy(bias, c.bias + channel + v * kLanes, lanes * sizeof(float));
     for (int r = 0; r < ROWS; ++r) sums[r][v] = load(bias);
   }
+  // Rows lie far apart, which hides them from the hardware's prefetcher; the product gives time to fetch them.
+  for (int r = 0; r < ROWS; ++r) {
+    __builtin_prefetch(c.out + rows[r] * c.out_pitch + channel, 1);
+    if (VECTORS > 1) __builtin_prefetch(c.out + rows[r] * c.out_pitch + channel + kLanes, 1);
+    if (c.residual) {
+      __builtin_prefetch(c.residual + rows[r] * c.residual_pitch + channel);
+      if (VECTORS > 1) __builtin_prefetch(c.residual + rows[r] * c.residual_pitch + channel + kLanes);
+    }
+  }
   for (int depth = 0; depth < job.depth; depth += kDepth) {
     for (int k = 0; k < kDepth; ++k) {
       Vector w[VECTORS];
