@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.aten_operators import ACTIVATIONS, ANY_LAYOUT, ARITHMETIC, GLOBALS, IDENTITIES
 from cacheinf_ros.graph.ir import (
     Concat,
     Conv,
@@ -25,36 +26,6 @@ from cacheinf_ros.graph.ir import (
 from cacheinf_ros.graph.window import Window
 
 aten = torch.ops.aten
-
-# One input pixel gives one output pixel, whatever the pixel.
-_ACTIVATIONS = {
-    aten.relu.default, aten.hardtanh.default, aten.clamp.default, aten.clamp_min.default, aten.sigmoid.default,
-    aten.tanh.default, aten.silu.default, aten.hardswish.default, aten.hardsigmoid.default, aten.gelu.default,
-    aten.elu.default, aten.leaky_relu.default, aten.softplus.default, aten.mish.default, aten.exp.default,
-    aten.sqrt.default, aten.rsqrt.default, aten.abs.default, aten.neg.default, aten.prelu.default,
-}  # fmt: skip
-_ARITHMETIC = {
-    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default,
-    aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.div.Scalar, aten.pow.Tensor_Scalar,
-}  # fmt: skip
-_IDENTITIES = {
-    aten.clone.default, aten.alias.default, aten.detach.default, aten.contiguous.default, aten.dropout.default,
-    aten.lift_fresh_copy.default,
-}  # fmt: skip
-# Global by their nature: nothing to warn about.
-_GLOBALS = {
-    aten.linear.default, aten.addmm.default, aten.mm.default, aten.view.default, aten._unsafe_view.default,
-    aten.reshape.default,
-    aten.flatten.using_ints, aten.adaptive_avg_pool2d.default, aten.mean.dim, aten.softmax.int,
-    aten._softmax.default, aten.permute.default, aten.t.default, aten.squeeze.dim, aten.squeeze.dims,
-    aten.unsqueeze.default, aten.relu.default, aten.transpose.int, aten.select.int, aten.slice.Tensor,
-    aten.log_softmax.int, aten.tanh.default, aten.sigmoid.default, aten.expand.default,
-}  # fmt: skip
-# A view of the exported program's contiguous tensor can be impossible on ours, whose channels lie together.
-_ANY_LAYOUT: dict[Any, Callable[..., Any]] = {
-    aten.view.default: aten.reshape.default,
-    aten._unsafe_view.default: aten.reshape.default,
-}
 
 
 def lower(program: ExportedProgram) -> Graph:
@@ -81,8 +52,8 @@ class _Lowering:
             aten.max_pool2d.default: self._max_pool,
             aten.avg_pool2d.default: self._avg_pool,
             aten.cat.default: self._concat,
-            **dict.fromkeys(_ACTIVATIONS, self._pointwise),
-            **dict.fromkeys(_ARITHMETIC, self._pointwise),
+            **dict.fromkeys(ACTIVATIONS, self._pointwise),
+            **dict.fromkeys(ARITHMETIC, self._pointwise),
         }
 
     def graph(self) -> Graph:
@@ -140,7 +111,7 @@ class _Lowering:
         if not references((arguments, keywords)):
             self._values[node.name] = _callable(node)(*arguments, **keywords)
             return
-        if node.target in _IDENTITIES or self._is_first_of_batch_norm(node):
+        if node.target in IDENTITIES or self._is_first_of_batch_norm(node):
             self._values[node.name] = arguments[0]
             return
         rule = None if keywords else self._rules.get(node.target)
@@ -169,13 +140,13 @@ class _Lowering:
         )
 
     def _global(self, node: Node, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Global:
-        known = node.target in _GLOBALS or not isinstance(node.target, torch._ops.OpOverload)
+        known = node.target in GLOBALS or not isinstance(node.target, torch._ops.OpOverload)
         on_maps = any(self._specs[name].is_map for name in references((arguments, keywords)))
         return Global(
             name=node.name,
             inputs=references((arguments, keywords)),
             output=node.name,
-            call=_ANY_LAYOUT.get(node.target, _callable(node)),
+            call=ANY_LAYOUT.get(node.target, _callable(node)),
             arguments=arguments,
             keywords=keywords,
             target=str(node.target),
