@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.graph.window import Window, reusable_rectangles
+from cacheinf_ros.graph.window import Window
 
 Size = tuple[int, int]
 
@@ -24,11 +24,9 @@ class ActiveSet:
         size: (height, width).
         mask: uint8 [height, width], 1 where active.
         rows: int32, indices of the active pixels in row-major order, as a view of the first :attr:`count` entries.
-        rectangles: int64 [n, 4], the reusable rectangles that led to the mask, where rectangles are used; empty
-            ones keep their place, so that sets of one frame correspond row by row.
     """
 
-    __slots__ = ("_rows", "all_rows", "count", "mask", "rectangles", "rows", "size")
+    __slots__ = ("_rows", "all_rows", "count", "mask", "rows", "size")
 
     def __init__(self, size: Size) -> None:
         self.size = size
@@ -37,7 +35,6 @@ class ActiveSet:
         self._rows = np.empty(len(self.all_rows) + 1, np.int32)  # kernels write one past the last
         self.rows = self.all_rows
         self.count = len(self.rows)
-        self.rectangles = np.zeros((0, 4), np.int64)
 
     @property
     def pixels(self) -> int:
@@ -58,7 +55,6 @@ class ActiveSet:
         """Everything is active."""
         self.mask.fill(1)
         self.rows, self.count = self.all_rows, self.pixels
-        self.rectangles = np.zeros((0, 4), np.int64)
 
     def use_mask(self) -> None:
         """Derive the rows from the mask."""
@@ -66,20 +62,12 @@ class ActiveSet:
         self._rows[: len(rows)] = rows
         self.use_buffer(len(rows))
 
-    def use_rectangles(self, rectangles: NDArray[np.int64]) -> None:
-        """Everything is active but the pixels of these reusable rectangles."""
-        self.rectangles = rectangles
-        self.mask.fill(1)
-        for x, y, width, height in rectangles[(rectangles[:, 2] > 0) & (rectangles[:, 3] > 0)].tolist():
-            self.mask[y : y + height, x : x + width] = 0
-        self.use_mask()
-
 
 class Grow(Protocol):
     """Fills ``target`` with the outputs of a window that depend on an active pixel of ``source``."""
 
-    def __call__(self, source: ActiveSet, target: ActiveSet) -> None:
-        """Fill mask, rows and count of the target."""
+    def __call__(self, source: ActiveSet, target: ActiveSet, outside_is_active: bool) -> None:
+        """Fill mask, rows and count of the target; ``outside_is_active``: what lies beside the image counts too."""
 
 
 class GrowKernels(Protocol):
@@ -113,7 +101,7 @@ class ActivePlan:
         if key not in self._grown:
             target = self._new(window.out_size)
             self._grown[key] = target
-            self._steps.append(_Growth(source, target, window, self._kernels.grow(window)))
+            self._steps.append(_Growth(source, target, self._kernels.grow(window)))
         return self._grown[key]
 
     def united(self, sources: Sequence[ActiveSet]) -> ActiveSet:
@@ -137,15 +125,17 @@ class ActivePlan:
         for active in self._sets:
             active.fill()
 
-    def spread_exactly(self) -> None:
-        """From the input's mask: an output is active when anything it depends on is."""
-        for step in self._steps:
-            step.exactly()
+    def spread(self, *, outside_is_active: bool) -> None:
+        """From the input's set to all others: an output is active when anything it depends on is.
 
-    def spread_rectangles(self, *, padding_is_reusable: bool) -> None:
-        """From the input's rectangles: an output is reusable when all it depends on lies in one rectangle."""
+        What stays are the outputs whose whole receptive field is reusable (DeepCache Table 2, applied to all
+        reusable rectangles of the frame together: they share one movement, so no seam between them needs computing).
+
+        Args:
+            outside_is_active: whether padding counts as changed: so it is when the picture moves, with its border.
+        """
         for step in self._steps:
-            step.by_rectangles(padding_is_reusable)
+            step.spread(outside_is_active)
 
     def _new(self, size: Size) -> ActiveSet:
         self._sets.append(ActiveSet(size))
@@ -153,40 +143,22 @@ class ActivePlan:
 
 
 class _Growth:
-    def __init__(self, source: ActiveSet, target: ActiveSet, window: Window, grow: Grow) -> None:
-        self._source, self._target, self._window, self._grow = source, target, window, grow
+    def __init__(self, source: ActiveSet, target: ActiveSet, grow: Grow) -> None:
+        self._source, self._target, self._grow = source, target, grow
 
-    def exactly(self) -> None:
+    def spread(self, outside_is_active: bool) -> None:
         if self._source.count == self._source.pixels:
             self._target.fill()
         else:
-            self._grow(self._source, self._target)
-
-    def by_rectangles(self, padding_is_reusable: bool) -> None:
-        self._target.use_rectangles(
-            reusable_rectangles(self._source.rectangles, self._window, padding_is_reusable=padding_is_reusable)
-        )
+            self._grow(self._source, self._target, outside_is_active)
 
 
 class _Union:
     def __init__(self, sources: list[ActiveSet], target: ActiveSet) -> None:
         self._sources, self._target = sources, target
 
-    def exactly(self) -> None:
+    def spread(self, outside_is_active: bool) -> None:
         np.copyto(self._target.mask, self._sources[0].mask)
         for source in self._sources[1:]:
             np.bitwise_or(self._target.mask, source.mask, out=self._target.mask)
         self._target.use_mask()
-
-    def by_rectangles(self, padding_is_reusable: bool) -> None:
-        if any(len(source.rectangles) != len(self._sources[0].rectangles) for source in self._sources):
-            self._target.fill()  # one of them changes everywhere
-            return
-        corners = [_corners(source.rectangles) for source in self._sources]
-        first = np.maximum.reduce([c[:, :2] for c in corners])
-        last = np.minimum.reduce([c[:, 2:] for c in corners])
-        self._target.use_rectangles(np.concatenate([first, np.maximum(last - first, 0)], axis=1))
-
-
-def _corners(rectangles: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([rectangles[:, :2], rectangles[:, :2] + rectangles[:, 2:]], axis=1)

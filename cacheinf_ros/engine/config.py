@@ -15,7 +15,7 @@ class Mode(Enum):
     EXACT = "exact"
     """Every pixel whose whole receptive field did not change, at the same position: equal to dense."""
     DEEPCACHE = "deepcache"
-    """What lies inside a reusable rectangle, moved with it, by the rules of DeepCache's Table 2."""
+    """Like exact, and where the picture moved, cached features move with it (DeepCache): no longer equal to dense."""
 
 
 class EngineConfig(Config):

@@ -94,16 +94,12 @@ class Engine:
         if shift is None or (mode is Mode.EXACT and not cache_map.motion.is_none):
             plan.fill()  # the picture moved in a way that this mode cannot follow
             return Mode.DENSE
-        if mode is Mode.EXACT:
-            np.copyto(plan.input.mask, self._preprocessor.active_mask(cache_map.active_mask))
-            plan.input.use_mask()
-            plan.spread_exactly()
-            return mode
         self._moved = not cache_map.motion.is_none
         if self._moved:
             self._program.move(*self._preprocessor.scale_shift(shift, cache_map.image_size))
-        plan.input.use_rectangles(self._preprocessor.rectangles(cache_map.rectangles, cache_map.image_size))
-        plan.spread_rectangles(padding_is_reusable=not self._moved)
+        np.copyto(plan.input.mask, self._preprocessor.active_mask(cache_map.active_mask))
+        plan.input.use_mask()
+        plan.spread(outside_is_active=self._moved)
         return mode
 
     def _write_input(self, resized: NDArray[np.uint8]) -> None:

@@ -63,18 +63,6 @@ class Preprocessor:
                 mask = _any_along(mask, axis, *_footprint(mask.shape[axis], self._size[axis]))
         return mask.astype(np.uint8)
 
-    def rectangles(self, rectangles: NDArray[np.int32], image_size: Size) -> NDArray[np.int64]:
-        """The pixels of the input that depend on one reusable rectangle of the frame only, int64 [n, 4]."""
-        result = rectangles.astype(np.int64)
-        for axis, at in ((1, 0), (0, 1)):
-            if image_size[axis] == self._size[axis]:
-                continue
-            first, last = _footprint(image_size[axis], self._size[axis])
-            begin = np.searchsorted(first, result[:, at], side="left")
-            end = np.searchsorted(last, result[:, at] + result[:, at + 2] - 1, side="right")
-            result[:, at], result[:, at + 2] = begin, np.maximum(end - begin, 0)
-        return result
-
     def scale_shift(self, shift: tuple[float, float], image_size: Size) -> tuple[float, float]:
         """(dx, dy) in pixels of the frame -> in pixels of the input."""
         return shift[0] * self._size[1] / image_size[1], shift[1] * self._size[0] / image_size[0]

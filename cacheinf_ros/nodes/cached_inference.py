@@ -40,8 +40,8 @@ class CachedInferenceNode(FrameNode):
 
     def _prepare(self, arrival: Arrival) -> Prepared:
         image = image_from(arrival.message)
-        _, fold = self._maps.match(image, arrival.stamp_ns, self.parameters.get(MatchingConfig))
-        return Prepared(image=image, fold=fold)
+        link, fold = self._maps.match(image, arrival.stamp_ns, self.parameters.get(MatchingConfig))
+        return Prepared(image=image, fold=fold, matching_ms=link.matching_ms)
 
 
 def main() -> int:

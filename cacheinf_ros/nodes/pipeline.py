@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -33,10 +33,17 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A frame ready to run: uint8 [height, width, 3], BGR, and what of the cache is reusable for it."""
+    """A frame ready to run.
+
+    Attributes:
+        image: uint8 [height, width, 3], BGR.
+        fold: what of the cache is reusable for it.
+        matching_ms: what matching it took in this process; None where another process did it.
+    """
 
     image: NDArray[np.uint8]
     fold: Fold
+    matching_ms: float | None = None
 
 
 class Pipeline:
@@ -97,7 +104,10 @@ class Pipeline:
         if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:
             self._runner.reset()
             cache_map = None
-        return self._runner.run(prepared.image, cache_map)
+        result = self._runner.run(prepared.image, cache_map)
+        if prepared.matching_ms is None:
+            return result
+        return replace(result, stage_ms={"match": prepared.matching_ms, **result.stage_ms})
 
     def _note_gap(self, gap: str) -> None:
         if gap in (BROKEN, LATE):

@@ -35,7 +35,7 @@ class ReplayNode(Node):
         self.config = Parameters(self, ReplayConfig).get(ReplayConfig)
         self._source = open_source(self.config.source)
         message_type, topic = image_topic(self.config.image_topic, self.config.image_transport)
-        self._images = publish_on(self, message_type, topic, profile(2))
+        self._images = publish_on(self, message_type, topic, profile(self.config.queue_size))
         self._sim_clock = self.create_publisher(Clock, "/clock", profile(1)) if self.config.publish_clock else None
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self._play, name="player", daemon=True)

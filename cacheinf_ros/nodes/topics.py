@@ -7,7 +7,7 @@ from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSProfile, QoSReliabilityPolicy
+from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSPolicyKind, QoSProfile, QoSReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
@@ -16,6 +16,15 @@ from cacheinf_ros.nodes.configs import ImageConfig, ImageTransport, Reliability
 
 MAP_DEPTH = 32
 """Cache maps are small, and a lost one is a gap in the chain: keep more of them than of images."""
+
+_OVERRIDABLE = QoSOverridingOptions(
+    policy_kinds=(
+        QoSPolicyKind.HISTORY,
+        QoSPolicyKind.DEPTH,
+        QoSPolicyKind.RELIABILITY,
+        QoSPolicyKind.DURABILITY,  # latched recordings reach whom DDS introduces late
+    )
+)
 
 
 def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
@@ -30,16 +39,14 @@ def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSP
 
 def publish_on(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
     """A publisher whose QoS the parameters ``qos_overrides.TOPIC.publisher.*`` override."""
-    overridable = QoSOverridingOptions.with_default_policies()
-    return node.create_publisher(message_type, topic, qos, qos_overriding_options=overridable)
+    return node.create_publisher(message_type, topic, qos, qos_overriding_options=_OVERRIDABLE)
 
 
 def subscribe_to(
     node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
 ) -> Subscription[Any]:
     """A subscription whose QoS the parameters ``qos_overrides.TOPIC.subscription.*`` override."""
-    overridable = QoSOverridingOptions.with_default_policies()
-    return node.create_subscription(message_type, topic, callback, qos, qos_overriding_options=overridable)
+    return node.create_subscription(message_type, topic, callback, qos, qos_overriding_options=_OVERRIDABLE)
 
 
 def subscribe_to_images(node: Node, config: ImageConfig, callback: Callable[[Any], None]) -> Subscription[Any]:

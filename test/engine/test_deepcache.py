@@ -1,4 +1,4 @@
-"""DeepCache mode: rectangles, moved caches, and where they are exact."""
+"""DeepCache mode: moved caches, and where they are exact."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
     seed=st.integers(0, 10000),
 )
 def test_without_motion_and_loss_it_equals_dense(size: tuple[int, int], shares: list[float], seed: int) -> None:
-    """Reusable outputs have their whole receptive field in one unchanged rectangle, so nothing is approximated."""
+    """Reusable outputs have their whole receptive field in unchanged blocks, so nothing is approximated."""
     rng = np.random.default_rng(seed)
     engine = Engine(MIXED, EngineConfig(mode=Mode.DEEPCACHE))
     image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)

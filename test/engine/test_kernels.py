@@ -172,7 +172,7 @@ def test_growth_is_dependence(window: Window, share: float, seed: int) -> None:
     touched = functional.conv2d(mask, ones, None, window.stride, window.padding, window.dilation)[0, 0] > 0.5
     for kernels in KERNELS:
         target = ActiveSet(window.out_size)
-        kernels.grow(window)(source, target)
+        kernels.grow(window)(source, target, False)
         assert np.array_equal(target.mask.astype(bool), touched.numpy())
         assert np.array_equal(target.rows, np.flatnonzero(touched.numpy().ravel()))
         assert target.count == len(target.rows)

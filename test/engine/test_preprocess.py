@@ -32,24 +32,6 @@ def test_inputs_outside_the_active_mask_do_not_change(
     assert not (differs & ~prepare.active_mask(mask).astype(bool)).any()
 
 
-@settings(deadline=None, max_examples=200)
-@given(source=sizes, target=sizes, seed=st.integers(0, 1000))
-def test_inputs_in_a_reusable_rectangle_depend_on_it_alone(
-    source: tuple[int, int], target: tuple[int, int], seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    prepare = preprocessor(target)
-    x, y = int(rng.integers(0, source[1])), int(rng.integers(0, source[0]))
-    rectangle = np.array([[x, y, int(rng.integers(1, source[1] - x + 1)), int(rng.integers(1, source[0] - y + 1))]])
-    x, y, width, height = rectangle[0]
-    image = rng.integers(0, 256, (*source, 3), dtype=np.uint8)
-    changed = 255 - image
-    changed[y : y + height, x : x + width] = image[y : y + height, x : x + width]
-    left, top, w, h = prepare.rectangles(rectangle.astype(np.int32), source)[0]
-    inside = (slice(top, top + h), slice(left, left + w))
-    assert np.array_equal(prepare.resize(image)[inside], prepare.resize(changed)[inside])
-
-
 def test_normalisation_by_hand() -> None:
     card = ModelCard(name="t", input_size=(1, 2), mean=(0.5, 0.25, 0.0), std=(0.5, 1.0, 2.0), channel_order="rgb")
     image = np.array([[[255, 0, 0], [0, 0, 255]]], np.uint8)  # blue, then red

@@ -62,7 +62,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "ci_conv_rows": (None, [c_void_p, POINTER(CConv), c_void_p, c_int]),
     "ci_depthwise_rows": (None, [c_void_p, POINTER(CConv), c_void_p, c_int]),
     "ci_pool_rows": (None, [c_void_p, POINTER(CPool), c_void_p, c_int]),
-    "ci_dilate": (c_int, [POINTER(CWindow), c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ci_dilate": (c_int, [POINTER(CWindow), c_void_p, c_void_p, c_void_p, c_void_p, c_int]),
 }
 
 

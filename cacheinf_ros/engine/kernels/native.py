@@ -72,9 +72,10 @@ class NativeKernels(ReferenceKernels):
         between = np.empty((window.in_size[0], window.out_size[1]), np.uint8)
         dilate = self._library.ci_dilate
 
-        def run(source: ActiveSet, target: ActiveSet) -> None:
+        def run(source: ActiveSet, target: ActiveSet, outside_is_active: bool) -> None:
             buffers = (source.mask, between, target.mask, target.row_buffer)
-            target.use_buffer(dilate(ctypes.byref(call), *(buffer.ctypes.data for buffer in buffers)))
+            addresses = (buffer.ctypes.data for buffer in buffers)
+            target.use_buffer(dilate(ctypes.byref(call), *addresses, outside_is_active))
 
         return run
 

@@ -95,9 +95,9 @@ class ReferenceKernels:
     def grow(self, window: Window) -> Grow:
         """Growth of active sets: the maximum of the mask over the window."""
 
-        def run(source: ActiveSet, target: ActiveSet) -> None:
+        def run(source: ActiveSet, target: ActiveSet, outside_is_active: bool) -> None:
             mask = torch.from_numpy(source.mask).float()[None, None]
-            padded = functional.pad(mask, _torch_padding(window))
+            padded = functional.pad(mask, _torch_padding(window), value=float(outside_is_active))
             grown = functional.max_pool2d(padded, window.kernel, window.stride, (0, 0), window.dilation)
             np.copyto(target.mask, grown[0, 0].byte().numpy())
             target.use_mask()

@@ -79,15 +79,15 @@ void depthwise_task(void* context, int task, int) {
   }
 }
 
-// Whether any set input lies under each output position of a one-dimensional window.
-void spread(const uint8_t* in, int64_t in_step, int in_size, uint8_t* out, int64_t out_step, int out_size, int kernel,
-            int stride, int dilation, int pad) {
+// Whether any set input lies under each output position of a window along a line; outside: what lies beside the line.
+void spread(const uint8_t* in, int in_size, uint8_t* out, int out_size, int kernel, int stride, int dilation, int pad,
+            uint8_t outside) {
   for (int o = 0; o < out_size; ++o) {
     int first, last;
     inside(o * stride - pad, dilation, kernel, in_size, first, last);
-    uint8_t any = 0;
-    for (int k = first; k < last; ++k) any |= in[int64_t(o * stride - pad + k * dilation) * in_step];
-    out[o * out_step] = any;
+    uint8_t any = first > 0 || last < kernel ? outside : 0;
+    for (int k = first; k < last; ++k) any |= in[o * stride - pad + k * dilation];
+    out[o] = any;
   }
 }
 
@@ -107,21 +107,21 @@ void ci_depthwise_rows(ci_threads* threads, const ci_conv* conv, const int32_t* 
 }
 
 // The outputs that depend on a set input: fills mask (uint8 [out]) and their indices; returns how many.
-// between: uint8 [in_height][out_width] of scratch space.
-int ci_dilate(const ci_window* w, const uint8_t* in, uint8_t* between, uint8_t* mask, int32_t* rows) {
+// between: uint8 [in_height][out_width] of scratch space. outside: 1 where what lies beside the image counts as set.
+int ci_dilate(const ci_window* w, const uint8_t* in, uint8_t* between, uint8_t* mask, int32_t* rows, int outside) {
   for (int y = 0; y < w->in_height; ++y) {
     const uint8_t* line = in + int64_t(y) * w->in_width;
     uint8_t* to = between + int64_t(y) * w->out_width;
-    if (std::memchr(line, 1, w->in_width) == nullptr) std::memset(to, 0, w->out_width);
-    else spread(line, 1, w->in_width, to, 1, w->out_width, w->kernel_x, w->stride_x, w->dilation_x, w->pad_x);
+    if (!outside && std::memchr(line, 1, w->in_width) == nullptr) std::memset(to, 0, w->out_width);
+    else spread(line, w->in_width, to, w->out_width, w->kernel_x, w->stride_x, w->dilation_x, w->pad_x, outside);
   }
   int count = 0;
   for (int y = 0; y < w->out_height; ++y) {
     uint8_t* line = mask + int64_t(y) * w->out_width;
-    std::memset(line, 0, w->out_width);
     const int start = y * w->stride_y - w->pad_y;
     int first, last;
     inside(start, w->dilation_y, w->kernel_y, w->in_height, first, last);
+    std::memset(line, outside && (first > 0 || last < w->kernel_y), w->out_width);
     for (int k = first; k < last; ++k) {
       const uint8_t* from = between + int64_t(start + k * w->dilation_y) * w->out_width;
       for (int x = 0; x < w->out_width; ++x) line[x] |= from[x];

@@ -1,0 +1,173 @@
+"""``cacheinf demo``: the real nodes on built-in input, with and without the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cacheinf_ros.benchmarks.accuracy import Detections, score_sequence
+from cacheinf_ros.cli.report import Image, Trial, demo_table, draw_boxes, draw_demo
+from cacheinf_ros.engine import Box, Mode
+from cacheinf_ros.matching import MatcherName, draw_overlay
+from cacheinf_ros.sources import Scene, open_source
+
+if TYPE_CHECKING:  # the help must work where ROS is not installed
+    from cacheinf_ros.nodes.playback import Played
+
+_MATCHING: dict[Mode, dict[str, bool | int | float | str]] = {
+    Mode.EXACT: {"matcher": MatcherName.IDENTITY.value, "threshold": 100.0, "expiry": 10_000},
+    Mode.DEEPCACHE: {"matcher": MatcherName.DIAMOND_OPTIMISED.value, "threshold": 20.0, "expiry": 10},
+}
+"""Exact: only identical pixels, so the cache never ages. DeepCache: the paper's parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    source: str
+    mode: Mode
+
+
+def demo(
+    source: Annotated[
+        str | None,
+        typer.Option("--source", "-s", help="Play this video, bag, folder or scene, not the two built-in scenes."),
+    ] = None,
+    mode: Annotated[
+        Mode | None, typer.Option(help="What the cached run takes from the cache; by default what suits the source.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="The model to run.")] = "scenenet",
+    frames: Annotated[int, typer.Option(min=2, help="Frames of each run.")] = 80,
+    rate: Annotated[float, typer.Option(min=0.1, help="Frames per second; slow enough for the dense run.")] = 10.0,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads of the engine.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the nodes' logs.")] = Path("out"),
+) -> None:
+    """Play a fixed and a handheld scene through the real nodes, with the cache and without, and compare.
+
+    Matcher, inference and replay run as separate processes over DDS. Every frame is found again in the results; the
+    scenes know what is truly in them, so the accuracy is real. Exit code 1 where an accepted frame got no result.
+    """
+    plans = [_Plan(source="scene:fixed", mode=Mode.EXACT), _Plan(source="scene:handheld", mode=Mode.DEEPCACHE)]
+    if source is not None:
+        plans = [_Plan(source=source, mode=Mode.DEEPCACHE)]
+    plans = [_Plan(source=plan.source, mode=mode or plan.mode) for plan in plans]
+    for plan in plans:
+        open_source(plan.source)  # a mistake is told before anything starts
+    trials = _run(plans, model=model, frames=frames, rate=rate, threads=threads, out=out)
+    console = Console()
+    console.print(demo_table(trials))
+    draw_demo(trials, out / "demo.png")
+    console.print(f"picture: {out / 'demo.png'}")
+    lost = sum(trial.unanswered for trial in trials)
+    if lost:
+        console.print(f"[red]{lost} accepted frames got no result[/]; the nodes' logs are in {out / 'logs'}")
+        raise typer.Exit(1)
+
+
+def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: int, out: Path) -> list[Trial]:
+    from cacheinf_ros.nodes import NodeCommand, NodeGroup
+    from cacheinf_ros.nodes.playback import RESULT_TOPIC, free_domain, lossless, params_file, play
+    from cacheinf_ros.nodes.recorder import Recorder
+
+    domain = free_domain()
+    nodes = {
+        "matcher": lossless(),
+        "inference": lossless(model=model, threads=threads, result_topic=RESULT_TOPIC, map_timeout_ms=5000.0),
+    }
+    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as progress, NodeGroup(out / "logs", domain=domain) as group:
+        starting = progress.add_task("starting the nodes", total=len(nodes))
+        processes = [
+            group.start(NodeCommand(executable=name, parameters=parameters, params_file=params_file()))
+            for name, parameters in nodes.items()
+        ]
+        with Recorder(domain=domain, result_topic=RESULT_TOPIC) as recorder:
+            for process in processes:
+                process.wait_ready(120.0)
+                progress.advance(starting)
+            trials = []
+            for plan in plans:
+                runs: list[Played] = []
+                for mode in (plan.mode, Mode.DENSE):
+                    recorder.set_parameters("/matcher", **_MATCHING.get(mode, {}))
+                    recorder.set_parameters("/inference", mode=mode.value)
+                    task = progress.add_task(f"{plan.source.partition('?')[0]}, {mode.value}", total=frames)
+                    played = play(
+                        group, recorder, source=plan.source, node="inference", subscribers=2, rate=rate,
+                        frames=frames, progress=lambda count, task=task: progress.update(task, completed=count),  # type: ignore[misc]
+                    )  # fmt: skip
+                    progress.update(task, total=played.published)
+                    runs.append(played)
+                trials.append(_trial(plan, *runs))
+    return trials
+
+
+def _trial(plan: _Plan, cached: Played, dense: Played) -> Trial:
+    frame, overlay = _pictures(plan.source, cached)
+    return Trial(
+        name=plan.source.partition("?")[0],
+        mode=plan.mode.value,
+        published=cached.published + dense.published,
+        results=len(cached.results) + len(dense.results),
+        dropped=cached.dropped + dense.dropped,
+        unanswered=cached.unanswered + dense.unanswered,
+        reuse_ratio=float(np.mean([result.reuse_ratio for result in cached.results])),
+        cached_ms=_latency(cached, matching=True),
+        dense_ms=_latency(dense, matching=False),
+        cached_f1=_f1(plan.source, cached),
+        dense_f1=_f1(plan.source, dense),
+        frame=frame,
+        overlay=overlay,
+    )
+
+
+def _latency(played: Played, *, matching: bool) -> NDArray[np.float64]:
+    """Per frame: what the inference node took, and with the cache what the matcher took too."""
+    return np.array(
+        [
+            result.compute_ms + (played.links[result.stamp_ns].matching_ms if matching else 0.0)
+            for result in played.results
+            if not matching or result.stamp_ns in played.links
+        ]
+    )
+
+
+def _index(stamp_ns: int, fps: float) -> int:
+    from cacheinf_ros.nodes.playback import FIRST_STAMP_NS
+
+    return round((stamp_ns - FIRST_STAMP_NS) / 1e9 * fps)
+
+
+def _f1(source: str, played: Played) -> float | None:
+    """Of the detections against what is truly in a scene; None for other sources."""
+    scene = open_source(source)
+    if not isinstance(scene, Scene):
+        return None
+    truths = [Detections.of_truth(scene.truth(_index(result.stamp_ns, scene.fps))) for result in played.results]
+    found = [_detections(result.boxes) for result in played.results]
+    return score_sequence(zip(found, truths, strict=True)).f1
+
+
+def _detections(boxes: tuple[Box, ...]) -> Detections:
+    return Detections(
+        boxes=np.array([(box.x, box.y, box.width, box.height) for box in boxes], np.float32).reshape(-1, 4),
+        classes=np.array([box.class_id for box in boxes], np.int64),
+        scores=np.array([box.score for box in boxes], np.float32),
+    )
+
+
+def _pictures(source: str, played: Played) -> tuple[Image, Image]:
+    """A frame from the middle of the run with its detections, and with what was reused of it."""
+    chosen = played.results[len(played.results) // 2]
+    opened = open_source(source)
+    wanted = _index(chosen.stamp_ns, opened.fps)
+    image = next(frame.image for frame in opened if frame.index == wanted)
+    boxes = [(box.x, box.y, box.width, box.height, f"{box.name} {box.score:.2f}") for box in chosen.boxes]
+    link = played.links.get(chosen.stamp_ns)
+    return draw_boxes(image, boxes), image if link is None else draw_overlay(image, link.cache_map)

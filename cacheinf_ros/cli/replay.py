@@ -1,0 +1,123 @@
+"""``cacheinf replay``: a recording through the real nodes, results as a bag and a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from cacheinf_ros.benchmarks.timing import summary
+from cacheinf_ros.cli.options import described
+from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.sources import open_source
+
+if TYPE_CHECKING:  # the help must work where ROS is not installed
+    from cacheinf_ros.nodes.playback import Played
+
+_DEFAULTS = MatchingConfig()
+_ENGINE = EngineConfig()
+
+
+def replay(
+    source: Annotated[str, typer.Argument(help="A video, a bag (bag:/topic picks a topic), a folder, or scene:NAME.")],
+    model: Annotated[str, typer.Option("--model", "-m", help="See `cacheinf models list`.")] = "scenenet",
+    weights: Annotated[str, typer.Option(help="Safetensors or a state dict for the model.")] = "",
+    size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Size of the model's input.")] = "",
+    mode: Annotated[Mode, described(EngineConfig, "mode")] = _ENGINE.mode,
+    matcher: Annotated[MatcherName, described(MatchingConfig, "matcher")] = MatcherName.IDENTITY,
+    threshold: Annotated[float, described(MatchingConfig, "threshold")] = _DEFAULTS.threshold,
+    block_size: Annotated[int, described(MatchingConfig, "block_size")] = _DEFAULTS.block_size,
+    expiry: Annotated[int, described(MatchingConfig, "expiry")] = _DEFAULTS.expiry,
+    rate: Annotated[float, typer.Option(min=0.0, help="Frames per second; 0: as recorded.")] = 0.0,
+    frames: Annotated[int, typer.Option(min=0, help="Stop after so many frames; 0: at the end.")] = 0,
+    threads: Annotated[int, described(EngineConfig, "threads")] = _ENGINE.threads,
+    out: Annotated[Path, typer.Option(help="Folder for the bag, the report and the nodes' logs.")] = Path("out/replay"),
+) -> None:
+    """Play a recording through the real nodes and keep every result.
+
+    Writes OUT/results (an MCAP bag of cacheinf_ros/msg/InferenceResult with its definition) and OUT/report.json. Frames
+    wait for the model, so none is lost, however fast they are played.
+
+    Example: cacheinf replay drive.mcap --model torchvision:resnet50 --mode exact --threshold 30
+    """
+    open_source(source)  # a mistake is told before anything starts
+    parameters: dict[str, Any] = {
+        "model": model, "weights": weights, "input_size": size, "mode": mode.value, "matcher": matcher.value,
+        "threshold": min(threshold, 100.0), "block_size": block_size, "expiry": expiry, "threads": threads,
+    }  # fmt: skip
+    played = _play(source, parameters, rate=rate, frames=frames, out=out)
+    report = {"source": Path(source).name, **parameters, **_figures(played)}
+    _write(played, report, out)
+    _print(report, out)
+    if played.unanswered:
+        raise typer.Exit(1)
+
+
+def _play(source: str, parameters: dict[str, Any], *, rate: float, frames: int, out: Path) -> Played:
+    from cacheinf_ros.nodes import NodeCommand, NodeGroup
+    from cacheinf_ros.nodes.playback import RESULT_TOPIC, free_domain, lossless, params_file, play
+    from cacheinf_ros.nodes.recorder import Recorder
+
+    domain = free_domain()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as progress, NodeGroup(out / "logs", domain=domain) as group:
+        task = progress.add_task("starting the node")
+        node = group.start(
+            NodeCommand(
+                executable="cached_inference",
+                parameters=lossless(result_topic=RESULT_TOPIC, **parameters),
+                params_file=params_file(),
+            )
+        )
+        with Recorder(domain=domain, result_topic=RESULT_TOPIC) as recorder:
+            node.wait_ready(120.0)
+            return play(
+                group, recorder, source=source, node="cached_inference", subscribers=1, rate=rate, frames=frames,
+                progress=lambda count: progress.update(task, description=f"{count} results"),
+            )  # fmt: skip
+
+
+def _figures(played: Played) -> dict[str, Any]:
+    results = played.results
+    return {
+        "frames": played.published,
+        "accepted": played.accepted,
+        "dropped": played.dropped,
+        "results": len(results),
+        "errors": sum(bool(result.error) for result in results),
+        "modes": {mode: sum(r.mode == mode for r in results) for mode in sorted({r.mode for r in results})},
+        "reuse_ratio": {"mean": float(np.mean([r.reuse_ratio for r in results])) if results else 0.0},
+        "active_flops": {"mean": float(np.mean([r.active_share for r in results])) if results else 0.0},
+        "latency_ms": summary([r.compute_ms for r in results]) if results else None,
+    }
+
+
+def _write(played: Played, report: dict[str, Any], out: Path) -> None:
+    from cacheinf_ros.nodes.playback import RESULT_TOPIC
+    from cacheinf_ros.nodes.result_bag import write_results
+
+    write_results(out / "results", RESULT_TOPIC, [(result.stamp_ns, result.serialized) for result in played.results])
+    (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def _print(report: dict[str, Any], out: Path) -> None:
+    counted = ("frames", "results", "dropped", "errors")
+    table = Table(*counted, "reused", "FLOPs", "p50 ms", "p95 ms", title=report["source"])
+    latency = report["latency_ms"] or {"p50": float("nan"), "p95": float("nan")}
+    table.add_row(
+        *(str(report[key]) for key in counted),
+        f"{report['reuse_ratio']['mean']:.0%}",
+        f"{report['active_flops']['mean']:.0%}",
+        f"{latency['p50']:.1f}",
+        f"{latency['p95']:.1f}",
+    )
+    console = Console()
+    console.print(table)
+    console.print(f"results: {out / 'results'}   report: {out / 'report.json'}")

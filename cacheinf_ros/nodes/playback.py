@@ -1,0 +1,138 @@
+"""Plays a source through running nodes and collects what they said, without ``ros2 launch``."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cacheinf_ros.matching.chain import Link
+from cacheinf_ros.nodes.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError, wait_until
+from cacheinf_ros.nodes.recorder import Recorded, Recorder
+from cacheinf_ros.nodes.share import share_folder
+
+FIRST_STAMP_NS = 1_000_000_000
+"""Of a replayed source: its own time, from one second on (see the replay node's parameter ``stamp``)."""
+IMAGE_TOPIC = "camera/image"
+RESULT_TOPIC = "results"
+_FAR = 1000  # frames that wait: a recording loses none
+_UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not introduced yet
+_QUIET_S = 3.0  # without a new result after the source has ended: the nodes are done
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What the nodes said about one source.
+
+    Attributes:
+        published: images that the replay node published.
+        accepted: images that the inference node began to work on, by its own count.
+        dropped: images that were replaced before that.
+        results: one per accepted image, in order of arrival.
+        links: cache maps by the stamp of their frame, where a matcher node published them.
+    """
+
+    published: int
+    accepted: int
+    dropped: int
+    results: list[Recorded]
+    links: dict[int, Link]
+
+    @property
+    def unanswered(self) -> int:
+        """Accepted images without a result."""
+        return max(0, self.accepted - len(self.results))
+
+
+def free_domain() -> int:
+    """A ROS_DOMAIN_ID that nobody else on this machine is likely to use, on this machine only."""
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"  # inherited by the nodes: nothing leaves this machine
+    return random.SystemRandom().randint(1, 100)
+
+
+def params_file() -> Path:
+    """The parameters that the launch files use too."""
+    return share_folder() / "config" / "cacheinf.yaml"
+
+
+def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | float | str]:
+    """Parameters of matcher and inference nodes that are to lose no frame of a recording.
+
+    Replay may know of a node seconds before that node knows of replay, and DDS delivers what is published in between
+    to latched topics only.
+    """
+    latched = {f"qos_overrides./{IMAGE_TOPIC}.subscription.durability": "transient_local"}
+    return {"image_topic": IMAGE_TOPIC, "image_reliability": "reliable", "queue_size": _FAR, **latched, **parameters}
+
+
+def play(
+    group: NodeGroup,
+    recorder: Recorder,
+    *,
+    source: str,
+    node: str,
+    subscribers: int,
+    rate: float = 0.0,
+    frames: int = 0,
+    progress: Callable[[int], None] = lambda results: None,
+) -> Played:
+    """Play a source once and wait until the nodes have answered.
+
+    Args:
+        group: where the replay process is started.
+        recorder: listens since before.
+        node: name of the node whose counts are taken: inference or cached_inference.
+        subscribers: how many nodes take the images.
+        rate: images per second; 0: the source's own.
+        frames: at most; 0: all.
+        progress: called with the number of results so far.
+
+    Raises:
+        ProcessError: a node ended, or replay could not play the source.
+    """
+    recorder.take()
+    before = recorder.counts(node)
+    replay = group.start(
+        NodeCommand(
+            executable="replay",
+            params_file=params_file(),
+            parameters={
+                "source": source, "rate": rate, "frames": frames, "image_topic": IMAGE_TOPIC, "stamp": "source",
+                "wait_for_subscribers": subscribers, "linger_s": 10.0, "queue_size": _UNRECEIVED,
+                f"qos_overrides./{IMAGE_TOPIC}.publisher.durability": "transient_local",
+            },
+        )
+    )  # fmt: skip
+    workers = [process for process in group.processes if process.command.executable != "replay"]
+    while not wait_until(lambda: replay.exit_code is not None, _POLL_S):
+        progress(len(recorder.results))
+        _check(workers)
+    if replay.exit_code:
+        raise ProcessError(f"replay: {replay.output.strip().splitlines()[-1]}")
+    published = int(replay.output.rpartition("published ")[2].split()[0])
+    seen = -1
+    while seen < min(published, len(recorder.results)) or seen < 0:
+        seen = len(recorder.results)
+        progress(seen)
+        wait_until(lambda seen=seen: len(recorder.results) > seen or seen >= published, _QUIET_S)  # type: ignore[misc]
+        _check(workers)
+    # diagnostics come once a second: wait for those that know of the last result
+    wait_until(lambda: recorder.counts(node).get("results", 0) >= before.get("results", 0) + seen, _QUIET_S)
+    counts = recorder.counts(node)
+    results, links = recorder.take()
+    return Played(
+        published=published,
+        accepted=counts.get("accepted", 0) - before.get("accepted", 0),
+        dropped=counts.get("dropped", 0) - before.get("dropped", 0),
+        results=results,
+        links=links,
+    )
+
+
+def _check(processes: list[NodeProcess]) -> None:
+    for process in processes:
+        if process.exit_code is not None:
+            raise ProcessError(f"{process.command.executable} ended: {process.output.strip()}")

@@ -1,0 +1,139 @@
+"""Listens to the nodes from the outside: keeps results, maps and diagnostics, sets parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.srv import SetParameters
+from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from rclpy.serialization import deserialize_message
+
+from cacheinf_ros.engine import Box
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.matching.chain import Link
+from cacheinf_ros.msg import CacheMap, InferenceResult
+from cacheinf_ros.nodes.conversions import decoded_from, link_from, stamp_ns
+from cacheinf_ros.nodes.processes import Value, wait_until
+from cacheinf_ros.nodes.topics import profile
+
+_DEPTH = 1000
+_ANSWER_S = 20.0
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A result as it arrived.
+
+    Attributes:
+        stamp_ns: of the image.
+        compute_ms: what the inference node took, by its own clock.
+        serialized: the message as it came over the wire (CDR).
+    """
+
+    stamp_ns: int
+    mode: str
+    where: str
+    error: str
+    reuse_ratio: float
+    active_share: float
+    compute_ms: float
+    boxes: tuple[Box, ...]
+    serialized: bytes
+
+
+class Recorder:
+    """A node in a thread of its own; use as a context manager."""
+
+    def __init__(self, *, domain: int, result_topic: str, cache_map_topic: str = "cache_map") -> None:
+        self.results: list[Recorded] = []
+        self.links: dict[int, Link] = {}  # by stamp
+        self.links_serialized: list[tuple[int, bytes]] = []
+        self._counts: dict[str, dict[str, int]] = {}
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context, domain_id=domain)
+        self._node = rclpy.create_node("recorder", context=self._context)
+        many = profile(_DEPTH)
+        self._node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
+        self._node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
+        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_counts, profile(10))
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, name="recorder", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._executor.shutdown()
+        self._thread.join(5.0)
+        rclpy.try_shutdown(context=self._context)
+
+    def take(self) -> tuple[list[Recorded], dict[int, Link]]:
+        """What was recorded since the last time, and forget it."""
+        taken = (self.results, self.links)
+        self.results, self.links = [], {}
+        return taken
+
+    def counts(self, node: str) -> dict[str, int]:
+        """What a node's latest diagnostics count: received, accepted, dropped, results, errors."""
+        return self._counts.get(node, {})
+
+    def hears(self, topic: str) -> bool:
+        """Whether somebody publishes on a topic."""
+        return bool(self._node.count_publishers(topic))
+
+    def set_parameters(self, node: str, **values: Value) -> None:
+        """Set parameters of a node; :class:`ConfigError` with its reason where it refuses or does not answer."""
+        client = self._node.create_client(SetParameters, f"{node}/set_parameters")
+        try:
+            if not client.wait_for_service(_ANSWER_S):
+                raise ConfigError(f"node {node} has no parameter services: is it running?")
+            wanted = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+            future = client.call_async(SetParameters.Request(parameters=wanted))
+            if not wait_until(future.done, _ANSWER_S):
+                raise ConfigError(f"node {node} did not answer within {_ANSWER_S:g} s")
+            refused = [answer.reason for answer in future.result().results if not answer.successful]
+        finally:
+            self._node.destroy_client(client)
+        if refused:
+            raise ConfigError(f"node {node} refuses {values}: {'; '.join(refused)}")
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException, ShutdownException):
+            self._executor.spin()
+
+    def _keep_result(self, serialized: bytes) -> None:
+        message: Any = deserialize_message(serialized, InferenceResult)
+        self.results.append(
+            Recorded(
+                stamp_ns=stamp_ns(message.header),
+                mode=message.mode,
+                where=message.where,
+                error=message.error,
+                reuse_ratio=message.reuse_ratio,
+                active_share=message.active_share,
+                compute_ms=float(sum(message.stage_ms)),
+                boxes=decoded_from(message).boxes,
+                serialized=bytes(serialized),
+            )
+        )
+
+    def _keep_map(self, serialized: bytes) -> None:
+        link = link_from(deserialize_message(serialized, CacheMap))
+        self.links[link.stamp_ns] = link
+        self.links_serialized.append((link.stamp_ns, bytes(serialized)))
+
+    def _keep_counts(self, message: Any) -> None:
+        for status in message.status:
+            self._counts[status.name] = {v.key: int(v.value) for v in status.values if v.value.isdigit()}
