@@ -71,7 +71,7 @@ def demo(
 
 
 def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: int, out: Path) -> list[Trial]:
-    from cacheinf_ros.nodes import NodeCommand, NodeGroup
+    from cacheinf_ros.nodes import NodeCommand, NodeGroup, ProcessError
     from cacheinf_ros.nodes.playback import RESULT_TOPIC, free_domain, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 
@@ -103,6 +103,8 @@ def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: i
                         frames=frames, progress=lambda count, task=task: progress.update(task, completed=count),  # type: ignore[misc]
                     )  # fmt: skip
                     progress.update(task, total=played.published)
+                    if not played.results:
+                        raise ProcessError(f"the nodes answered none of {played.published} frames: see {out / 'logs'}")
                     runs.append(played)
                 trials.append(_trial(plan, *runs))
     return trials

@@ -126,6 +126,9 @@ class ReplayConfig(Config):
     publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")
     wait_for_subscribers: int = parameter(0, "subscribers to the images to wait for before the first", low=0, high=100)
     wait_timeout_s: float = parameter(60.0, "how long to wait for them, s", low=0.0, high=3600.0)
+    settle_s: float = parameter(
+        0.3, "pause once they are there: they may learn of us later than we of them, s", low=0.0, high=3600.0
+    )
     queue_size: int = parameter(
         2, "images kept for reliable subscribers that have not received them yet; more lose none", low=1, high=10_000
     )

@@ -17,9 +17,11 @@ FIRST_STAMP_NS = 1_000_000_000
 """Of a replayed source: its own time, from one second on (see the replay node's parameter ``stamp``)."""
 IMAGE_TOPIC = "camera/image"
 RESULT_TOPIC = "results"
+MAP_TOPIC = "cache_map"
 _FAR = 1000  # frames that wait: a recording loses none
 _UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not introduced yet
-_QUIET_S = 3.0  # without a new result after the source has ended: the nodes are done
+_SETTLE_S = 4.0  # Fast DDS repeats what a late participant has missed every 3 s
+_QUIET_S = 10.0  # without a new result after the source has ended: the nodes are done
 _POLL_S = 0.2
 
 
@@ -61,10 +63,16 @@ def params_file() -> Path:
 def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | float | str]:
     """Parameters of matcher and inference nodes that are to lose no frame of a recording.
 
-    Replay may know of a node seconds before that node knows of replay, and DDS delivers what is published in between
-    to latched topics only.
+    A publisher may know of a subscriber seconds before that one knows of it, and DDS delivers what is published in
+    between on latched topics only.
     """
-    latched = {f"qos_overrides./{IMAGE_TOPIC}.subscription.durability": "transient_local"}
+    ends = (
+        (IMAGE_TOPIC, "subscription"),
+        (MAP_TOPIC, "publisher"),
+        (MAP_TOPIC, "subscription"),
+        (RESULT_TOPIC, "publisher"),
+    )
+    latched = {f"qos_overrides./{topic}.{end}.durability": "transient_local" for topic, end in ends}
     return {"image_topic": IMAGE_TOPIC, "image_reliability": "reliable", "queue_size": _FAR, **latched, **parameters}
 
 
@@ -101,7 +109,7 @@ def play(
             params_file=params_file(),
             parameters={
                 "source": source, "rate": rate, "frames": frames, "image_topic": IMAGE_TOPIC, "stamp": "source",
-                "wait_for_subscribers": subscribers, "linger_s": 10.0, "queue_size": _UNRECEIVED,
+                "wait_for_subscribers": subscribers, "linger_s": 10.0, "queue_size": _UNRECEIVED, "settle_s": _SETTLE_S,
                 f"qos_overrides./{IMAGE_TOPIC}.publisher.durability": "transient_local",
             },
         )

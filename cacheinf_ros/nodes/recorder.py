@@ -50,7 +50,10 @@ class Recorded:
 
 
 class Recorder:
-    """A node in a thread of its own; use as a context manager."""
+    """A node in a thread of its own; use as a context manager.
+
+    It hears publishers of latched results and maps only, and those from their first message on.
+    """
 
     def __init__(self, *, domain: int, result_topic: str, cache_map_topic: str = "cache_map") -> None:
         self.results: list[Recorded] = []
@@ -60,7 +63,7 @@ class Recorder:
         self._context = rclpy.Context()
         rclpy.init(context=self._context, domain_id=domain)
         self._node = rclpy.create_node("recorder", context=self._context)
-        many = profile(_DEPTH)
+        many = profile(_DEPTH, latched=True)
         self._node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
         self._node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
         self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_counts, profile(10))

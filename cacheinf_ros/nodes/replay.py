@@ -24,7 +24,6 @@ from cacheinf_ros.sources import Frame, open_source
 _NS_PER_S = 1_000_000_000
 _FIRST_STAMP_NS = _NS_PER_S  # a stamp of 0 means "unknown" to much of ROS
 _POLL_S = 0.02
-_SETTLE_S = 0.3  # a subscriber may learn of us later than we of it
 
 
 class ReplayNode(Node):
@@ -72,7 +71,7 @@ class ReplayNode(Node):
                 )
             time.sleep(_POLL_S)
         if wanted:
-            self.ended.wait(_SETTLE_S)
+            self.ended.wait(self.config.settle_s)
 
     def _publish_all(self) -> None:
         start = time.monotonic()
