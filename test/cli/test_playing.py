@@ -31,22 +31,26 @@ def cacheinf(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def camera_bag(folder: Path) -> Path:
-    """A recording of a camera driver's topic: Image messages, bgr8, ten frames a second."""
+def camera_bag(folder: Path, *, compressed: bool) -> Path:
+    """A recording of a camera driver's topic, ten frames a second: bgr8, or jpeg as image_transport names it."""
     store = get_typestore(Stores.LATEST)
-    image_type, header_type = (store.types[f"{name}"] for name in ("sensor_msgs/msg/Image", "std_msgs/msg/Header"))
-    time_type = store.types["builtin_interfaces/msg/Time"]
+    header_type, time_type = store.types["std_msgs/msg/Header"], store.types["builtin_interfaces/msg/Time"]
+    kind = "sensor_msgs/msg/CompressedImage" if compressed else "sensor_msgs/msg/Image"
+    topic = "/camera/image_raw/compressed" if compressed else "/camera/image_raw"
     rng = np.random.default_rng(0)
     with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
-        connection = writer.add_connection("/camera/image_raw", "sensor_msgs/msg/Image", typestore=store)
+        connection = writer.add_connection(topic, kind, typestore=store)
         for index in range(FRAMES):
             stamp = 1_000_000_000 + index * 100_000_000
-            message = image_type(
-                header=header_type(stamp=time_type(sec=stamp // 10**9, nanosec=stamp % 10**9), frame_id="camera"),
-                height=48, width=64, encoding="bgr8", is_bigendian=0, step=64 * 3,
-                data=rng.integers(0, 256, 48 * 64 * 3, dtype=np.uint8),
-            )  # fmt: skip
-            writer.write(connection, stamp, store.serialize_cdr(message, "sensor_msgs/msg/Image"))
+            header = header_type(stamp=time_type(sec=stamp // 10**9, nanosec=stamp % 10**9), frame_id="camera")
+            image = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
+            if compressed:
+                message = store.types[kind](header=header, format="jpeg", data=cv2.imencode(".jpg", image)[1].ravel())
+            else:
+                message = store.types[kind](
+                    header=header, height=48, width=64, encoding="bgr8", is_bigendian=0, step=64 * 3, data=image.ravel()
+                )
+            writer.write(connection, stamp, store.serialize_cdr(message, kind))
     return folder
 
 
@@ -62,8 +66,9 @@ def test_demo_answers_every_frame_and_draws(tmp_path: Path) -> None:
     assert picture is not None and min(picture.shape[:2]) > 400
 
 
-def test_replay_writes_a_bag_that_explains_itself(tmp_path: Path) -> None:
-    bag = camera_bag(tmp_path / "drive")
+@pytest.mark.parametrize("compressed", [False, True], ids=["bgr8", "jpeg"])
+def test_replay_writes_a_bag_that_explains_itself(tmp_path: Path, compressed: bool) -> None:
+    bag = camera_bag(tmp_path / "drive", compressed=compressed)
     result = cacheinf("replay", str(bag), "--model", TINY, "--out", "out", "--rate", "20", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
