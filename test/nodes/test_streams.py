@@ -36,16 +36,26 @@ def arrangement(
     assert not any("Traceback" in process.output for process in processes)
 
 
-@pytest.fixture
-def listening(station: Any, arrangement: str, camera_image: Callable[..., Any]) -> Any:
-    station.wait_for_nodes(camera_image(0), subscribers=2 if arrangement == "two processes" else 1)
-    return station
-
-
 @pytest.fixture(scope="module")
 def stamps() -> Iterator[int]:
     """Stamps that increase from test to test, as a camera's do."""
     return iter(range(10_000 * MS, 10_000_000 * MS, 33 * MS))
+
+
+@pytest.fixture
+def listening(station: Any, arrangement: str, stamps: Iterator[int], camera_image: Callable[..., Any]) -> Any:
+    """The station, once all nodes know each other: DDS may introduce matcher and inference seconds late."""
+    station.wait_for_nodes(camera_image(0), subscribers=2 if arrangement == "two processes" else 1)
+
+    def reuses_what_it_saw() -> bool:
+        image = camera_image(next(stamps), seed=999)
+        station.publish(image)
+        answered = wait_until(lambda: station.results and station.results[-1].header == image.header, 6.0)
+        return answered and station.results[-1].reuse_ratio == 1.0
+
+    assert wait_until(reuses_what_it_saw, 60.0)
+    station.clear()
+    return station
 
 
 def headers(messages: list[Any]) -> list[tuple[int, int, str]]:
