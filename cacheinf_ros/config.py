@@ -46,6 +46,20 @@ def parameter(
     return Field(default, description=description, ge=low, le=high, json_schema_extra={"live": live})
 
 
+def parse_size(text: str | None) -> tuple[int, int] | None:
+    """Read a size, height first: "480x640" -> (480, 640); nothing -> None.
+
+    Raises:
+        ConfigError: it does not look like that.
+    """
+    if not text:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ConfigError(f"size {text!r}: expected HEIGHTxWIDTH in pixels, for example 480x640")
+    return int(parts[0]), int(parts[1])
+
+
 def _complaints(cls: type[Config], error: ValidationError) -> list[str]:
     return [
         f"{'.'.join(map(str, e['loc'])) or cls.__name__} = {e['input']!r}: {e['msg'].lower()}" for e in error.errors()

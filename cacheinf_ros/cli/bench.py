@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, parse_size
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights
+from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig, Mode
 
 bench = typer.Typer(

@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.options import Size, Weights, parse_size
+from cacheinf_ros.cli.options import Size, Weights
+from cacheinf_ros.config import parse_size
 
 models = typer.Typer(help="Built-in models, and how the engine understands any model.", no_args_is_help=True)
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import ConfigError
 
 ModelReference = Annotated[
     str,
@@ -35,20 +34,6 @@ SourceReference = Annotated[
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads for every contender alike.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to this file.")]
-
-
-def parse_size(text: str | None) -> tuple[int, int] | None:
-    """Read a size: 480x640 -> (480, 640).
-
-    Raises:
-        ConfigError: it does not look like that.
-    """
-    if text is None:
-        return None
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ConfigError(f"size {text!r}: expected HEIGHTxWIDTH, for example 480x640")
-    return int(parts[0]), int(parts[1])
 
 
 def described(config: type[Config], field: str, **options: Any) -> Any:

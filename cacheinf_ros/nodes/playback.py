@@ -121,14 +121,10 @@ def play(
     if replay.exit_code:
         raise ProcessError(f"replay: {replay.output.strip().splitlines()[-1]}")
     published = int(replay.output.rpartition("published ")[2].split()[0])
-    seen = -1
-    while seen < min(published, len(recorder.results)) or seen < 0:
-        seen = len(recorder.results)
-        progress(seen)
-        wait_until(lambda seen=seen: len(recorder.results) > seen or seen >= published, _QUIET_S)  # type: ignore[misc]
-        _check(workers)
+    _await_results(recorder, published, workers, progress)
     # diagnostics come once a second: wait for those that know of the last result
-    wait_until(lambda: recorder.counts(node).get("results", 0) >= before.get("results", 0) + seen, _QUIET_S)
+    known = before.get("results", 0) + len(recorder.results)
+    wait_until(lambda: recorder.counts(node).get("results", 0) >= known, _QUIET_S)
     counts = recorder.counts(node)
     results, links = recorder.take()
     return Played(
@@ -138,6 +134,18 @@ def play(
         results=results,
         links=links,
     )
+
+
+def _await_results(
+    recorder: Recorder, published: int, workers: list[NodeProcess], progress: Callable[[int], None]
+) -> None:
+    """Until there are as many results as images, or none has come for a while."""
+    seen = -1
+    while seen < min(published, len(recorder.results)) or seen < 0:
+        seen = len(recorder.results)
+        progress(seen)
+        wait_until(lambda seen=seen: len(recorder.results) > seen or seen >= published, _QUIET_S)  # type: ignore[misc]
+        _check(workers)
 
 
 def _check(processes: list[NodeProcess]) -> None:

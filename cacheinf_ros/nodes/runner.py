@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, decode
-from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.nodes.configs import ModelConfig
 from cacheinf_ros.nodes.conversions import FrameResult
@@ -19,16 +19,6 @@ def open_model(config: ModelConfig) -> Model:
     """Load the configured model; :class:`ModelError` or :class:`ConfigError` where that cannot be done."""
     weights = Path(config.weights) if config.weights else None
     return load_model(config.model, weights=weights, input_size=parse_size(config.input_size))
-
-
-def parse_size(text: str) -> tuple[int, int] | None:
-    """Read a size, height first: "480x640" -> (480, 640); empty -> None."""
-    if not text:
-        return None
-    height, _, width = text.lower().partition("x")
-    if not (height.isdigit() and width.isdigit() and int(height) and int(width)):
-        raise ConfigError(f"input_size = {text!r}: expected HEIGHTxWIDTH in pixels, such as 480x640")
-    return int(height), int(width)
 
 
 class Runner:
