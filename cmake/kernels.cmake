@@ -2,7 +2,7 @@
 set(kernel_folder ${PROJECT_NAME}/engine/kernels)
 
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${kernel_folder}/native/*.cpp)
-list(FILTER kernel_sources EXCLUDE REGEX "/igemm\\.cpp$")
+file(GLOB isa_sources CONFIGURE_DEPENDS ${kernel_folder}/native/isa/*.cpp)
 add_library(cacheinf_kernels SHARED ${kernel_sources})
 
 function(set_kernel_options target)
@@ -12,18 +12,18 @@ function(set_kernel_options target)
 endfunction()
 
 # Compiled once per instruction set; which one runs is decided on the machine that it runs on.
-function(add_matrix_product isa)
-  add_library(cacheinf_igemm_${isa} OBJECT ${kernel_folder}/native/igemm.cpp)
-  set_kernel_options(cacheinf_igemm_${isa})
-  target_compile_definitions(cacheinf_igemm_${isa} PRIVATE CACHEINF_ISA=${isa})
-  target_compile_options(cacheinf_igemm_${isa} PRIVATE ${ARGN})
-  target_sources(cacheinf_kernels PRIVATE $<TARGET_OBJECTS:cacheinf_igemm_${isa}>)
+function(add_instruction_set isa)
+  add_library(cacheinf_${isa} OBJECT ${isa_sources})
+  set_kernel_options(cacheinf_${isa})
+  target_compile_definitions(cacheinf_${isa} PRIVATE CACHEINF_ISA=${isa})
+  target_compile_options(cacheinf_${isa} PRIVATE ${ARGN})
+  target_sources(cacheinf_kernels PRIVATE $<TARGET_OBJECTS:cacheinf_${isa}>)
 endfunction()
 
-add_matrix_product(base)
+add_instruction_set(base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  add_matrix_product(avx2 -mavx2 -mfma)
-  add_matrix_product(avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma)
+  add_instruction_set(avx2 -mavx2 -mfma)
+  add_instruction_set(avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma)
 endif()
 
 set_kernel_options(cacheinf_kernels)

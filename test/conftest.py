@@ -1,7 +1,36 @@
 """Settings of all tests."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)
 settings.load_profile("cacheinf")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is measured in tests is not kept for the user."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["XDG_CACHE_HOME"]
+    else:
+        os.environ["XDG_CACHE_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Recordings and trained models for measuring, which are no part of the project; skips where they are absent."""
+    default = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("CACHEINF_SHARED_DATA", default))
+    if not folder.is_dir():
+        pytest.skip(f"needs the clips and trained models in {folder} (or $CACHEINF_SHARED_DATA)")
+    return folder

@@ -19,16 +19,23 @@ def dense(model: Model, image: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
 
 
 def assert_equals_dense(engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
+    """As close as float32 allows: torch's own results are as far from float64 on the deepest networks tested."""
     result = engine.run(image, cache_map)
     for ours, exact in zip(result.outputs.values(), dense(engine.model, image), strict=True):
-        assert np.abs(ours - exact).max() <= 1e-5 * max(float(exact.std()), 1e-3)
+        spread = max(float(exact.std() if exact.size > 1 else np.abs(exact).max()), 1e-3)
+        assert np.sqrt(np.mean(np.square(ours - exact))) <= 1e-5 * spread
+        assert np.abs(ours - exact).max() <= 2e-4 * spread, "one wrong pixel"
 
 
 def changed(
-    image: NDArray[np.uint8], block: int, share: float, rng: np.random.Generator
+    image: NDArray[np.uint8],
+    block: int,
+    share: float,
+    rng: np.random.Generator,
+    by: NDArray[np.uint8] | None = None,
 ) -> tuple[NDArray[np.uint8], CacheMap]:
-    """The image with a share of its blocks replaced by noise, and the map that says so."""
+    """The image with a share of its blocks replaced by those of another, or by noise, and the map that says so."""
     size = image.shape[:2]
     cache_map = CacheMap.of_blocks(rng.random(grid_shape(size, block)) >= share, size, block, Motion.none())
-    noise = rng.integers(0, 256, image.shape, dtype=np.uint8)
-    return np.where(cache_map.active_mask[:, :, None], noise, image), cache_map
+    other = rng.integers(0, 256, image.shape, dtype=np.uint8) if by is None else by
+    return np.where(cache_map.active_mask[:, :, None], other, image), cache_map

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine import Box
 from cacheinf_ros.sources import SceneTruth
 
 DEFAULT_IOU = 0.5
@@ -35,6 +36,15 @@ class Detections:
             boxes=np.array(boxes, np.float32).reshape(-1, 4),
             classes=np.array([found.class_id for found in truth.objects], np.int64),
             scores=np.ones(len(boxes), np.float32),
+        )
+
+    @classmethod
+    def of_boxes(cls, boxes: Sequence[Box]) -> Detections:
+        """What a decoder found."""
+        return cls(
+            boxes=np.array([(box.x, box.y, box.width, box.height) for box in boxes], np.float32).reshape(-1, 4),
+            classes=np.array([box.class_id for box in boxes], np.int64),
+            scores=np.array([box.score for box in boxes], np.float32),
         )
 
 

@@ -4,148 +4,155 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import cv2
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from cacheinf_ros.benchmarks.contenders import Contender, Dense, build_contenders
-from cacheinf_ros.benchmarks.quality import ErrorScale, Outputs, agreement
+from cacheinf_ros.benchmarks.frames import Image, Shot
+from cacheinf_ros.benchmarks.measures import mean_and_max
+from cacheinf_ros.benchmarks.quality import ErrorScale
+from cacheinf_ros.benchmarks.race import CACHED, Log, Race
 from cacheinf_ros.benchmarks.timing import summary, timed
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Preprocessor
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
-Image = NDArray[np.uint8]
-_WARM_UP = 2  # frames that every contender runs before any is counted
+WARM_UP = 2
+"""Frames that every contender runs before any is counted."""
+_GIVEN_MAPS = "exact to the pixel, made before the clock starts, as no matcher could know them"
 
 
-@dataclass(kw_only=True)
-class _Measured:
-    latency_ms: dict[str, list[float]] = field(default_factory=dict)
-    stage_ms: dict[str, list[float]] = field(default_factory=dict)
-    reuse: list[float] = field(default_factory=list)
-    active: list[float] = field(default_factory=list)
-    ours: list[Outputs] = field(default_factory=list)
-    exact: list[Outputs] = field(default_factory=list)
-
-    def add(self, name: str, milliseconds: float) -> None:
-        self.latency_ms.setdefault(name, []).append(milliseconds)
-
-
-def matching_for(mode: Mode, threshold_db: float | None) -> MatchingConfig:
-    """What each mode is measured with: for exact identical pixels at the same place, for deepcache the paper's."""
-    if mode is Mode.DEEPCACHE:
-        return MatchingConfig(threshold=20.0 if threshold_db is None else threshold_db)
-    return MatchingConfig(
-        matcher=MatcherName.IDENTITY, threshold=math.inf if threshold_db is None else threshold_db, expiry=10000
-    )
+def matching_for(
+    mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None
+) -> MatchingConfig:
+    """What each mode is measured with where the user asks for nothing else: for deepcache the paper's matching,
+    otherwise identical pixels at the same place.
+    """
+    config = MatchingConfig()
+    if mode is not Mode.DEEPCACHE:
+        config = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=math.inf, expiry=10000)
+    asked = {"threshold": threshold_db, "matcher": matcher}
+    return config.changed(**{name: value for name, value in asked.items() if value is not None})
 
 
 def run_engine_benchmark(
     model: Model,
-    images: Iterable[Image],
+    shots: Iterable[Shot],
     *,
+    config: EngineConfig,
+    matching: MatchingConfig | None,
     frames: int,
-    mode: Mode,
-    threads: int,
-    threshold_db: float | None = None,
-    device: str = "cpu",
-    contenders: tuple[Contender, ...] = tuple(Contender),
+    calibration_frames: int,
+    contenders: Sequence[Contender] = tuple(Contender),
 ) -> dict[str, Any]:
     """Measure a model on a stream of frames.
 
     A frame's latency counts all that its engine needs: preparing the image, for ours matching too.
 
+    Args:
+        matching: how cache maps are made; None: the shots bring theirs.
+        frames: how many are counted, at most.
+        calibration_frames: how many come before them for bounded mode to be calibrated on.
+
     Raises:
         SourceError: there are not enough frames.
     """
-    torch.set_num_threads(threads)
-    taken = list(itertools.islice(images, frames + _WARM_UP))
-    if len(taken) <= _WARM_UP:
-        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {_WARM_UP + 1}")
-    engine = Engine(model, EngineConfig(mode=mode, device=device, threads=threads))
-    dense = build_contenders(model, contenders, threads)
-    exact = (
-        dense.get(Contender.CHANNELS_LAST)
-        or build_contenders(model, (Contender.CHANNELS_LAST,), threads)[Contender.CHANNELS_LAST]
-    )
-    measured = _measure(engine, taken, MatchingStream(matching_for(mode, threshold_db)), dense, exact)
+    torch.set_num_threads(config.threads)
+    before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, frames)
+    engine = Engine(model, config)
+    calibration_ms = timed(engine.calibrate, before)[1] if before else None
+    dense = build_contenders(model, tuple(contenders), config.threads)
+    # the module itself: the graph may have been misunderstood
+    exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1)[Contender.EAGER]
+    scale = ErrorScale(_varied_outputs(model, exact, [shot.image for shot in taken]))
+    race = Race(engine, MatchingStream(matching) if matching else None, dense, exact, scale)
+    for index, shot in enumerate(taken):
+        race.run(shot, turn=index, counts=index >= WARM_UP)
     return {
         "model": model.name,
         "size": "x".join(map(str, model.input_size)),
-        "frames": len(measured.reuse),
-        "mode": mode.value,
-        "threads": threads,
+        "frames": len(race.log.reuse),
+        **_settings(config, matching, len(before), calibration_ms),
         "kernels": engine.kernel_name,
         "cache_mb": round(engine.cache_bytes / 1e6, 1),
-        **_report(measured, exact, model, taken),
+        **_speed(race.log),
+        **_quality(race),
     }
 
 
-def _measure(
-    engine: Engine, images: list[Image], stream: MatchingStream, dense: dict[Contender, Dense], exact: Dense
-) -> _Measured:
-    measured = _Measured()
-    preprocessor = Preprocessor(engine.model.card)
-    for index, image in enumerate(images):
-        counted = index >= _WARM_UP
-        result, total = timed(_cached, engine, stream, image)
-        if counted:
-            measured.add("cached", total)
-            measured.reuse.append(result.reuse_ratio)
-            measured.active.append(result.active_share)
-            for stage, milliseconds in result.stage_ms.items():
-                measured.stage_ms.setdefault(stage, []).append(milliseconds)
-            measured.ours.append([np.array(value) for value in result.outputs.values()])
-        for contender, run in dense.items():
-            _, total = timed(_dense, run, preprocessor, image)
-            if counted:
-                measured.add(contender.value, total)
-        if counted:
-            measured.exact.append([np.array(value) for value in exact(preprocessor.input(image))])
-    return measured
+def _taken(shots: Iterable[Shot], before: int, frames: int) -> tuple[list[Image], list[Shot]]:
+    """The images to calibrate on, and the shots to measure, those to warm up included."""
+    taken = list(itertools.islice(shots, before + WARM_UP + frames))
+    if len(taken) <= before + WARM_UP:
+        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {before + WARM_UP + 1}")
+    return [shot.image for shot in taken[:before]], taken[before:]
 
 
-def _cached(engine: Engine, stream: MatchingStream, image: Image) -> EngineResult:
-    return engine.run(image, None if engine.mode is Mode.DENSE else stream.match(image))
-
-
-def _dense(run: Dense, preprocessor: Preprocessor, image: Image) -> Outputs:
-    return run(preprocessor.input(image))
-
-
-def _report(measured: _Measured, exact: Dense, model: Model, images: list[Image]) -> dict[str, Any]:
-    scale = ErrorScale([exact(Preprocessor(model.card).input(image)) for image in _varied(images)])
-    errors = [scale.error(a, b) for a, b in zip(measured.ours, measured.exact, strict=True)]
-    agreements = [
-        equal for a, b in zip(measured.ours, measured.exact, strict=True) if (equal := agreement(a, b)) is not None
-    ]
-    latency = {name: summary(values) for name, values in measured.latency_ms.items()}
-    # by the mean: a cache makes most frames cheap and some dear, and a median would hide the dear ones
-    dense = {name: values["mean"] for name, values in latency.items() if name != "cached"}
-    cached = latency["cached"]["mean"]
-    return {
-        "reuse_ratio": {"mean": round(float(np.mean(measured.reuse)), 4)},
-        "active_flops": {"mean": round(float(np.mean(measured.active)), 4)},
-        "latency_ms": latency,
-        "stage_ms": {name: summary(values) for name, values in measured.stage_ms.items()},
-        "best_dense": min(dense, key=dense.__getitem__) if dense else None,
-        "speedup_vs_best_dense": round(min(dense.values()) / cached, 3) if dense else None,
-        "speedup_vs_eager": round(dense["dense_eager"] / cached, 3) if "dense_eager" in dense else None,
-        "output_error": {"mean": float(np.mean(errors)), "max": float(np.max(errors))},
-        "top1_agreement": float(np.mean(agreements)) if agreements else None,
-    }
-
-
-def _varied(images: list[Image]) -> list[Image]:
-    """Images that differ: three frames of the source, and photographs that have nothing to do with it."""
+def _varied_outputs(model: Model, exact: Dense, images: Sequence[Image]) -> Iterator[list[Any]]:
+    """Of images that differ: three frames of the source, and photographs that have nothing to do with it."""
     height, width = images[0].shape[:2]
-    photographs = [np.asarray(cv2.resize(image, (width, height)), np.uint8) for image in load_photographs(Gallery.TEST)]
-    return [images[i] for i in sorted({0, len(images) // 2, len(images) - 1})] + photographs
+    preprocessor = Preprocessor(model.card)
+    for index in sorted({0, len(images) // 2, len(images) - 1}):
+        yield exact(preprocessor.input(images[index]))
+    for photograph in load_photographs(Gallery.TEST):
+        yield exact(preprocessor.input(np.asarray(cv2.resize(photograph, (width, height)), np.uint8)))
+
+
+def _settings(
+    config: EngineConfig, matching: MatchingConfig | None, calibration_frames: int, calibration_ms: float | None
+) -> dict[str, Any]:
+    settings = {
+        "mode": config.mode.value,
+        "threads": config.threads,
+        "device": config.device,
+        "cache_maps": _GIVEN_MAPS if matching is None else _matching(matching),
+    }
+    if config.mode is Mode.BOUNDED:
+        settings |= {"max_error": config.max_error, "max_missed": config.max_missed}
+        settings["calibration"] = {"frames": calibration_frames, "ms": calibration_ms}
+    return settings
+
+
+def _matching(config: MatchingConfig) -> dict[str, Any]:
+    # JSON has no infinity
+    return {name: str(v) if v == math.inf else v for name, v in config.model_dump(mode="json").items()}
+
+
+def _speed(log: Log) -> dict[str, Any]:
+    """By the mean: a cache makes most frames cheap and some dear, and a median would hide the dear ones."""
+    dense, cached, active = log.dense_ms, log.cached_ms, float(np.mean(log.active))
+    best = min(dense, key=dense.__getitem__) if dense else None
+    latency_ms = {name: summary(log.latency_ms[name]) for name in (CACHED, *dense)}
+    audits = {name: mean_and_max(values) for name, values in log.audits.items()}
+    return {
+        "reuse_ratio": {"mean": round(float(np.mean(log.reuse)), 4)},
+        "active_flops": {"mean": round(active, 4)},
+        "latency_ms": latency_ms,
+        "stage_ms": {name: summary(values) for name, values in log.stage_ms.items()},
+        "best_dense": best,
+        "speedup_vs_best_dense": round(dense[best] / cached, 3) if best else None,
+        "speedup_vs_eager": round(dense["dense_eager"] / cached, 3) if "dense_eager" in dense else None,
+        "efficiency": round(active * dense[best] / cached, 3) if best else None,
+        "audits": audits or None,
+    }
+
+
+def _quality(race: Race) -> dict[str, Any]:
+    quality = race.measures.report()
+    return {**quality, "top1_agreement": quality["agreement"]["output"], "policies": _policies(race)}
+
+
+def _policies(race: Race) -> dict[str, Any] | None:
+    if not race.computed:
+        return None
+    return {
+        "computed": round(race.computed / len(race.log.reuse), 4),
+        "frame_skip": race.skipped.report(),
+        "output_warp": race.warped.report() if race.warped.error else None,
+    }

@@ -12,9 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, described
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.matching import MatcherName
 
 bench = typer.Typer(
     help="Measure latency and error. All contenders run interleaved in one process with the same number of threads.",
@@ -22,6 +23,11 @@ bench = typer.Typer(
 )
 _DEFAULT_SCENE = "scene:fixed"
 _DEFAULTS = EngineConfig()
+_COMPARED = (
+    "engine: cached with dense on the composed input (the frame where active, the cache's elsewhere); matching: dense "
+    "on that with dense on the frame; output: cached with dense on the frame; flicker: dense with the frame before; "
+    "frame_skip, output_warp: the last dense output, as it is or moved with the picture, in the time cached takes"
+)
 
 
 @bench.command()
@@ -30,12 +36,28 @@ def engine(
     weights: Weights = None,
     size: Size = None,
     source: SourceReference = _DEFAULT_SCENE,
+    changed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE[:PATTERN]",
+            help="In place of a source: a photograph in which this share of the pixels changes from frame to frame, "
+            "in one square (blob) or in single pixels (scatter).",
+        ),
+    ] = None,
     frames: Annotated[int, typer.Option(min=1, help="How many frames are counted, after two to warm up.")] = 60,
     mode: Annotated[Mode, typer.Option(help="What is taken from the cache.")] = Mode.EXACT,
+    max_error: Annotated[float, described(EngineConfig, "max_error")] = _DEFAULTS.max_error,
+    max_missed: Annotated[float, described(EngineConfig, "max_missed")] = _DEFAULTS.max_missed,
+    calibration_frames: Annotated[
+        int, typer.Option(min=2, help="Bounded mode: how many frames it is calibrated on, before those that count.")
+    ] = 8,
+    matcher: Annotated[
+        MatcherName | None, typer.Option(help="Without it: diamond_optimised in deepcache mode, else identity.")
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="PSNR in dB above which a block is reused. Without it: identical blocks in exact mode, else 20."
+            help="PSNR in dB above which a block is reused. Without it: 20 in deepcache mode, else identical blocks."
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device,
@@ -54,22 +76,23 @@ def engine(
 
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.benchmarks.engine import run_engine_benchmark
+    from cacheinf_ros.benchmarks.engine import matching_for, run_engine_benchmark
+    from cacheinf_ros.benchmarks.frames import Change, changing, recorded
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
 
-    images = (frame.image for frame in open_source(source))
+    change = Change.parse(changed) if changed else None
+    loaded = load_model(model, weights=weights, input_size=parse_size(size))
     report = run_engine_benchmark(
-        load_model(model, weights=weights, input_size=parse_size(size)),
-        images,
+        loaded,
+        changing(change, loaded.input_size) if change else recorded(open_source(source)),
+        config=EngineConfig(mode=mode, device=device, threads=threads, max_error=max_error, max_missed=max_missed),
+        matching=None if change else matching_for(mode, threshold_db=threshold, matcher=matcher),
         frames=frames,
-        mode=mode,
-        threads=threads,
-        threshold_db=threshold,
-        device=device,
+        calibration_frames=calibration_frames,
         contenders=_contenders(contenders),
     )
-    _write(json_file, {"source": Path(source).name, **report})
+    _write(json_file, {"source": f"changed {changed}" if changed else Path(source).name, **report})
     _print_engine(report)
 
 
@@ -122,11 +145,38 @@ def _print_engine(report: dict[str, Any]) -> None:
         table.add_row(name, *(f"{values[key]:.1f}" for key in ("p50", "p95", "mean")), ratio)
     console = Console()
     console.print(table)
-    error = report["output_error"]
+    console.print(_quality_table(report))
     console.print(
         f"reused {report['reuse_ratio']['mean']:.1%} of the pixels, computed {report['active_flops']['mean']:.1%} of "
-        f"the FLOPs; output error {error['mean']:.2g} (worst {error['max']:.2g})"
+        f"the FLOPs; efficiency {_figure(report['efficiency'])}; missed change {_figure(report['missed_change'])}"
     )
+
+
+def _quality_table(report: dict[str, Any]) -> Table:
+    table = Table(
+        "", "error, mean", "error, worst", "agreement", "F1", title="quality", caption=_COMPARED, caption_justify="left"
+    )
+    agreement, f1 = report["agreement"], report["f1"]
+    for name in ("engine", "matching", "output"):
+        _add_quality(table, name, report[f"{name}_error"], agreement.get(name), f1.get(name))
+    _add_quality(table, "flicker", report["flicker"])
+    for name in ("frame_skip", "output_warp"):
+        policy = (report["policies"] or {}).get(name)
+        if policy:
+            _add_quality(table, name, policy["output_error"], policy["agreement"], policy["f1"])
+    return table
+
+
+def _add_quality(
+    table: Table, name: str, error: dict[str, float] | None, agreement: float | None = None, f1: float | None = None
+) -> None:
+    errors = (error["mean"], error["max"]) if error else (None, None)
+    table.add_row(name, *map(_figure, (*errors, agreement, f1)))
+
+
+def _figure(value: float | None) -> str:
+    """Four digits; nothing where nothing was measured."""
+    return "" if value is None else f"{value:.4g}"
 
 
 def _print_matchers(report: dict[str, Any]) -> None:

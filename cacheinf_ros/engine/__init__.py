@@ -1,9 +1,20 @@
 """Compile a model once, then run frames with a cache of its feature maps."""
 
+from cacheinf_ros.engine.bounded import (
+    Audit,
+    Calibration,
+    calibrate,
+    calibration_file,
+    load_calibration,
+    save_calibration,
+)
 from cacheinf_ros.engine.config import EngineConfig, Mode
 from cacheinf_ros.engine.decoders import Box, Decoded, ScoredClass, decode
 from cacheinf_ros.engine.engine import Engine
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
 
-__all__ = ["Box", "Decoded", "Engine", "EngineConfig", "EngineResult", "Mode", "Preprocessor", "ScoredClass", "decode"]
+__all__ = [
+    "Audit", "Box", "Calibration", "Decoded", "Engine", "EngineConfig", "EngineResult", "Mode", "Preprocessor",
+    "ScoredClass", "calibrate", "calibration_file", "decode", "load_calibration", "save_calibration",
+]  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 _ALIGNMENT = 16  # floats: a cache line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapBuffer:
     """A feature map, possibly a range of channels of a wider one.
 
@@ -33,6 +33,17 @@ class MapBuffer:
         """The same pixels, some of the channels."""
         return MapBuffer(rows=self.rows[:, first : first + count], size=self.size)
 
+    def is_same_as(self, other: MapBuffer) -> bool:
+        """Whether both are the same channels of the same map."""
+        mine, its = self.rows, other.rows
+        return mine.data_ptr() == its.data_ptr() and mine.shape == its.shape and mine.stride() == its.stride()
+
+    def begins_within(self, other: MapBuffer) -> bool:
+        """Whether this is a range of channels of the other map."""
+        offset = (self.rows.data_ptr() - other.rows.data_ptr()) // 4
+        inside = 0 <= offset <= other.rows.shape[1] - self.rows.shape[1]
+        return inside and self.size == other.size and self.rows.stride(0) == other.rows.stride(0)
+
     @property
     def image(self) -> torch.Tensor:
         """float32 [1, channels, height, width], a view in channels_last order."""
@@ -40,9 +51,13 @@ class MapBuffer:
 
     def move(self, dx: int, dy: int) -> None:
         """Move the picture by whole pixels; what enters at the border keeps stale values."""
-        height, width = self.size
-        if abs(dx) >= width or abs(dy) >= height or (dx, dy) == (0, 0):
-            return
-        pixels = self.rows.unflatten(0, self.size)
-        moved = pixels[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)].clone()
-        pixels[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)] = moved
+        move_pixels(self.rows.unflatten(0, self.size), dx, dy)
+
+
+def move_pixels(pixels: torch.Tensor, dx: int, dy: int) -> None:
+    """Move [height, width, channels] right by dx and down by dy, in place; what enters keeps stale values."""
+    height, width = pixels.shape[:2]
+    if abs(dx) >= width or abs(dy) >= height or (dx, dy) == (0, 0):
+        return
+    moved = pixels[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)].clone()
+    pixels[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)] = moved

@@ -16,11 +16,22 @@ class Mode(Enum):
     """Every pixel whose whole receptive field did not change, at the same position: equal to dense."""
     DEEPCACHE = "deepcache"
     """Like exact, and where the picture moved, cached features move with it (DeepCache): no longer equal to dense."""
+    BOUNDED = "bounded"
+    """Like exact, and changes that matter too little are not passed on: the error stays below the one asked for."""
 
 
 class EngineConfig(Config):
     """Parameters of the engine."""
 
-    mode: Mode = parameter(Mode.EXACT, "what is taken from the cache: dense, exact or deepcache", live=True)
+    mode: Mode = parameter(Mode.EXACT, "what is taken from the cache: dense, exact, deepcache or bounded", live=True)
     device: str = parameter("cpu", "torch device that holds the model: cpu, cuda, cuda:1")
     threads: int = parameter(2, "threads of the engine's own kernels", low=1, high=256)
+    max_error: float = parameter(
+        0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=10.0, live=True
+    )
+    max_missed: float = parameter(
+        0.2, "bounded mode: share of the outputs' change that may be missed, RMS", low=0.0, high=1.0, live=True
+    )
+    audit_every: int = parameter(
+        100, "bounded mode: frames between two audits by a dense frame; 0: none", low=0, high=1_000_000, live=True
+    )

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
 from cacheinf_ros.engine.config import EngineConfig, Mode
+from cacheinf_ros.engine.cost import DenseSwitch, load_or_measure
+from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
@@ -19,40 +24,75 @@ from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 
 _log = logging.getLogger(__name__)
+Image = NDArray[np.uint8]
+_PATIENCE = 3.0  # times the frames between audits
 
 
 class Engine:
     """A model with its cached feature maps. Not thread-safe; two engines are independent.
 
     Attributes:
-        mode: what is taken from the cache; may be set between frames.
+        cost: what the model's operators take on this machine.
+        keep_composed: whether results say what the cache stands for, at the cost of a copy.
     """
 
     def __init__(self, model: Model, config: EngineConfig) -> None:
         kernels = choose_kernels(config.device, config.threads)
-        self.mode = config.mode
         self.model = model
         self.kernel_name = kernels.name
+        self.keep_composed = False
         self._preprocessor = Preprocessor(model.card)
         with torch.inference_mode():
-            self._program = Program(model.graph, kernels)
-        self._outputs: dict[str, NDArray[np.generic]] | None = None  # of the cache as it stands; None: it is empty
+            self.program = Program(model.graph, kernels)
+        self._input = InputWriter(self._preprocessor, self.program.input, kernels)
+        self.cost = load_or_measure(self.program, model, config)
+        self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
+        self._switch = DenseSwitch()
+        self._auditor = Auditor()
+        self._holds_frame = False
+        self._config = config
+        self.configure(config)
         if model.graph.unknown:
             _log.warning(
                 "model %s: these operators run densely on every frame: %s", model.name, ", ".join(model.graph.unknown)
             )
 
     @property
+    def config(self) -> EngineConfig:
+        """As it was last given."""
+        return self._config
+
+    @property
     def cache_bytes(self) -> int:
         """Memory of all cached feature maps."""
-        return self._program.cache_bytes
+        return self.program.cache_bytes
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What bounded mode goes by; None: it was not calibrated, and bounded mode is exact."""
+        return self._auditor.calibration
+
+    @property
+    def audit_due(self) -> bool:
+        """Whether bounded mode should check its error with a dense frame, when there is time."""
+        return self._holds_frame and self._auditor.is_due(self._config)
+
+    @property
+    def audit_overdue(self) -> bool:
+        """Whether it must not wait any longer."""
+        return self._holds_frame and self._auditor.is_due(self._config, patience=_PATIENCE)
+
+    def configure(self, config: EngineConfig) -> None:
+        """Take over the parameters that may change between frames: all but the device and the threads."""
+        self._config = config
+        self._truncate()
 
     def reset(self) -> None:
         """Forget the cache: the next frame is computed completely."""
-        self._outputs = None
+        self._holds_frame = False
 
     @torch.inference_mode()
-    def run(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> EngineResult:
+    def run(self, image: Image, cache_map: CacheMap | None) -> EngineResult:
         """Compute the outputs for a frame.
 
         Args:
@@ -64,49 +104,113 @@ class Engine:
             EngineError: the frame or its map is unusable; the cache is then empty.
         """
         started = time.perf_counter_ns()
-        cached, self._outputs = self._outputs, None  # whatever fails below leaves no half-updated cache
+        reusable = cache_map if self._holds_frame else None
+        self._holds_frame = False  # whatever fails below leaves no half-updated cache
         resized = self._preprocessor.resize(image)
-        mode = self._activate(image, cache_map if cached is not None else None)
-        self._write_input(resized)
+        reused = self._reused(image, reusable)
+        moved = reused is not None and not reused.motion.is_none
+        if reused is None:
+            self._input.touch_all()
+        else:
+            self._follow(reused)
+            self._input.touch(reused)
+        self._input.write(resized, self.program.changed_input, everything=reused is None or moved)
+        changed_share = self.program.changed_input.count / self.program.changed_input.pixels
+        refresh = reused is None or self._prefers_dense(changed_share)
         prepared = time.perf_counter_ns()
-        if cached is None or self._program.plan.input.count or mode is Mode.DENSE or self._moved:
-            cached = {name: value.cpu().numpy() for name, value in self._program.run().items()}
-        self._outputs = cached
+        outputs = self.program.run(outside_is_active=moved, refresh=refresh)
         computed = time.perf_counter_ns()
+        self._holds_frame = True
+        self._observe(changed_share, outputs, (computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
-            outputs=dict(cached),
-            mode=mode,
-            reuse_ratio=0.0 if mode is Mode.DENSE or cache_map is None else cache_map.reuse_ratio,
-            active_share=self._program.active_share,
+            outputs=_arrays(outputs),
+            mode=Mode.DENSE if reused is None else self._config.mode,
+            reuse_ratio=reused.reuse_ratio if reused else 0.0,
+            active_share=self.program.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
+            refreshed=refresh,
+            composed=self._input.composed.copy() if self.keep_composed else None,
         )
 
-    def _activate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> Mode:
-        """Fill the active sets and move the cache; returns the mode that this frame is really computed in."""
-        self._moved = False
-        plan, mode = self._program.plan, self.mode
+    def calibrate(self, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None = None) -> Calibration:
+        """Find out on frames of the user's stream, in their order, what bounded mode may hold back.
+
+        The cache is forgotten. Takes seconds to minutes; :func:`calibrate` and :meth:`use` do it beside the engine.
+
+        Raises:
+            EngineError: there are fewer than two frames, or they are unusable.
+        """
+        self.reset()
+        calibration = calibrate(self.model, frames, maps, self._config)
+        self.use(calibration)
+        return calibration
+
+    def use(self, calibration: Calibration) -> None:
+        """Go by a calibration from now on."""
+        self._auditor.calibration = calibration
+        self._truncate()
+
+    @torch.inference_mode()
+    def audit(self) -> Audit | None:
+        """Compute what the cache stands for densely and compare: bounded mode's check on its promise.
+
+        The cache is refreshed; where the promise was broken, thresholds are tightened. None: there is nothing to audit.
+        """
+        if not self._holds_frame or self._auditor.calibration is None:
+            return None
+        ours = [value.clone() for value in self.program.outputs.values()]
+        self._input.touch_all()
+        self._input.write(self._input.composed, self.program.changed_input, everything=True)
+        exact = self.program.run(refresh=True)
+        audit = self._auditor.compare(ours, list(exact.values()), self._config)
+        self._auditor.count(exact, refreshed=True)
+        self._truncate()
+        return audit
+
+    def input_of(self, composed: Image) -> NDArray[np.float32]:
+        """float32 [1, 3, height, width]: what dense execution of a composed image starts from."""
+        return self._preprocessor.input(composed)
+
+    def _reused(self, image: Image, cache_map: CacheMap | None) -> CacheMap | None:
+        """The map, if the mode can make anything of it."""
         if cache_map is not None and cache_map.image_size != image.shape[:2]:
             raise EngineError(f"the cache map is for {cache_map.image_size} pixels, the frame has {image.shape[:2]}")
+        mode = self._config.mode
         if mode is Mode.DENSE or cache_map is None or not len(cache_map.rectangles):
-            plan.fill()
-            return Mode.DENSE
-        shift = cache_map.motion.shift
-        if shift is None or (mode is Mode.EXACT and not cache_map.motion.is_none):
-            plan.fill()  # the picture moved in a way that this mode cannot follow
-            return Mode.DENSE
-        self._moved = not cache_map.motion.is_none
-        if self._moved:
-            self._program.move(*self._preprocessor.scale_shift(shift, cache_map.image_size))
-        np.copyto(plan.input.mask, self._preprocessor.active_mask(cache_map.active_mask))
-        plan.input.use_mask()
-        plan.spread(outside_is_active=self._moved)
-        return mode
+            return None
+        follows = mode is Mode.DEEPCACHE and cache_map.motion.shift is not None
+        return cache_map if follows or cache_map.motion.is_none else None
 
-    def _write_input(self, resized: NDArray[np.uint8]) -> None:
-        rows, target = self._program.plan.input.rows, self._program.input.rows
-        if target.device.type == "cpu":
-            self._preprocessor.normalise(resized, rows, target.numpy())
+    def _follow(self, cache_map: CacheMap) -> None:
+        """Move the cache with the picture."""
+        if cache_map.motion.is_none or cache_map.motion.shift is None:
             return
-        host = np.empty((target.shape[0], 3), np.float32)
-        self._preprocessor.normalise(resized, rows, host)
-        target[torch.from_numpy(rows).long().to(target.device)] = torch.from_numpy(host[rows]).to(target.device)
+        dx, dy = self._preprocessor.scale_shift(cache_map.motion.shift, cache_map.image_size)
+        self._input.move(round(dx), round(dy))
+        self.program.move(dx, dy)
+
+    def _prefers_dense(self, changed_share: float) -> bool:
+        """Whether the cache would cost more than it saves; then everything that the cache stands for is computed."""
+        if not self._switch.prefers_dense(changed_share):
+            return False
+        self._input.touch_all()
+        self._input.write(self._input.composed, self.program.changed_input, everything=True)
+        return True
+
+    def _observe(
+        self, changed_share: float, outputs: dict[str, torch.Tensor], took_ms: float, *, refresh: bool
+    ) -> None:
+        self._auditor.count(outputs, refreshed=refresh)
+        if refresh:
+            self._switch.observe_dense(took_ms)
+        else:
+            self._switch.observe_cached(changed_share, took_ms)
+
+    def _truncate(self) -> None:
+        truncations = self._auditor.truncations(self._config) if self._config.mode is Mode.BOUNDED else {}
+        self._input.truncate(truncations.pop(self.model.graph.input, None))
+        self.program.truncate(truncations)
+
+
+def _arrays(outputs: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
+    return {name: value.cpu().numpy() for name, value in outputs.items()}

@@ -1,57 +1,47 @@
-"""A graph compiled for one engine: buffers allocated, kernels prepared, active sets planned."""
+"""A graph compiled for one engine: buffers allocated, kernels prepared, steps planned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
-from cacheinf_ros.engine.active import ActivePlan, ActiveSet
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.kernels import ReferenceKernels, RowKernel
-from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph.ir import Concat, Conv, Global, Graph, Operator, Pointwise, Pool, resolve
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalStep:
-    """Computes the active rows of one feature map."""
-
-    kernels: tuple[RowKernel, ...]
-    active: ActiveSet
-    flops_per_pixel: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalStep:
-    """Computes a tensor from completed ones."""
-
-    compute: Callable[[dict[str, Any]], Any]
-    output: str
-    target: MapBuffer | None
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.native import NEVER, NativeExecutor, PreparedKernel
+from cacheinf_ros.engine.execution.plan import Plan, make_plan
+from cacheinf_ros.engine.execution.reference import ReferenceExecutor
+from cacheinf_ros.engine.execution.steps import Compute
+from cacheinf_ros.engine.kernels import Kernels, NativeKernels, ReferenceKernels
+from cacheinf_ros.engine.truncation import Truncation
+from cacheinf_ros.graph.ir import Concat, Global, Graph, Operator, Select
 
 
 class Program:
-    """The compiled graph; :meth:`run` computes what the active sets say."""
+    """The compiled graph; :meth:`run` computes what depends on the changed pixels of the input."""
 
-    def __init__(self, graph: Graph, kernels: ReferenceKernels) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, kernels: Kernels) -> None:
+        self.graph = graph
         self._kernels = kernels
-        self.plan = ActivePlan(kernels, graph.tensors[graph.input].size)
+        self._reference = ReferenceKernels(kernels.device)
         self._owned: list[MapBuffer] = []  # not part of another
-        self._maps: dict[str, MapBuffer] = {}
+        self.maps: dict[str, MapBuffer] = {}
         self._allocate()
-        self._active: dict[str, ActiveSet] = {graph.input: self.plan.input}
-        self._values: dict[str, Any] = {name: buffer.image for name, buffer in self._maps.items()}
-        self._steps = [self._step(operator) for operator in graph.operators]
-        self._dense_flops = sum(s.flops_per_pixel * s.active.pixels for s in self._steps if isinstance(s, LocalStep))
+        self._values: dict[str, Any] = {name: self._shaped(name) for name in self.maps}
+        self._prepared: dict[str, PreparedKernel] = {}  # by the operator's output: weights are packed once
+        self._switch_from: dict[str, float] = {}
+        self.truncate({})
 
     @property
     def input(self) -> MapBuffer:
         """Where the model's input is written."""
-        return self._maps[self._graph.input]
+        return self.maps[self.graph.input]
+
+    @property
+    def changed_input(self) -> ActiveSet:
+        """The pixels of the input that changed, to be filled before :meth:`run`."""
+        return self.plan.input
 
     @property
     def cache_bytes(self) -> int:
@@ -60,24 +50,84 @@ class Program:
 
     @property
     def active_share(self) -> float:
-        """FLOPs of the convolutions' active rows / those of all rows."""
-        active = sum(s.flops_per_pixel * s.active.count for s in self._steps if isinstance(s, LocalStep))
-        return active / self._dense_flops if self._dense_flops else 1.0
+        """FLOPs of the convolutions' active pixels / those of all pixels."""
+        if not self._dense_flops:
+            return 1.0
+        return sum(step.flops_per_pixel * step.active.count for step in self._convolutions) / self._dense_flops
 
-    def run(self) -> dict[str, torch.Tensor]:
-        """Compute the active rows of every local operator and all of every global one; outputs by name."""
-        for step in self._steps:
-            if isinstance(step, LocalStep):
-                if step.active.count:
-                    for kernel in step.kernels:
-                        kernel(step.active)
-            else:
-                value = step.compute(self._values)
-                if step.target is None:
-                    self._values[step.output] = value
-                else:
-                    step.target.image.copy_(value)
-        return {name: self._values[tensor] for name, tensor in self._graph.outputs}
+    @property
+    def active_shares(self) -> dict[str, float]:
+        """By operator: active pixels / all pixels in the last run."""
+        return {step.operator.output: step.active.count / step.active.pixels for step in self._computations}
+
+    @property
+    def microseconds(self) -> dict[str, float]:
+        """By operator: what its kernel took in the last run."""
+        times = zip(self.plan.steps, self._executor.microseconds.tolist(), strict=True)
+        return {step.operator.output: took for step, took in times if isinstance(step, Compute)}
+
+    def timeable(self) -> Iterator[tuple[Operator, ActiveSet]]:
+        """The operators that compiled kernels compute, and the sets that say on which pixels."""
+        for step in self._computations:
+            if step.operator.output in self.graph.tensors and self._prepared[step.operator.output].call is not None:
+                yield step.operator, step.active
+
+    def has_alternative(self, output: str) -> bool:
+        """Whether there is a second kernel, for many pixels."""
+        return self._prepared[output].alternative is not None
+
+    def time(self, output: str, *, alternative: bool) -> float:
+        """Microseconds of one of the :meth:`timeable` operators on the pixels that its set holds."""
+        assert isinstance(self._executor, NativeExecutor)
+        index = self._index[output]
+        self._executor.switch_from(index, 0 if alternative else NEVER)
+        took = self._executor.time(index)
+        self._switch(output)
+        return took
+
+    def switch_kernels(self, shares: Mapping[str, float]) -> None:
+        """By operator's output: the share of active pixels from which on the second kernel is used."""
+        self._switch_from = dict(shares)
+        for output in self._index:
+            self._switch(output)
+
+    def truncate(self, truncations: Mapping[str, Truncation]) -> None:
+        """From now on hold small changes of these tensors back, and of no others; the cache stays as it is."""
+        self.plan: Plan = make_plan(self.graph, self.maps, truncations)
+        steps = self.plan.steps
+        for step in steps:
+            if isinstance(step, Compute) and step.operator.output not in self._prepared:
+                self._prepared[step.operator.output] = self._prepare(step)
+        self._computations = [step for step in steps if isinstance(step, Compute)]
+        self._convolutions = [step for step in self._computations if step.flops_per_pixel]
+        self._dense_flops = sum(step.flops_per_pixel * step.active.pixels for step in self._convolutions)
+        self._index = {step.operator.output: i for i, step in enumerate(steps) if isinstance(step, Compute)}
+        tensors = self.graph.tensors
+        if isinstance(self._kernels, NativeKernels):
+            library, threads = self._kernels.library, self._kernels.threads
+            self._executor: NativeExecutor | ReferenceExecutor = NativeExecutor(
+                steps, self._prepared, self._values, tensors, library, threads
+            )
+        else:
+            functions = {name: kernel.function for name, kernel in self._prepared.items() if kernel.function}
+            self._executor = ReferenceExecutor(steps, functions, self._values, tensors, self._kernels.device)
+        for output in self._index:
+            self._switch(output)
+
+    def run(self, *, outside_is_active: bool = False, refresh: bool = False) -> dict[str, torch.Tensor]:
+        """Compute everything that depends on the changed input; outputs by name, valid until the next run.
+
+        Args:
+            outside_is_active: padding counts as changed: so it is when the picture moved, with its border.
+            refresh: no change is held back.
+        """
+        self._executor.run(outside_is_active=outside_is_active, refresh=refresh)
+        return self.outputs
+
+    @property
+    def outputs(self) -> dict[str, torch.Tensor]:
+        """By name, as the last run left them."""
+        return {name: self._values[tensor] for name, tensor in self.graph.outputs}
 
     def move(self, dx: float, dy: float) -> None:
         """Move every cached map by a shift given in pixels of the input, rounded to its own pixels."""
@@ -87,94 +137,64 @@ class Program:
 
     def _allocate(self) -> None:
         """Inputs of a concatenation live inside its output where they can, so that it costs nothing."""
-        self._maps[self._graph.input] = self._new(self._graph.input)
-        producers = {o.output: o for o in self._graph.operators}
-        for operator in reversed(self._graph.operators):
+        self.maps[self.graph.input] = self._new(self.graph.input)
+        producers = {o.output: o for o in self.graph.operators}
+        for operator in reversed(self.graph.operators):
             if isinstance(operator, Concat):
                 self._allocate_concat(operator, producers)
-        for operator in self._graph.operators:
-            if operator.output not in self._maps and self._needs_map(operator):
-                self._maps[operator.output] = self._new(operator.output)
+        for operator in self.graph.operators:
+            if operator.output not in self.maps and self._needs_map(operator):
+                self.maps[operator.output] = self._slice(operator) or self._new(operator.output)
 
     def _allocate_concat(self, operator: Concat, producers: dict[str, Operator]) -> None:
-        whole = self._maps.setdefault(operator.output, None) or self._new(operator.output)  # type: ignore[arg-type]
-        self._maps[operator.output] = whole
-        first = 0
+        if operator.output not in self.maps:
+            self.maps[operator.output] = self._new(operator.output)
+        whole, first = self.maps[operator.output], 0
         for name in operator.inputs:
-            count = self._graph.tensors[name].channels
-            if name not in self._maps and not isinstance(producers[name], Global):
-                self._maps[name] = whole.channels(first, count)
+            count = self.graph.tensors[name].channels
+            if name not in self.maps and not isinstance(producers[name], Global):
+                self.maps[name] = whole.channels(first, count)
             first += count
+
+    def _slice(self, operator: Operator) -> MapBuffer | None:
+        """A selection of channels that lie together needs no memory of its own."""
+        if not isinstance(operator, Select):
+            return None
+        first, count = operator.channels[0], len(operator.channels)
+        together = operator.channels == tuple(range(first, first + count))
+        return self.maps[operator.inputs[0]].channels(first, count) if together else None
 
     def _needs_map(self, operator: Operator) -> bool:
         """A global operator's output needs one only where a local operator reads it."""
         if not isinstance(operator, Global):
             return True
-        readers = (o for o in self._graph.operators if operator.output in o.inputs)
+        readers = (o for o in self.graph.operators if operator.output in o.inputs)
         return any(not isinstance(reader, Global) for reader in readers)
 
     def _new(self, tensor: str) -> MapBuffer:
-        spec = self._graph.tensors[tensor]
+        spec = self.graph.tensors[tensor]
         self._owned.append(MapBuffer.allocate(spec.size, spec.channels, self._kernels.device))
         return self._owned[-1]
 
-    def _step(self, operator: Operator) -> LocalStep | GlobalStep:
-        if isinstance(operator, Global):
-            return self._global_step(operator)
-        kernels, active = self._prepare(operator)
-        self._active[operator.output] = active
-        flops = operator.flops_per_pixel if isinstance(operator, Conv) else 0
-        return LocalStep(kernels=kernels, active=active, flops_per_pixel=flops)
+    def _shaped(self, name: str) -> torch.Tensor:
+        image = self.maps[name].image
+        return image if len(self.graph.tensors[name].shape) == 4 else image[:, :, 0, 0]
 
-    def _prepare(self, operator: Operator) -> tuple[tuple[RowKernel, ...], ActiveSet]:
-        maps = [self._maps[name] for name in operator.inputs]
-        target = self._maps[operator.output]
-        sets = [self._active[name] for name in operator.inputs]
-        if isinstance(operator, (Conv, Pool)):
-            active = self.plan.united([self.plan.grown(sets[0], operator.window), *sets[1:]])
-        else:
-            active = self.plan.united(sets)
-        if isinstance(operator, Conv):
-            residual = maps[1] if len(maps) > 1 else None
-            return (self._kernels.conv(operator, maps[0], target, residual),), active
-        if isinstance(operator, Pool):
-            return (self._kernels.pool(operator, maps[0], target),), active
-        if isinstance(operator, Pointwise):
-            named = dict(zip(operator.inputs, maps, strict=True))
-            return (self._kernels.pointwise(operator, named, target),), active
-        if isinstance(operator, Concat):
-            return self._copies(operator, target), active
-        raise EngineError(f"operator {operator.name} of type {type(operator).__name__} has no kernel")
+    def _prepare(self, step: Compute) -> PreparedKernel:
+        """The compiled kernels, or where there are none the reference's function."""
+        operator, sources, channels = step.operator, step.sources, step.out.rows.shape[1]
+        if isinstance(self._kernels, NativeKernels):
+            call = self._kernels.prepare(operator, sources, channels)
+            if call is not None:
+                return PreparedKernel(call=call)
+        return PreparedKernel(function=self._reference.prepare(operator, sources, channels))
 
-    def _copies(self, operator: Concat, target: MapBuffer) -> tuple[RowKernel, ...]:
-        copies, first = [], 0
-        for name in operator.inputs:
-            source, count = self._maps[name], self._graph.tensors[name].channels
-            part = target.channels(first, count)
-            if part.rows.data_ptr() != source.rows.data_ptr():
-                copies.append(self._kernels.copy(source, part))
-            first += count
-        return tuple(copies)
-
-    def _global_step(self, operator: Global) -> GlobalStep:
-        target = self._maps.get(operator.output)
-        if target is not None:
-            self._active[operator.output] = self.plan.always(target.size)
-        device = self._kernels.device
-        arguments = _moved_to(operator.arguments, device)
-        keywords = _moved_to(operator.keywords, device)
-
-        def compute(values: dict[str, Any]) -> Any:
-            return operator.call(*resolve(arguments, values.__getitem__), **resolve(keywords, values.__getitem__))
-
-        return GlobalStep(compute=compute, output=operator.output, target=target)
-
-
-def _moved_to(arguments: Any, device: torch.device) -> Any:
-    if isinstance(arguments, torch.Tensor):
-        return arguments.to(device)
-    if isinstance(arguments, dict):
-        return {key: _moved_to(value, device) for key, value in arguments.items()}
-    if isinstance(arguments, (tuple, list)):
-        return type(arguments)(_moved_to(item, device) for item in arguments)
-    return arguments
+    def _switch(self, output: str) -> None:
+        """Tell the executor from how many pixels on an operator uses its second kernel."""
+        if not isinstance(self._executor, NativeExecutor) or self._prepared[output].call is None:
+            return
+        index = self._index[output]
+        step = self.plan.steps[index]
+        assert isinstance(step, Compute)
+        share = self._switch_from.get(output, 2.0)
+        self._executor.switch_from(index, round(share * step.active.pixels) if share <= 1 else NEVER)

@@ -1,4 +1,4 @@
-"""What the engine knows about ATen operators by name."""
+"""What is known about ATen operators by name alone."""
 
 from __future__ import annotations
 
@@ -9,32 +9,49 @@ import torch
 
 aten = torch.ops.aten
 
-# One input pixel gives one output pixel, whatever the pixel.
-ACTIVATIONS = {
-    aten.relu.default, aten.hardtanh.default, aten.clamp.default, aten.clamp_min.default, aten.sigmoid.default,
-    aten.tanh.default, aten.silu.default, aten.hardswish.default, aten.hardsigmoid.default, aten.gelu.default,
-    aten.elu.default, aten.leaky_relu.default, aten.softplus.default, aten.mish.default, aten.exp.default,
-    aten.sqrt.default, aten.rsqrt.default, aten.abs.default, aten.neg.default, aten.prelu.default,
-}  # fmt: skip
-ARITHMETIC = {
-    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default,
-    aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.div.Scalar, aten.pow.Tensor_Scalar,
-}  # fmt: skip
+# In inference they return their first argument.
 IDENTITIES = {
-    aten.clone.default, aten.alias.default, aten.detach.default, aten.contiguous.default, aten.dropout.default,
-    aten.lift_fresh_copy.default,
+    aten.alias.default, aten.alpha_dropout.default, aten.clone.default, aten.contiguous.default, aten.detach.default,
+    aten.dropout.default, aten.feature_alpha_dropout.default, aten.feature_dropout.default,
+    aten.lift_fresh_copy.default, aten.native_dropout.default,
 }  # fmt: skip
-# Global by their nature: nothing to warn about.
-GLOBALS = {
-    aten.linear.default, aten.addmm.default, aten.mm.default, aten.view.default, aten._unsafe_view.default,
-    aten.reshape.default,
-    aten.flatten.using_ints, aten.adaptive_avg_pool2d.default, aten.mean.dim, aten.softmax.int,
-    aten._softmax.default, aten.permute.default, aten.t.default, aten.squeeze.dim, aten.squeeze.dims,
-    aten.unsqueeze.default, aten.relu.default, aten.transpose.int, aten.select.int, aten.slice.Tensor,
-    aten.log_softmax.int, aten.tanh.default, aten.sigmoid.default, aten.expand.default,
+
+# They return their first argument where it has the type already.
+CONVERSIONS = {
+    aten._to_copy.default, aten.to.device, aten.to.dtype, aten.to.dtype_layout, aten.to.other, aten.type_as.default,
 }  # fmt: skip
+
+# They depend on the shape of a tensor alone.
+SHAPES = {
+    aten.empty_like.default, aten.full_like.default, aten.new_empty.default, aten.new_full.default,
+    aten.new_ones.default, aten.new_zeros.default, aten.ones_like.default, aten.zeros_like.default,
+}  # fmt: skip
+
+# They return nothing.
+CHECKS = {aten._assert_tensor_metadata.default}
+
+# They move, repeat or drop elements of their first argument and compute nothing.
+MOVES = {
+    aten._unsafe_view.default, aten.broadcast_to.default, aten.channel_shuffle.default, aten.chunk.default,
+    aten.expand.default, aten.flatten.using_ints, aten.flip.default, aten.index.Tensor, aten.index_select.default,
+    aten.movedim.int, aten.movedim.intlist, aten.narrow.default, aten.permute.default, aten.pixel_shuffle.default,
+    aten.pixel_unshuffle.default, aten.repeat.default, aten.repeat_interleave.self_int, aten.reshape.default,
+    aten.roll.default, aten.rot90.default, aten.select.int, aten.slice.Tensor, aten.split.Tensor,
+    aten.split_with_sizes.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.swapaxes.default,
+    aten.t.default, aten.tile.default, aten.transpose.int, aten.unbind.int, aten.unflatten.int, aten.unfold.default,
+    aten.unsqueeze.default, aten.view.default,
+}  # fmt: skip
+
 # A view of the exported program's contiguous tensor can be impossible on ours, whose channels lie together.
 ANY_LAYOUT: dict[Any, Callable[..., Any]] = {
     aten.view.default: aten.reshape.default,
     aten._unsafe_view.default: aten.reshape.default,
 }
+
+# Global by their nature: nothing to warn about.
+GLOBALS = {
+    aten.argmax.default, aten.argmin.default, aten.baddbmm.default, aten.bmm.default, aten.cumsum.default,
+    aten.einsum.default, aten.group_norm.default, aten.max.default, aten.mean.default, aten.min.default,
+    aten.native_group_norm.default, aten.nonzero.default, aten.scaled_dot_product_attention.default,
+    aten.sort.default, aten.sum.default, aten.topk.default,
+}  # fmt: skip

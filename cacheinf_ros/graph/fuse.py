@@ -1,86 +1,113 @@
-"""Rewrites that leave the outputs as they are: batch norms, activations and residuals move into convolutions."""
+"""Rewrites that leave the outputs as they are, so that fewer operators run and fewer tensors are cached."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-import torch
+from cacheinf_ros.graph.fusing import channels, convolutions, elementwise, globals, pixels
+from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
+from cacheinf_ros.graph.ir import (
+    Concat,
+    Conv,
+    Elementwise,
+    Global,
+    Graph,
+    Operator,
+    Pointwise,
+    Pool,
+    Resample,
+    Select,
+    TensorRef,
+    resolve,
+)
 
-from cacheinf_ros.graph.ir import UNBOUNDED, Conv, Graph, Operator, Pointwise, TensorRef
-from cacheinf_ros.graph.lower import scale_and_shift
-
-aten = torch.ops.aten
+# In the order in which they are tried; what a rule answers is fused again.
+_RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
+    Conv: (convolutions.take_padding, convolutions.take_order, convolutions.take_affine),
+    Pool: (pixels.take_padding,),
+    Resample: (pixels.nothing_moved, pixels.two_moves),
+    Select: (channels.all_channels, channels.two_selections, channels.of_one_part, convolutions.choose_outputs),
+    Concat: (channels.one_part, channels.longer_than),
+    Elementwise: (
+        elementwise.nothing_done,
+        elementwise.gate,
+        convolutions.take_elementwise,
+        convolutions.take_residual,
+        elementwise.two_in_one,
+        elementwise.into_norm,
+        elementwise.before_moves,
+    ),
+    Global: (globals.take_producers,),
+}
 
 
 def fuse(graph: Graph) -> Graph:
-    """The same function with fewer operators, so that fewer tensors are cached and fewer passes made over rows."""
-    uses = Counter(name for operator in graph.operators for name in operator.inputs)
-    uses.update(tensor for _, tensor in graph.outputs)
-    fused: dict[str, Operator] = {}  # by output, in order of execution
-    for operator in graph.operators:
-        merged = _merged(operator, fused, uses) if isinstance(operator, Pointwise) else None
-        if merged is not None:
-            absorbed = next(name for name in operator.inputs if _is_conv(name, fused, uses))
-            del fused[absorbed]
-        fused[operator.output] = merged or operator
-    operators = tuple(fused.values())
-    kept = {graph.input} | {o.output for o in operators}
-    return replace(graph, operators=operators, tensors={n: s for n, s in graph.tensors.items() if n in kept})
+    """The same function with fewer operators.
+
+    Batch norms, activations, residuals and padding move into convolutions; operators that do nothing and those that
+    nobody reads end.
+    """
+    return _Fusion(graph).graph()
 
 
-def _merged(operator: Pointwise, fused: dict[str, Operator], uses: Counter[str]) -> Operator | None:
-    for name in operator.inputs:
-        if not _is_conv(name, fused, uses):
-            continue
-        conv = fused[name]
-        assert isinstance(conv, Conv)
-        return _with_affine(conv, operator) or _with_residual(conv, operator) or _with_clamp(conv, operator)
-    return None
+class _Fusion:
+    """Goes through the operators once, in order; each is fused with what was done before."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._done = Done(graph)
+        self._same: dict[str, str] = {}  # tensors that ended, and those that stand for them
+
+    def graph(self) -> Graph:
+        for operator in self._graph.operators:
+            self._place(_renamed(operator, self._same))
+        operators = tuple(self._done.operators.values())
+        names = {self._graph.input, *(operator.output for operator in operators)}
+        return replace(
+            self._graph,
+            outputs=tuple((name, self._same.get(tensor, tensor)) for name, tensor in self._graph.outputs),
+            operators=operators,
+            tensors={name: spec for name, spec in self._done.tensors.items() if name in names},
+        )
+
+    def _place(self, operator: Operator) -> None:
+        if not self._done.is_read(operator.output):
+            self._done.unread(operator.inputs)
+            return
+        for rule in _RULES.get(type(operator), ()):
+            rewrite = rule(self._done, operator)
+            if rewrite is not None:
+                self._apply(operator, rewrite)
+                return
+        self._done.add(operator)
+
+    def _apply(self, operator: Operator, rewrite: Rewrite) -> None:
+        self._done.declare(rewrite.tensors)
+        for new in rewrite.operators:
+            self._done.read(new.inputs)
+        if rewrite.same_as:
+            self._same[operator.output] = rewrite.same_as
+            self._done.same(operator.output, rewrite.same_as)
+        for old in rewrite.absorbed:
+            self._done.remove(old)
+        for old in (operator, *rewrite.absorbed):
+            self._done.unread(old.inputs)
+        for new in rewrite.operators:
+            self._place(new)
 
 
-def _is_conv(name: str, fused: dict[str, Operator], uses: Counter[str]) -> bool:
-    """Whether the tensor is a convolution's that nobody else reads and that can still take something in."""
-    operator = fused.get(name)
-    return isinstance(operator, Conv) and uses[name] == 1 and operator.clamp == UNBOUNDED
+def _renamed(operator: Operator, names: Mapping[str, str]) -> Operator:
+    """The operator, reading other tensors."""
+    if not any(name in names for name in operator.inputs):
+        return operator
 
+    def name(old: str) -> str:
+        return names.get(old, old)
 
-def _with_affine(conv: Conv, operator: Pointwise) -> Conv | None:
-    if operator.call is not scale_and_shift or len(conv.inputs) > 1:
-        return None
-    scale, shift = (value.double().flatten() for value in operator.arguments[1:])
-    return replace(
-        conv,
-        output=operator.output,
-        weight=(conv.weight.double() * scale.view(-1, 1, 1, 1)).float(),
-        bias=(conv.bias.double() * scale + shift).float(),
-    )
-
-
-def _with_residual(conv: Conv, operator: Pointwise) -> Conv | None:
-    """conv(x) + y; executed where the sum was, so that y is there."""
-    if operator.call is not aten.add.Tensor or len(operator.inputs) != 2 or len(conv.inputs) > 1:
-        return None
-    left, right = operator.arguments[:2]
-    if len(operator.arguments) != 2 or not isinstance(left, TensorRef) or not isinstance(right, TensorRef):
-        return None
-    residual = right.name if left.name == conv.output else left.name
-    return replace(conv, inputs=(conv.inputs[0], residual), output=operator.output)
-
-
-def _with_clamp(conv: Conv, operator: Pointwise) -> Conv | None:
-    bounds = clamp_bounds(operator)
-    return None if bounds is None else replace(conv, output=operator.output, clamp=bounds)
-
-
-def clamp_bounds(operator: Pointwise) -> tuple[float, float] | None:
-    """(low, high) of an activation that only limits its values, otherwise None."""
-    values = operator.arguments[1:]
-    if operator.call is aten.relu.default:
-        return 0.0, float("inf")
-    if operator.call is aten.hardtanh.default:
-        return (float(values[0]), float(values[1])) if len(values) == 2 else (-1.0, 1.0)
-    if operator.call is aten.clamp.default:
-        low, high = (*values, None, None)[:2]
-        return (UNBOUNDED[0] if low is None else float(low), UNBOUNDED[1] if high is None else float(high))
-    return None
+    inputs = tuple(name(old) for old in operator.inputs)
+    if isinstance(operator, (Global, Pointwise)):
+        operator = replace(operator, arguments=resolve(operator.arguments, lambda old: TensorRef(name(old))))
+    if isinstance(operator, Global):
+        operator = replace(operator, keywords=resolve(operator.keywords, lambda old: TensorRef(name(old))))
+    return replace(operator, inputs=tuple(dict.fromkeys(inputs)) if isinstance(operator, Global) else inputs)

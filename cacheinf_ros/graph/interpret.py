@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn import functional
+from torch import Tensor
 
-from cacheinf_ros.graph.ir import UNBOUNDED, Concat, Conv, Global, Graph, Operator, Pointwise, Pool, references, resolve
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.graph.dense_operators import dense_operator
+from cacheinf_ros.graph.ir import Global, Graph, Operator, Pointwise, TensorSpec, resolve
+
+Values = dict[str, Any]
+"""By name, each in the shape that the graph gives it; what a global operator returns may be no tensor."""
 
 
 class DenseGraph(torch.nn.Module):
@@ -17,60 +21,56 @@ class DenseGraph(torch.nn.Module):
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         self._graph = graph
-        for i, operator in enumerate(graph.operators):
-            if isinstance(operator, Conv):
-                self.register_buffer(f"weight{i}", operator.weight.contiguous(memory_format=torch.channels_last))
-                self.register_buffer(f"bias{i}", operator.bias)
-        self._last_use = {name: i for i, o in enumerate(graph.operators) for name in _inputs(o)}
+        self._steps = [self._prepared(i, operator) for i, operator in enumerate(graph.operators)]
+        last_use = {name: i for i, o in enumerate(graph.operators) for name in (*o.inputs, o.output)}
+        self._ended: list[list[str]] = [[] for _ in graph.operators]  # what nobody reads after a step
+        for name, i in last_use.items():
+            if name not in {tensor for _, tensor in graph.outputs}:
+                self._ended[i].append(name)
 
-    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
         """image: float32 [1, channels, height, width]."""
-        values: dict[str, Any] = {self._graph.input: image}
-        kept = {tensor for _, tensor in self._graph.outputs}
-        for i, operator in enumerate(self._graph.operators):
-            values[operator.output] = self._compute(i, operator, values)
-            for name in set(_inputs(operator)) - kept:
-                if self._last_use[name] == i:
-                    del values[name]
+        values: Values = {self._graph.input: image}
+        for operator, step, ended in zip(self._graph.operators, self._steps, self._ended, strict=True):
+            values[operator.output] = step(values)
+            for name in ended:
+                del values[name]
         return {name: values[tensor] for name, tensor in self._graph.outputs}
 
-    def _compute(self, index: int, operator: Operator, values: dict[str, Any]) -> Any:
-        inputs = [values[name] for name in operator.inputs]
-        if isinstance(operator, Conv):
-            return self._conv(index, operator, inputs)
-        if isinstance(operator, Pool):
-            return _pool(operator, inputs[0])
+    def tensors(self, image: Tensor) -> dict[str, Tensor]:
+        """Every tensor of the graph by its name there; gradients can be taken between them."""
+        values: Values = {self._graph.input: image}
+        for operator, step in zip(self._graph.operators, self._steps, strict=True):
+            values[operator.output] = step(values)
+        return values
+
+    def _prepared(self, index: int, operator: Operator) -> Callable[[Values], Any]:
+        if isinstance(operator, Global):
+            return lambda values: _called(operator, values)
+        specs = self._graph.tensors
+        maps = [_as_map(specs[name]) for name in operator.inputs]
+        names, result = operator.inputs, _as_specified(specs[operator.output])
         if isinstance(operator, Pointwise):
-            return operator.call(*resolve(operator.arguments, values.__getitem__))
-        if isinstance(operator, Concat):
-            return torch.cat(inputs, 1)
-        assert isinstance(operator, Global)
-        keywords = resolve(operator.keywords, values.__getitem__)
-        return operator.call(*resolve(operator.arguments, values.__getitem__), **keywords)
-
-    def _conv(self, index: int, operator: Conv, inputs: list[torch.Tensor]) -> torch.Tensor:
-        w = operator.window
-        weight, bias = getattr(self, f"weight{index}"), getattr(self, f"bias{index}")
-        result = functional.conv2d(inputs[0], weight, bias, w.stride, w.padding, w.dilation, operator.groups)
-        if len(inputs) > 1:
-            result = result.add_(inputs[1])
-        if operator.clamp == UNBOUNDED:
-            return result
-        return result.relu_() if operator.clamp == (0.0, float("inf")) else result.clamp_(*operator.clamp)
+            return lambda values: result(_computed(operator, {n: m(values[n]) for n, m in zip(names, maps, strict=True)}))
+        module = dense_operator(operator)
+        self.add_module(f"operator{index}", module)
+        return lambda values: result(module(*[as_map(values[name]) for name, as_map in zip(names, maps, strict=True)]))
 
 
-def _inputs(operator: Operator) -> tuple[str, ...]:
-    return references((operator.arguments, operator.keywords)) if isinstance(operator, Global) else operator.inputs
+def _called(operator: Global, values: Values) -> Any:
+    keywords = resolve(operator.keywords, values.__getitem__)
+    return operator.call(*resolve(operator.arguments, values.__getitem__), **keywords)
 
 
-def _pool(operator: Pool, image: torch.Tensor) -> torch.Tensor:
-    w = operator.window
-    ceil_mode = w.out_size != tuple(_floor_size(w, axis) for axis in (0, 1))
-    if operator.average:
-        return functional.avg_pool2d(image, w.kernel, w.stride, w.padding, ceil_mode, operator.count_padding)
-    return functional.max_pool2d(image, w.kernel, w.stride, w.padding, w.dilation, ceil_mode)
+def _computed(operator: Pointwise, maps: dict[str, Tensor]) -> Tensor:
+    return operator.call(*resolve(operator.arguments, maps.__getitem__))
 
 
-def _floor_size(window: Window, axis: int) -> int:
-    reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
-    return (window.in_size[axis] + 2 * window.padding[axis] - reach) // window.stride[axis] + 1
+def _as_map(spec: TensorSpec) -> Callable[[Tensor], Tensor]:
+    """A vector as a map of one pixel."""
+    return (lambda x: x) if len(spec.shape) == 4 else (lambda x: x[:, :, None, None])
+
+
+def _as_specified(spec: TensorSpec) -> Callable[[Tensor], Tensor]:
+    """And back."""
+    return (lambda x: x) if len(spec.shape) == 4 else (lambda x: x.flatten(1))

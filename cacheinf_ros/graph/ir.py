@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import torch
 
+from cacheinf_ros.graph.activation import LINEAR, Activation
+from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
-
-UNBOUNDED = (float("-inf"), float("inf"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class TensorSpec:
 
     Attributes:
         name: unique in the graph.
-        shape: static; feature maps are (1, channels, height, width).
+        shape: static; feature maps are (1, channels, height, width), or (1, channels): one pixel.
     """
 
     name: str
@@ -31,8 +32,8 @@ class TensorSpec:
 
     @property
     def is_map(self) -> bool:
-        """Whether it is a feature map with pixels: batch 1, four dimensions, more than one pixel."""
-        return len(self.shape) == 4 and self.shape[0] == 1 and self.pixels > 1
+        """Whether it is a feature map: batch 1 and channels, with pixels or as a vector."""
+        return len(self.shape) in (2, 4) and self.shape[0] == 1
 
     @property
     def channels(self) -> int:
@@ -41,13 +42,13 @@ class TensorSpec:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(height, width) of a feature map."""
-        return self.shape[2], self.shape[3]
+        """(height, width) of a feature map; a vector is one pixel."""
+        return (self.shape[2], self.shape[3]) if len(self.shape) == 4 else (1, 1)
 
     @property
     def pixels(self) -> int:
         """Of a feature map."""
-        return self.shape[2] * self.shape[3]
+        return self.size[0] * self.size[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +75,30 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv(Operator):
-    """Convolution, then the residual (second input, if any) is added, then values are clamped.
+    """Convolution, plus the residual (second input, if any), then the activation. Linear layers too: one pixel.
 
     Attributes:
         weight: float32 [out_channels, in_channels / groups, kernel_y, kernel_x].
         bias: float32 [out_channels].
-        clamp: (low, high) of the activation; infinite where there is none.
+        residual_last: whether the residual is added after the activation instead.
     """
 
     weight: torch.Tensor
     bias: torch.Tensor
     window: Window
     groups: int
-    clamp: tuple[float, float] = UNBOUNDED
+    activation: Activation = LINEAR
+    residual_last: bool = False
 
     @property
     def flops_per_pixel(self) -> int:
         """Multiplications and additions of one output pixel."""
         return 2 * self.weight.numel()
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether every channel has one filter of its own."""
+        return self.weight.shape[1] == 1 and self.weight.shape[0] == self.groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +115,108 @@ class Pool(Operator):
     count_padding: bool = True
 
 
+class Combine(Enum):
+    """How an element-wise operator combines its two inputs."""
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    MAXIMUM = "maximum"
+    MINIMUM = "minimum"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise(Operator):
+    """activation((a combined with b) * scale + shift); without a second input: activation(a * scale + shift).
+
+    The second input may have one pixel, which then goes with every pixel of the first (squeeze-and-excite).
+
+    Attributes:
+        combine: how; None with one input.
+        scale: float32 [channels], or None: 1.
+        shift: float32 [channels], or None: 0.
+    """
+
+    combine: Combine | None = None
+    scale: torch.Tensor | None = None
+    shift: torch.Tensor | None = None
+    activation: Activation = LINEAR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelNorm(Operator):
+    """Layer norm over the channels of each pixel: (x - mean) / sqrt(variance + epsilon) * weight + bias.
+
+    Attributes:
+        weight: float32 [channels].
+        bias: float32 [channels].
+    """
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelSoftmax(Operator):
+    """Softmax over the channels of each pixel.
+
+    Attributes:
+        log: whether its logarithm is taken.
+    """
+
+    log: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resample(Operator):
+    """out[y, x] = sum over taps of weight_y * weight_x * in[index_y, index_x]: resizing, padding, cropping,
+    adaptive average pooling.
+
+    Attributes:
+        rows: taps along y.
+        columns: taps along x.
+        fill: what an output pixel is whose single tap lies outside (padding with a constant).
+    """
+
+    rows: AxisTaps
+    columns: AxisTaps
+    fill: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PixelShuffle(Operator):
+    """out[c, y * factor + i, x * factor + j] = in[c', y, x]: channels become pixels.
+
+    Attributes:
+        phase_major: whether c' is (i * factor + j) * channels + c, otherwise c * factor**2 + i * factor + j (torch).
+    """
+
+    factor: int
+    phase_major: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select(Operator):
+    """Output channel i is input channel ``channels[i]``: slices, chunks, channel shuffle."""
+
+    channels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalMean(Operator):
+    """The mean over all pixels: global, one pixel. Computed anew when any pixel changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concat(Operator):
+    """Concatenation of feature maps along their channels."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointwise(Operator):
-    """A call that treats every pixel alike and on its own: activation, arithmetic, normalisation over channels.
+    """Any other call that treats every pixel alike and on its own.
 
     Attributes:
         call: ``call(*arguments)`` on tensors [1, channels, pixels, 1] gives the output of just these pixels.
@@ -119,11 +225,6 @@ class Pointwise(Operator):
 
     call: Callable[..., torch.Tensor]
     arguments: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Concat(Operator):
-    """Concatenation of feature maps along their channels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ class CachedInferenceNode(FrameNode):
         self._maps = OwnMaps(get(MatchingConfig))
         self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
         self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
-        self.begin(self._queue, self._infer)
+        self.begin(self._queue, self._infer, self._pipeline.rest)
 
     def _store_image(self, message: Any) -> None:
         self.health.count("received")

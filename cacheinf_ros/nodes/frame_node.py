@@ -67,9 +67,9 @@ class FrameNode(Node):
         self.ended = threading.Event()
         self._worker: Worker[Any] | None = None
 
-    def begin(self, inbox: Inbox[Any], work: Callable[[Any], None]) -> None:
-        """Start to work on what :meth:`store` puts into the inbox."""
-        worker = self._worker = Worker(inbox, work)
+    def begin(self, inbox: Inbox[Any], work: Callable[[Any], None], rest: Callable[[], None] = lambda: None) -> None:
+        """Start to work on what :meth:`store` puts into the inbox; ``rest``: what to do when nothing is left."""
+        worker = self._worker = Worker(inbox, work, rest)
         Watch(
             self,
             self.health,

@@ -32,7 +32,7 @@ class InferenceNode(FrameNode):
             self, CacheMap, get(CacheMapConfig).cache_map_topic, self._store_map, profile(MAP_DEPTH)
         )
         self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
-        self.begin(self._pairing, self._infer)
+        self.begin(self._pairing, self._infer, self._pipeline.rest)
 
     def _store_image(self, message: Any) -> None:
         arrival = Arrival(message)

@@ -36,6 +36,11 @@ class LatestQueue(Generic[T]):
         """The frame to work on, if any."""
         return self._items.popleft() if self._items else None
 
+    @property
+    def waiting(self) -> int:
+        """How many are there to be taken."""
+        return len(self._items)
+
     def deadline_ns(self) -> int | None:
         """When :meth:`take` may answer otherwise without a new frame: never."""
         return None
@@ -56,6 +61,11 @@ class LatestOfEach(Generic[T]):
     def take(self, now_ns: int) -> T | None:
         """The frame of the sender whose turn it is, if any."""
         return self._items.popitem(last=False)[1] if self._items else None
+
+    @property
+    def waiting(self) -> int:
+        """How many are there to be taken."""
+        return len(self._items)
 
     def deadline_ns(self) -> int | None:
         """When :meth:`take` may answer otherwise without a new frame: never."""
@@ -125,6 +135,11 @@ class FramePairing(Generic[T]):
             return None
         self._drop(ready[-1] + 1 - self._queue_size)
         return self._paired(self._frames.popleft())
+
+    @property
+    def waiting(self) -> int:
+        """How many frames are there, with or without a map."""
+        return len(self._frames)
 
     def deadline_ns(self) -> int | None:
         """When the first frame that waits will have waited long enough."""

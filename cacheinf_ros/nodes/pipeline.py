@@ -56,7 +56,7 @@ class Pipeline:
         """Load the model; :class:`CacheinfError` where that cannot be done."""
         get = node.parameters.get
         self._node = node
-        self._runner = Runner(open_model(get(ModelConfig)), get(EngineConfig))
+        self._runner = Runner(open_model(get(ModelConfig)), get(EngineConfig), node.health.note)
         self._results = ResultTopics(node, get(ResultConfig))
         self._server = None
         if get(UseServerConfig).use_server:
@@ -87,7 +87,17 @@ class Pipeline:
         self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
         if prepared is not None:
             self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
+        if outcome is Outcome.HELD:
+            self._runner.audit_if_due(idle=False)
         return outcome
+
+    def rest(self) -> None:
+        """Use the time in which no frame waits."""
+        try:
+            self._runner.audit_if_due(idle=True)
+        except Exception:  # a bug must not end the worker
+            self._runner.reset()
+            self._node.get_logger().error(traceback.format_exc())
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
         answer = self._server.ask(arrival.header, prepared.image) if self._server else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,13 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, decode
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, decode
 from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.nodes.calibrator import BackgroundCalibrator
 from cacheinf_ros.nodes.configs import ModelConfig
 from cacheinf_ros.nodes.conversions import FrameResult
+
+_log = logging.getLogger(__name__)
 
 
 def open_model(config: ModelConfig) -> Model:
@@ -24,20 +29,26 @@ def open_model(config: ModelConfig) -> Model:
 class Runner:
     """A model with its engine and decoder. Not for use from several threads."""
 
-    def __init__(self, model: Model, config: EngineConfig) -> None:
+    def __init__(self, model: Model, config: EngineConfig, note: Callable[[str, str], None]) -> None:
+        """``note``: takes names and texts for diagnostics."""
         self.name = model.name
         self._model = model
         self._config = config
+        self._note = note
         self._engine = Engine(model, config)
+        self._calibrator: BackgroundCalibrator | None = None
+        self._audits = self._broken = 0
 
     def configure(self, config: EngineConfig) -> bool:
         """Use this configuration from the next frame on. Returns whether the cache was dropped for it."""
         if config == self._config:
             return False
+        changes_mode = config.mode is not self._config.mode
         self._config = config
-        self._engine.mode = config.mode
-        self._engine.reset()
-        return True
+        self._engine.configure(config)
+        if changes_mode:
+            self._engine.reset()
+        return changes_mode
 
     def reset(self) -> None:
         """Drop the cache."""
@@ -48,8 +59,34 @@ class Runner:
 
         Where this raises, the cache may be half updated: call :meth:`reset`.
         """
+        if self._config.mode is Mode.BOUNDED and self._engine.calibration is None:
+            self._calibrate(image, cache_map)
         result = self._engine.run(image, cache_map)
         return self._frame_result(result, (image.shape[0], image.shape[1]))
+
+    def audit_if_due(self, *, idle: bool) -> None:
+        """Check bounded mode's promise: when it is due and there is time for it, or long overdue."""
+        if not (self._engine.audit_due if idle else self._engine.audit_overdue):
+            return
+        audit = self._engine.audit()
+        if audit is None:
+            return
+        self._audits += 1
+        self._broken += not audit.kept
+        self._note("engine_error", f"{audit.engine_error:.4f}")
+        self._note("missed_change", f"{audit.missed_change:.3f}")
+        self._note("tightness", f"{audit.tightness:.3f}")
+        self._note("audits", f"{self._audits}, promise broken in {self._broken}")
+
+    def _calibrate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
+        if self._calibrator is None:
+            self._calibrator = BackgroundCalibrator(self._model, self._config)
+            _log.info("bounded mode is exact until it is calibrated on the first frames")
+        calibration = self._calibrator.feed(image, cache_map)
+        self._note("calibration", self._calibrator.state)
+        if calibration is not None:
+            self._engine.use(calibration)
+            _log.info("bounded mode is calibrated (%s)", self._calibrator.state)
 
     def failed(self, error: str) -> FrameResult:
         """The result of a frame that could not be run."""

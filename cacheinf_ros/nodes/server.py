@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from rclpy.publisher import Publisher
@@ -29,10 +30,12 @@ _REQUEST_DEPTH = 10  # of all robots together
 class Robot:
     """What the server keeps of one robot: its cache, the way to it, and where to answer."""
 
-    def __init__(self, model: Model, parameters: Parameters, answers: Publisher[Any]) -> None:
+    def __init__(
+        self, model: Model, parameters: Parameters, answers: Publisher[Any], note: Callable[[str, str], None]
+    ) -> None:
         self.answers = answers
         self._parameters = parameters
-        self._runner = Runner(model, parameters.get(EngineConfig))
+        self._runner = Runner(model, parameters.get(EngineConfig), note)
         self._maps = OwnMaps(parameters.get(MatchingConfig))
 
     def run(self, request: FrameRequest, stamp_ns: int) -> FrameResult:
@@ -44,6 +47,7 @@ class Robot:
         self._maps.chain.forget()
         result = self._runner.run(image, fold.cache_map)
         self._maps.chain.hold(stamp_ns)
+        self._runner.audit_if_due(idle=False)
         return result
 
 
@@ -106,7 +110,12 @@ class ServerNode(FrameNode):
             self.destroy_publisher(oldest.answers)
             self.get_logger().info(f"forgot {name}: too many robots")
         topic = f"{self.parameters.get(ServerTopicsConfig).response_topic}/{session}"
-        return Robot(self._model, self.parameters, publish_on(self, FrameResponse, topic, profile(1, latched=True)))
+        answers = publish_on(self, FrameResponse, topic, profile(1, latched=True))
+
+        def note(name: str, text: str) -> None:
+            self.health.note(f"{session}: {name}", text)
+
+        return Robot(self._model, self.parameters, answers, note)
 
     def _answer(self, arrival: Arrival, result: FrameResult) -> None:
         request = arrival.message

@@ -18,6 +18,11 @@ class Inbox(Protocol[T_co]):
 
     dropped: int
 
+    @property
+    def waiting(self) -> int:
+        """How many are there."""
+        ...
+
     def take(self, now_ns: int) -> T_co | None:
         """What to work on now, if anything."""
         ...
@@ -33,9 +38,11 @@ class Worker(Generic[T]):
     ``work`` must not raise: what goes wrong with a frame is part of that frame's result.
     """
 
-    def __init__(self, inbox: Inbox[T], work: Callable[[T], None]) -> None:
+    def __init__(self, inbox: Inbox[T], work: Callable[[T], None], rest: Callable[[], None] = lambda: None) -> None:
+        """``rest``: what to do each time when nothing is left to work on; it must not raise either."""
         self._inbox = inbox
         self._work = work
+        self._rest = rest
         self._changed = threading.Condition()
         self._stopping = False
         self._busy_since: float | None = None
@@ -69,6 +76,8 @@ class Worker(Generic[T]):
         while (item := self._next()) is not None:
             self._busy_since = time.monotonic()
             self._work(item)
+            if not self._is_waiting():
+                self._rest()
             self._busy_since = None
 
     def _next(self) -> T | None:
@@ -79,6 +88,10 @@ class Worker(Generic[T]):
                     return item
                 self._changed.wait(self._patience_s())
         return None
+
+    def _is_waiting(self) -> bool:
+        with self._changed:
+            return self._inbox.waiting > 0
 
     def _patience_s(self) -> float | None:
         deadline_ns = self._inbox.deadline_ns()

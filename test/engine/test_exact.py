@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_equals_dense, changed
+from random_graphs import graph_of, random_network
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import Model, ModelCard, load_model
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
+NETWORKS = Path(__file__).parents[1] / "networks"
+SMALL = NETWORKS / "small.py"
 MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
 
 
@@ -42,23 +47,59 @@ def test_sequences_equal_dense(size: tuple[int, int], block: int, shares: list[f
     [
         ("torchvision:alexnet", (128, 160)),
         ("torchvision:vgg19", (64, 96)),
-        ("torchvision:resnet50", (96, 128)),
         ("torchvision:googlenet", (96, 128)),
-        ("torchvision:squeezenet1_1", (96, 128)),
+        ("torchvision:resnet50", (96, 128)),
         ("torchvision:mobilenet_v2", (96, 128)),
+        ("torchvision:squeezenet1_1", (96, 128)),
+        ("torchvision:regnet_x_16gf", (64, 96)),
+        ("torchvision:convnext_tiny", (64, 96)),
+        ("torchvision:densenet121", (64, 96)),
+        ("torchvision:efficientnet_b0", (96, 128)),
+        ("torchvision:shufflenet_v2_x1_0", (96, 128)),
+        ("torchvision:deeplabv3_mobilenet_v3_large", (96, 128)),
+        ("torchvision:fcn_resnet50", (64, 96)),
+        ("torchvision:lraspp_mobilenet_v3_large", (96, 128)),
         (f"{SMALL}:pilotnet", (66, 200)),
+        (str(NETWORKS / "espnet.yaml"), (128, 192)),
+        (str(NETWORKS / "pose.yaml"), (96, 128)),
         ("scenenet", (96, 128)),
     ],
+    ids=lambda value: Path(value).stem if isinstance(value, str) else None,
 )
 def test_networks_equal_dense(name: str, size: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    model = load_model(name, input_size=size)
+    assert model.graph.unknown == ()
+    _assert_sequence_equals_dense(model)
+
+
+@pytest.mark.parametrize("name", ["FastestDet.onnx", "RFB-320_without_postprocessing.onnx"])
+def test_detectors_equal_dense(name: str, shared_data: Path) -> None:
+    model = load_model(str(shared_data / "models" / name))
+    assert model.graph.unknown == ()
+    _assert_sequence_equals_dense(model)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6))
+def test_random_networks_equal_dense(seed: int) -> None:
+    """All operators, in any order, at odd sizes."""
+    module = random_network(seed)
+    card = ModelCard(name="random", input_size=module.input_size)
+    model = Model(module=module, graph=graph_of(module, module.input_size), card=card)
+    _assert_sequence_equals_dense(model, shares=(0.02, 0.0, 0.1, 0.5), block=3)
+
+
+def _assert_sequence_equals_dense(model: Model, shares: tuple[float, ...] = (0.02, 0.0, 0.1), block: int = 10) -> None:
+    """Photographs: in random noise whole networks may be chaotic."""
     rng = np.random.default_rng(1)
-    engine = Engine(load_model(name, input_size=size), EngineConfig(mode=Mode.EXACT))
-    image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
+    engine = Engine(model, EngineConfig(mode=Mode.EXACT))
+    photographs = [cv2.resize(p, model.input_size[::-1]) for p in load_photographs(Gallery.TEST)]
+    image = np.asarray(photographs[0], np.uint8)
     assert_equals_dense(engine, image, None)
-    for share in (0.02, 0.0, 0.1):
-        image, cache_map = changed(image, 10, share, rng)
+    for i, share in enumerate(shares):
+        image, cache_map = changed(image, block, share, rng, np.asarray(photographs[i + 1], np.uint8))
         assert_equals_dense(engine, image, cache_map)
-        assert engine.run(image, CacheMap.of_blocks(~np.zeros_like(cache_map.reusable), size, 10, Motion.none()))
 
 
 def test_nothing_changed_computes_nothing() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.decoders.suppress import Found
 from cacheinf_ros.errors import EngineError
 
-_Detections = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]
 
-
-def decode_centers(output: NDArray[np.float32], *, stride: int, score_threshold: float) -> _Detections:
+def decode_centers(output: NDArray[np.float32], *, stride: int, score_threshold: float) -> Found:
     """A box at each peak of a class's heat map.
 
     Args:

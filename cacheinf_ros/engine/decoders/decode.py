@@ -10,8 +10,20 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.decoders.boxes import decode_boxes
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.engine.decoders.decoded import Box, Decoded, ScoredClass
+from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
+from cacheinf_ros.engine.decoders.ssd import decode_ssd
+from cacheinf_ros.engine.decoders.suppress import Found
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import Boxes, Centers, ClassVector, Decoder, DenseMap, ModelCard
+from cacheinf_ros.graph.card import (
+    Centers,
+    ClassVector,
+    Decoder,
+    DenseMap,
+    Detector,
+    FastestDet,
+    ModelCard,
+    SsdBoxes,
+)
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -33,20 +45,25 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int]) -> De
             return Decoded(classes=_classes(_only(outputs), decoder, card))
         if isinstance(decoder, DenseMap):
             return Decoded(class_map=_only(outputs)[0].argmax(0).astype(np.uint8))
-        if isinstance(decoder, Centers):
-            boxes, scores, ids = decode_centers(
-                _only(outputs), stride=decoder.stride, score_threshold=decoder.score_threshold
-            )
-            return Decoded(boxes=_boxes(boxes, scores, ids, card, image_size))
-        if isinstance(decoder, Boxes):
-            boxes, scores, ids = decode_boxes(outputs[decoder.boxes], outputs[decoder.scores], decoder, _size(card))
-            return Decoded(boxes=_boxes(boxes, scores, ids, card, image_size))
+        if decoder is not None:
+            return Decoded(boxes=_boxes(*_found(outputs, decoder, _size(card)), card, image_size))
     except (KeyError, IndexError, ValueError) as error:
         shapes = {name: value.shape for name, value in outputs.items()}
         raise ModelError(
             f"outputs {shapes} do not fit the decoder {decoder!r} of model {card.name!r}: {error}"
         ) from None
     return Decoded()
+
+
+def _found(outputs: Outputs, decoder: Detector, input_size: tuple[int, int]) -> Found:
+    if isinstance(decoder, Centers):
+        return decode_centers(_only(outputs), stride=decoder.stride, score_threshold=decoder.score_threshold)
+    if isinstance(decoder, FastestDet):
+        return decode_fastestdet(_only(outputs), decoder, input_size)
+    boxes, scores = outputs[decoder.boxes], outputs[decoder.scores]
+    if isinstance(decoder, SsdBoxes):
+        return decode_ssd(boxes, scores, decoder, input_size)
+    return decode_boxes(boxes, scores, decoder, input_size)
 
 
 def _guessed(outputs: Outputs) -> Decoder | None:

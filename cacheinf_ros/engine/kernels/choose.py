@@ -13,8 +13,10 @@ from cacheinf_ros.errors import EngineError
 
 _log = logging.getLogger(__name__)
 
+Kernels = ReferenceKernels | NativeKernels
 
-def choose_kernels(device: str, threads: int) -> ReferenceKernels:
+
+def choose_kernels(device: str, threads: int) -> Kernels:
     """The fastest kernels for a device.
 
     Raises:

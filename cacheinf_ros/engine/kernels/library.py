@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
 from cacheinf_ros.graph.window import Window
 
 _PATH = Path(__file__).parent / "libcacheinf_kernels.so"
+
+
+class KernelKind(IntEnum):
+    """``ci_kernel``: which kernel a parameter structure is for."""
+
+    CONV = 0
+    WINOGRAD = 1
+    DEPTHWISE = 2
+    POOL = 3
+    ELEMENTWISE = 4
+    CHANNEL_NORM = 5
+    CHANNEL_SOFTMAX = 6
+    RESAMPLE = 7
+    PIXEL_SHUFFLE = 8
+    SELECT = 9
+    GLOBAL_MEAN = 10
 
 
 class CWindow(Structure):
@@ -30,27 +47,93 @@ class CWindow(Structure):
         return cls(*w.in_size, *w.out_size, *w.kernel, *w.stride, *w.dilation, *w.padding)
 
 
+class CActivation(Structure):
+    """``ci_activation``."""
+
+    _fields_ = [("kind", c_int32), ("low", c_float), ("high", c_float), ("alpha", c_float), ("slope", c_void_p)]
+
+
 class CConv(Structure):
     """``ci_conv``."""
 
     _fields_ = [
         ("window", CWindow),
-        ("groups", c_int32), ("in_channels", c_int32), ("out_channels", c_int32), ("activation", c_int32),
-        ("low", c_float), ("high", c_float),
-        ("in_pitch", c_int64), ("out_pitch", c_int64), ("residual_pitch", c_int64),
-        ("input", c_void_p), ("weight", c_void_p), ("bias", c_void_p), ("residual", c_void_p), ("out", c_void_p),
+        ("groups", c_int32), ("in_channels", c_int32), ("out_channels", c_int32), ("residual_last", c_int32),
+        ("activation", CActivation),
+        ("in_pitch", c_int64), ("residual_pitch", c_int64),
+        ("input", c_void_p), ("weight", c_void_p), ("bias", c_void_p), ("residual", c_void_p),
     ]  # fmt: skip
 
 
 class CPool(Structure):
-    """``ci_pool_window``."""
+    """``ci_pool``."""
 
     _fields_ = [
         ("window", CWindow),
         ("channels", c_int32), ("average", c_int32), ("count_padding", c_int32), ("reserved", c_int32),
-        ("in_pitch", c_int64), ("out_pitch", c_int64),
-        ("input", c_void_p), ("out", c_void_p),
+        ("in_pitch", c_int64), ("input", c_void_p),
     ]  # fmt: skip
+
+
+class CElementwise(Structure):
+    """``ci_elementwise``."""
+
+    _fields_ = [
+        ("combine", c_int32), ("channels", c_int32),
+        ("activation", CActivation),
+        ("a_pitch", c_int64), ("b_pitch", c_int64),
+        ("a", c_void_p), ("b", c_void_p), ("scale", c_void_p), ("shift", c_void_p),
+    ]  # fmt: skip
+
+
+class CChannelNorm(Structure):
+    """``ci_channel_norm``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("epsilon", c_float),
+        ("in_pitch", c_int64), ("input", c_void_p), ("weight", c_void_p), ("bias", c_void_p),
+    ]  # fmt: skip
+
+
+class CChannelSoftmax(Structure):
+    """``ci_channel_softmax``."""
+
+    _fields_ = [("channels", c_int32), ("log", c_int32), ("in_pitch", c_int64), ("input", c_void_p)]
+
+
+class CResample(Structure):
+    """``ci_resample``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("in_width", c_int32), ("out_width", c_int32), ("taps_y", c_int32), ("taps_x", c_int32),
+        ("fill", c_float),
+        ("in_pitch", c_int64), ("input", c_void_p),
+        ("index_y", c_void_p), ("index_x", c_void_p), ("weight_y", c_void_p), ("weight_x", c_void_p),
+    ]  # fmt: skip
+
+
+class CPixelShuffle(Structure):
+    """``ci_pixel_shuffle``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("out_width", c_int32), ("factor", c_int32), ("phase_major", c_int32),
+        ("in_pitch", c_int64), ("input", c_void_p),
+    ]  # fmt: skip
+
+
+class CSelect(Structure):
+    """``ci_select``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("reserved", c_int32),
+        ("in_pitch", c_int64), ("input", c_void_p), ("index", c_void_p),
+    ]  # fmt: skip
+
+
+class CGlobalMean(Structure):
+    """``ci_global_mean``."""
+
+    _fields_ = [("channels", c_int32), ("pixels", c_int32), ("in_pitch", c_int64), ("input", c_void_p)]
 
 
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
@@ -59,19 +142,19 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "ci_instruction_set": (c_char_p, []),
     "ci_packed_size": (c_int64, [c_int] * 4),
     "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),
-    "ci_conv_rows": (None, [c_void_p, POINTER(CConv), c_void_p, c_int]),
-    "ci_depthwise_rows": (None, [c_void_p, POINTER(CConv), c_void_p, c_int]),
-    "ci_pool_rows": (None, [c_void_p, POINTER(CPool), c_void_p, c_int]),
-    "ci_dilate": (c_int, [POINTER(CWindow), c_void_p, c_void_p, c_void_p, c_void_p, c_int]),
+    "ci_run_kernel": (None, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),
 }
 
 
 @cache
 def kernel_library() -> ctypes.CDLL | None:
     """The library, or None where it was not built (no C++ compiler)."""
-    if not _PATH.is_file():
-        return None
-    library = ctypes.CDLL(str(_PATH))
+    return load_library(_PATH) if _PATH.is_file() else None
+
+
+def load_library(path: Path) -> ctypes.CDLL:
+    """The library in a file, its functions declared."""
+    library = ctypes.CDLL(str(path))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

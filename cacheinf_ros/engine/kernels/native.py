@@ -1,102 +1,256 @@
-"""The row kernels compiled from ``native/``; what they do not cover is inherited from the reference."""
+"""The row kernels compiled from ``native/``."""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Sequence
+from ctypes import Structure
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 
-from cacheinf_ros.engine.active import ActiveSet, Grow
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.kernels.library import CConv, CPool, CWindow
-from cacheinf_ros.engine.kernels.reference import ReferenceKernels, RowKernel
-from cacheinf_ros.graph.ir import UNBOUNDED, Conv, Pool
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.engine.kernels.library import (
+    CActivation,
+    CChannelNorm,
+    CChannelSoftmax,
+    CConv,
+    CElementwise,
+    CGlobalMean,
+    CPixelShuffle,
+    CPool,
+    CResample,
+    CSelect,
+    CWindow,
+    KernelKind,
+)
+from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.graph.ir import (
+    ChannelNorm,
+    ChannelSoftmax,
+    Combine,
+    Conv,
+    Elementwise,
+    GlobalMean,
+    Operator,
+    PixelShuffle,
+    Pool,
+    Resample,
+    Select,
+)
 
 
-class NativeKernels(ReferenceKernels):
-    """The same kernels in C++, on the CPU, with a thread pool of their own."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NativeCall:
+    """A compiled kernel with its parameters.
+
+    Attributes:
+        kind: which kernel.
+        params: the structure it takes.
+        kept: everything whose memory the parameters point to.
+    """
+
+    kind: KernelKind
+    params: Structure
+    kept: tuple[object, ...]
+
+
+class NativeKernels:
+    """The kernels in C++, on the CPU, with a thread pool of their own.
+
+    Attributes:
+        name: for messages: the instruction set and the threads.
+        device: the CPU.
+        library: the compiled functions.
+        threads: the ``ci_threads``, alive as long as this object.
+    """
 
     def __init__(self, library: ctypes.CDLL, threads: int) -> None:
-        super().__init__(torch.device("cpu"))
-        self._library = library
-        self._threads = library.ci_threads_create(threads)
+        self.library = library
+        self.device = torch.device("cpu")
+        self.threads: int = library.ci_threads_create(threads)
         self.name = f"native ({library.ci_instruction_set().decode()}, {threads} threads)"
-        weakref.finalize(self, library.ci_threads_destroy, self._threads)
+        weakref.finalize(self, library.ci_threads_destroy, self.threads)
 
-    def conv(self, op: Conv, source: MapBuffer, target: MapBuffer, residual: MapBuffer | None) -> RowKernel:
-        """As an indirect matrix product; depthwise convolutions directly."""
-        outputs, inputs = op.weight.shape[:2]
-        depthwise = inputs == 1 and outputs == op.groups
-        weight = _by_tap(op) if depthwise else self._packed(op)
+    def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> NativeCall | None:
+        """The call of a local operator, or None where only torch can do it.
+
+        Args:
+            sources: the maps of its inputs, in their order.
+            channels: of the output.
+        """
+        match op:
+            case Conv():
+                return self._conv(op, sources)
+            case Pool():
+                return _pool(op, sources[0])
+            case Elementwise():
+                return _elementwise(op, sources)
+            case ChannelNorm():
+                return _channel_norm(op, sources[0])
+            case ChannelSoftmax():
+                return _channel_softmax(op, sources[0])
+            case Resample():
+                return _resample(op, sources[0])
+            case PixelShuffle():
+                return _pixel_shuffle(op, sources[0], channels)
+            case Select():
+                return _select(op, sources[0])
+            case GlobalMean():
+                return _global_mean(sources[0])
+        return None
+
+    def _conv(self, op: Conv, sources: Sequence[MapBuffer]) -> NativeCall:
+        kind = _conv_kind(op)
+        source, residual = sources[0].rows, sources[1].rows if len(sources) > 1 else None
+        weight = _by_tap(op) if kind is KernelKind.DEPTHWISE else self._packed(op)
         bias = op.bias.contiguous()
-        call = CConv(
+        activation, slope = _activation(op.activation)
+        params = CConv(
             window=CWindow.of(op.window),
             groups=op.groups,
-            in_channels=inputs,
-            out_channels=outputs // op.groups,
-            activation=int(op.clamp != UNBOUNDED),
-            low=op.clamp[0],
-            high=op.clamp[1],
-            in_pitch=source.rows.stride(0),
-            out_pitch=target.rows.stride(0),
-            residual_pitch=residual.rows.stride(0) if residual else 0,
-            input=source.rows.data_ptr(),
+            in_channels=op.weight.shape[1],
+            out_channels=op.weight.shape[0] // op.groups,
+            residual_last=op.residual_last,
+            activation=activation,
+            in_pitch=source.stride(0),
+            residual_pitch=0 if residual is None else residual.stride(0),
+            input=source.data_ptr(),
             weight=weight.data_ptr(),
             bias=bias.data_ptr(),
-            residual=residual.rows.data_ptr() if residual else None,
-            out=target.rows.data_ptr(),
+            residual=None if residual is None else residual.data_ptr(),
         )
-        function = self._library.ci_depthwise_rows if depthwise else self._library.ci_conv_rows
-        return self._on_rows(function, call, (source, target, residual, weight, bias))
-
-    def pool(self, op: Pool, source: MapBuffer, target: MapBuffer) -> RowKernel:
-        """Maximum or average over a window."""
-        call = CPool(
-            window=CWindow.of(op.window),
-            channels=source.rows.shape[1],
-            average=op.average,
-            count_padding=op.count_padding,
-            in_pitch=source.rows.stride(0),
-            out_pitch=target.rows.stride(0),
-            input=source.rows.data_ptr(),
-            out=target.rows.data_ptr(),
-        )
-        return self._on_rows(self._library.ci_pool_rows, call, (source, target))
-
-    def grow(self, window: Window) -> Grow:
-        """Growth of active sets, mask and indices in one pass."""
-        call = CWindow.of(window)
-        between = np.empty((window.in_size[0], window.out_size[1]), np.uint8)
-        dilate = self._library.ci_dilate
-
-        def run(source: ActiveSet, target: ActiveSet, outside_is_active: bool) -> None:
-            buffers = (source.mask, between, target.mask, target.row_buffer)
-            addresses = (buffer.ctypes.data for buffer in buffers)
-            target.use_buffer(dilate(ctypes.byref(call), *addresses, outside_is_active))
-
-        return run
-
-    def _on_rows(self, function: ctypes._NamedFuncPointer, call: CConv | CPool, kept: tuple[object, ...]) -> RowKernel:
-        reference = ctypes.byref(call)
-
-        def run(active: ActiveSet, kernels: NativeKernels = self, kept: tuple[object, ...] = kept) -> None:
-            # kernels and kept are held so that the memory behind the pointers stays
-            function(kernels._threads, reference, active.rows.ctypes.data, active.count)
-
-        return run
+        return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
 
     def _packed(self, op: Conv) -> torch.Tensor:
         outputs, inputs, height, width = op.weight.shape
         sizes = (op.groups, outputs // op.groups, inputs, height * width)
-        packed = MapBuffer.allocate((1, 1), self._library.ci_packed_size(*sizes), self.device).rows
+        packed = MapBuffer.allocate((1, 1), self.library.ci_packed_size(*sizes), self.device).rows
         weight = op.weight.contiguous()
-        self._library.ci_pack_weight(weight.data_ptr(), packed.data_ptr(), *sizes)
+        self.library.ci_pack_weight(weight.data_ptr(), packed.data_ptr(), *sizes)
         return packed
+
+
+def _conv_kind(op: Conv) -> KernelKind:
+    """Which of the kernels for convolutions is the fastest."""
+    return KernelKind.DEPTHWISE if op.is_depthwise else KernelKind.CONV
 
 
 def _by_tap(op: Conv) -> torch.Tensor:
     """[channels, 1, kernel_y, kernel_x] -> [taps, channels]."""
     return op.weight.flatten(1).t().contiguous()
+
+
+def _pool(op: Pool, source: MapBuffer) -> NativeCall:
+    params = CPool(
+        window=CWindow.of(op.window),
+        channels=source.rows.shape[1],
+        average=op.average,
+        count_padding=op.count_padding,
+        **_input(source),
+    )
+    return NativeCall(kind=KernelKind.POOL, params=params, kept=(source,))
+
+
+def _elementwise(op: Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
+    a, b = sources[0].rows, sources[-1].rows if op.combine else None  # one source twice: x * x
+    scale, shift = (None if t is None else t.contiguous() for t in (op.scale, op.shift))
+    activation, slope = _activation(op.activation)
+    params = CElementwise(
+        combine=1 + list(Combine).index(op.combine) if op.combine else 0,
+        channels=a.shape[1],
+        activation=activation,
+        a_pitch=_broadcast_pitch(a),
+        b_pitch=0 if b is None else _broadcast_pitch(b),
+        a=a.data_ptr(),
+        b=_address(b),
+        scale=_address(scale),
+        shift=_address(shift),
+    )
+    return NativeCall(kind=KernelKind.ELEMENTWISE, params=params, kept=(a, b, scale, shift, slope))
+
+
+def _channel_norm(op: ChannelNorm, source: MapBuffer) -> NativeCall:
+    weight, bias = op.weight.contiguous(), op.bias.contiguous()
+    params = CChannelNorm(
+        channels=source.rows.shape[1],
+        epsilon=op.epsilon,
+        weight=weight.data_ptr(),
+        bias=bias.data_ptr(),
+        **_input(source),
+    )
+    return NativeCall(kind=KernelKind.CHANNEL_NORM, params=params, kept=(source, weight, bias))
+
+
+def _channel_softmax(op: ChannelSoftmax, source: MapBuffer) -> NativeCall:
+    params = CChannelSoftmax(channels=source.rows.shape[1], log=op.log, **_input(source))
+    return NativeCall(kind=KernelKind.CHANNEL_SOFTMAX, params=params, kept=(source,))
+
+
+def _resample(op: Resample, source: MapBuffer) -> NativeCall:
+    index_y, index_x = (taps.index.to(torch.int32).contiguous() for taps in (op.rows, op.columns))
+    weight_y, weight_x = (taps.weight.contiguous() for taps in (op.rows, op.columns))
+    params = CResample(
+        channels=source.rows.shape[1],
+        in_width=source.size[1],
+        out_width=op.columns.out_size,
+        taps_y=index_y.shape[1],
+        taps_x=index_x.shape[1],
+        fill=op.fill,
+        index_y=index_y.data_ptr(),
+        index_x=index_x.data_ptr(),
+        weight_y=weight_y.data_ptr(),
+        weight_x=weight_x.data_ptr(),
+        **_input(source),
+    )
+    return NativeCall(kind=KernelKind.RESAMPLE, params=params, kept=(source, index_y, index_x, weight_y, weight_x))
+
+
+def _pixel_shuffle(op: PixelShuffle, source: MapBuffer, channels: int) -> NativeCall:
+    params = CPixelShuffle(
+        channels=channels,
+        out_width=source.size[1] * op.factor,
+        factor=op.factor,
+        phase_major=op.phase_major,
+        **_input(source),
+    )
+    return NativeCall(kind=KernelKind.PIXEL_SHUFFLE, params=params, kept=(source,))
+
+
+def _select(op: Select, source: MapBuffer) -> NativeCall:
+    first, count = op.channels[0], len(op.channels)
+    if op.channels == tuple(range(first, first + count)):
+        part = source.channels(first, count)
+        return NativeCall(kind=KernelKind.SELECT, params=CSelect(channels=count, **_input(part)), kept=(part,))
+    index = torch.tensor(op.channels, dtype=torch.int32)
+    params = CSelect(channels=count, index=index.data_ptr(), **_input(source))
+    return NativeCall(kind=KernelKind.SELECT, params=params, kept=(source, index))
+
+
+def _global_mean(source: MapBuffer) -> NativeCall:
+    pixels, channels = source.rows.shape
+    params = CGlobalMean(channels=channels, pixels=pixels, **_input(source))
+    return NativeCall(kind=KernelKind.GLOBAL_MEAN, params=params, kept=(source,))
+
+
+def _input(source: MapBuffer) -> dict[str, int]:
+    """The fields of every structure that reads one map."""
+    return {"in_pitch": source.rows.stride(0), "input": source.rows.data_ptr()}
+
+
+def _broadcast_pitch(rows: torch.Tensor) -> int:
+    """0 for a single row, which goes with every row of the other input."""
+    return 0 if len(rows) == 1 else rows.stride(0)
+
+
+def _address(tensor: torch.Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _activation(activation: Activation) -> tuple[CActivation, torch.Tensor | None]:
+    """The structure, and the tensor that it points to."""
+    slope = None if activation.slope is None else activation.slope.contiguous()
+    kind = list(ActivationKind).index(activation.kind)
+    low, high, alpha = activation.low, activation.high, activation.alpha
+    return CActivation(kind=kind, low=low, high=high, alpha=alpha, slope=_address(slope)), slope

@@ -1,159 +1,220 @@
-"""The row kernels in plain torch: gather the neighbourhoods, one matrix product, scatter. Any device."""
+"""The row kernels in plain torch: gather the neighbourhoods, one matrix product. Any device."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
-from cacheinf_ros.engine.active import ActiveSet, Grow
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.graph.ir import Conv, Pointwise, Pool, resolve
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.engine.kernels.gathering import Neighbours, averaged_pixels, torch_padding
+from cacheinf_ros.graph.ir import (
+    ChannelNorm,
+    ChannelSoftmax,
+    Combine,
+    Conv,
+    Elementwise,
+    GlobalMean,
+    Operator,
+    PixelShuffle,
+    Pointwise,
+    Pool,
+    Resample,
+    Select,
+    resolve,
+)
 
-RowKernel = Callable[[ActiveSet], None]
-"""Computes the rows of its output that are active."""
+RowFunction = Callable[[torch.Tensor], torch.Tensor]
+"""Indices of output pixels, int64 [n] on the device, to their values, float32 [n, channels]."""
 
-_DENSE_SHARE = 0.5  # above it a whole-image torch operator is faster than gathered rows
+_DENSE_SHARE = 0.5  # of the pixels; above it a whole-image torch operator is faster than gathered rows
+
+_COMBINE = {
+    Combine.ADD: torch.add,
+    Combine.SUB: torch.sub,
+    Combine.MUL: torch.mul,
+    Combine.DIV: torch.div,
+    Combine.MAXIMUM: torch.maximum,
+    Combine.MINIMUM: torch.minimum,
+}
 
 
 class ReferenceKernels:
-    """Prepares an operator once; what it returns runs it on the active rows of a frame."""
+    """Prepares an operator once; what it returns computes rows of its output.
+
+    Attributes:
+        name: for messages.
+        device: where the maps are.
+    """
 
     name = "reference"
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def conv(self, op: Conv, source: MapBuffer, target: MapBuffer, residual: MapBuffer | None) -> RowKernel:
-        """A convolution with its residual and clamp."""
-        weight, bias = op.weight.to(self.device), op.bias.to(self.device)
-        taps = _Taps(op.window, self.device)
-        w = op.window
-        per_group = op.weight.shape[1]
-        matrix = weight.flatten(1).unflatten(0, (op.groups, -1)).transpose(1, 2).contiguous()  # [groups, depth, out]
+    def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> RowFunction:
+        """The function of a local operator; a concatenation is made of selections.
 
-        def dense() -> torch.Tensor:
-            padded = functional.pad(source.image, _torch_padding(w))
-            image = functional.conv2d(padded, weight, bias, w.stride, (0, 0), w.dilation, op.groups)
-            return image[0].flatten(1).t()
+        Args:
+            sources: the maps of its inputs, in their order. They are read when the function is called.
+            channels: of the output.
 
-        def sparse(rows: torch.Tensor) -> torch.Tensor:
-            near = taps.gather(source.rows, rows, 0.0)  # [rows, taps, channels]
-            near = near.unflatten(2, (op.groups, per_group)).permute(2, 0, 3, 1).flatten(2)  # [groups, rows, depth]
-            return torch.bmm(near, matrix).permute(1, 0, 2).flatten(1) + bias
-
-        def run(active: ActiveSet) -> None:
-            rows = self._rows(active)
-            result = dense()[rows] if active.count > _DENSE_SHARE * active.pixels else sparse(rows)
-            if residual is not None:
-                result = result + residual.rows[rows]
-            target.rows[rows] = result.clamp(*op.clamp)
-
-        return run
-
-    def pool(self, op: Pool, source: MapBuffer, target: MapBuffer) -> RowKernel:
-        """Maximum or average over a window."""
-        taps = _Taps(op.window, self.device)
-        counts = taps.counts(op.count_padding) if op.average else None
-
-        def run(active: ActiveSet) -> None:
-            rows = self._rows(active)
-            if counts is None:
-                target.rows[rows] = taps.gather(source.rows, rows, float("-inf")).amax(1)
-            else:
-                target.rows[rows] = taps.gather(source.rows, rows, 0.0).sum(1) / counts[rows, None]
-
-        return run
-
-    def pointwise(self, op: Pointwise, sources: dict[str, MapBuffer], target: MapBuffer) -> RowKernel:
-        """Any call that treats every pixel alike: it sees the active pixels as one column [1, channels, rows, 1]."""
-        arguments = _on_device(op.arguments, self.device)
-
-        def run(active: ActiveSet) -> None:
-            rows = self._rows(active)
-
-            def column(name: str) -> torch.Tensor:
-                return sources[name].rows[rows].t()[None, :, :, None]
-
-            target.rows[rows] = op.call(*resolve(arguments, column))[0, :, :, 0].t()
-
-        return run
-
-    def copy(self, source: MapBuffer, target: MapBuffer) -> RowKernel:
-        """The rows as they are."""
-
-        def run(active: ActiveSet) -> None:
-            rows = self._rows(active)
-            target.rows[rows] = source.rows[rows]
-
-        return run
-
-    def grow(self, window: Window) -> Grow:
-        """Growth of active sets: the maximum of the mask over the window."""
-
-        def run(source: ActiveSet, target: ActiveSet, outside_is_active: bool) -> None:
-            mask = torch.from_numpy(source.mask).float()[None, None]
-            padded = functional.pad(mask, _torch_padding(window), value=float(outside_is_active))
-            grown = functional.max_pool2d(padded, window.kernel, window.stride, (0, 0), window.dilation)
-            np.copyto(target.mask, grown[0, 0].byte().numpy())
-            target.use_mask()
-
-        return run
-
-    def _rows(self, active: ActiveSet) -> torch.Tensor:
-        return torch.from_numpy(active.rows).to(self.device, torch.int64)
+        Raises:
+            TypeError: the operator is not computed by rows.
+        """
+        match op:
+            case Conv():
+                return _conv(op, sources, self.device)
+            case Pool():
+                return _pool(op, sources[0], self.device)
+            case Elementwise():
+                return _elementwise(op, sources, self.device)
+            case ChannelNorm():
+                return _channel_norm(op, sources[0], self.device)
+            case ChannelSoftmax():
+                return _channel_softmax(op, sources[0])
+            case Resample():
+                return _resample(op, sources[0], self.device)
+            case PixelShuffle():
+                return _pixel_shuffle(op, sources[0], channels)
+            case Select():
+                return _select(op, sources[0], self.device)
+            case GlobalMean():
+                return lambda rows: sources[0].rows.mean(0, keepdim=True)
+            case Pointwise():
+                return _pointwise(op, sources, self.device)
+        raise TypeError(f"{type(op).__name__} {op.name} is not computed by rows")
 
 
-class _Taps:
-    """For every output pixel the input pixels under its window; outside the image: an index past the last."""
+def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> RowFunction:
+    source, w = sources[0], op.window
+    weight, bias = op.weight.to(device), op.bias.to(device)
+    neighbours = Neighbours.of_window(w, device)
+    per_group = weight.shape[1]
+    matrix = weight.flatten(1).unflatten(0, (op.groups, -1)).transpose(1, 2).contiguous()  # [groups, depth, out]
 
-    def __init__(self, window: Window, device: torch.device) -> None:
-        self._window = window
-        y, y_inside = _axis(window, 0)
-        x, x_inside = _axis(window, 1)
-        inside = y_inside[:, None, :, None] & x_inside[None, :, None, :]  # [out_y, out_x, kernel_y, kernel_x]
-        index = y[:, None, :, None] * window.in_size[1] + x[None, :, None, :]
-        outside = window.in_size[0] * window.in_size[1]
-        self._index = torch.where(inside, index, outside).flatten(2).flatten(0, 1).to(device)
-        self._inside = inside.flatten(2).flatten(0, 1).to(device)
+    def dense() -> torch.Tensor:
+        padded = functional.pad(source.image, torch_padding(w))
+        return _as_rows(functional.conv2d(padded, weight, bias, w.stride, (0, 0), w.dilation, op.groups))
 
-    def gather(self, rows: torch.Tensor, wanted: torch.Tensor, outside: float) -> torch.Tensor:
-        """[wanted, taps, channels]."""
-        index = self._index[wanted]
-        near = rows[index.clamp(max=len(rows) - 1)]
-        return torch.where((index < len(rows))[:, :, None], near, outside)
+    def sparse(rows: torch.Tensor) -> torch.Tensor:
+        near = neighbours.gather(source.rows, rows, 0.0)  # [rows, taps, channels]
+        near = near.unflatten(2, (op.groups, per_group)).permute(2, 0, 3, 1).flatten(2)  # [groups, rows, depth]
+        return torch.bmm(near, matrix).permute(1, 0, 2).flatten(1) + bias
 
-    def counts(self, count_padding: bool) -> torch.Tensor:
-        """[outputs]: how many pixels an average divides by (torch: not what ceil_mode adds beyond the padding)."""
-        if not count_padding:
-            return self._inside.sum(1)
-        lengths = []
-        for axis in (0, 1):
-            w = self._window
-            start = torch.arange(w.out_size[axis]) * w.stride[axis] - w.padding[axis]
-            lengths.append((start + w.kernel[axis]).clamp(max=w.in_size[axis] + w.padding[axis]) - start)
-        return torch.outer(*lengths).flatten().to(self._index.device)
+    def run(rows: torch.Tensor) -> torch.Tensor:
+        result = dense()[rows] if _are_most(rows, w.out_size) else sparse(rows)
+        if len(sources) == 1:
+            return op.activation(result)
+        residual = sources[1].rows[rows]
+        return op.activation(result) + residual if op.residual_last else op.activation(result + residual)
+
+    return run
 
 
-def _axis(window: Window, axis: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """[out, kernel]: input position of each tap along an axis, and whether it lies inside the image."""
-    start = torch.arange(window.out_size[axis]) * window.stride[axis] - window.padding[axis]
-    position = start[:, None] + torch.arange(window.kernel[axis]) * window.dilation[axis]
-    return position, (position >= 0) & (position < window.in_size[axis])
+def _pool(op: Pool, source: MapBuffer, device: torch.device) -> RowFunction:
+    w, outside = op.window, 0.0 if op.average else float("-inf")
+    neighbours, padding = Neighbours.of_window(w, device), torch_padding(w)
+    counts = averaged_pixels(w, op.count_padding).to(device)[:, None]
+
+    def dense() -> torch.Tensor:
+        padded = functional.pad(source.image, padding, value=outside)
+        if op.average:
+            return _as_rows(functional.avg_pool2d(padded, w.kernel, w.stride, divisor_override=1))
+        return _as_rows(functional.max_pool2d(padded, w.kernel, w.stride, (0, 0), w.dilation))
+
+    def sparse(rows: torch.Tensor) -> torch.Tensor:
+        near = neighbours.gather(source.rows, rows, outside)
+        return near.sum(1) if op.average else near.amax(1)
+
+    def run(rows: torch.Tensor) -> torch.Tensor:
+        result = dense()[rows] if _are_most(rows, w.out_size) else sparse(rows)
+        return result / counts[rows] if op.average else result
+
+    return run
 
 
-def _torch_padding(window: Window) -> tuple[int, int, int, int]:
-    """(left, right, top, bottom), so that a valid window has exactly ``out_size`` outputs."""
-    amounts: list[int] = []
-    for axis in (1, 0):
-        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
-        needed = (window.out_size[axis] - 1) * window.stride[axis] + reach
-        amounts += [window.padding[axis], needed - window.in_size[axis] - window.padding[axis]]
-    return amounts[0], amounts[1], amounts[2], amounts[3]
+def _elementwise(op: Elementwise, sources: Sequence[MapBuffer], device: torch.device) -> RowFunction:
+    scale, shift = (None if t is None else t.to(device) for t in (op.scale, op.shift))
+
+    def run(rows: torch.Tensor) -> torch.Tensor:
+        result = _at(sources[0], rows)
+        if op.combine is not None:
+            result = _COMBINE[op.combine](result, _at(sources[-1], rows))  # one source twice: x * x
+        result = result if scale is None else result * scale
+        return op.activation(result if shift is None else result + shift)
+
+    return run
+
+
+def _channel_norm(op: ChannelNorm, source: MapBuffer, device: torch.device) -> RowFunction:
+    weight, bias = op.weight.to(device), op.bias.to(device)
+    return lambda rows: functional.layer_norm(source.rows[rows], weight.shape, weight, bias, op.epsilon)
+
+
+def _channel_softmax(op: ChannelSoftmax, source: MapBuffer) -> RowFunction:
+    function = torch.log_softmax if op.log else torch.softmax
+    return lambda rows: function(source.rows[rows], 1)
+
+
+def _resample(op: Resample, source: MapBuffer, device: torch.device) -> RowFunction:
+    neighbours = Neighbours.of_resampling(op, device)
+    weight_y, weight_x = op.rows.weight.to(device), op.columns.weight.to(device)
+    single = weight_y.shape[1] == weight_x.shape[1] == 1
+
+    def run(rows: torch.Tensor) -> torch.Tensor:
+        y, x = rows // op.columns.out_size, rows % op.columns.out_size
+        weight = (weight_y[y][:, :, None] * weight_x[x][:, None, :]).flatten(1)
+        result = torch.bmm(weight[:, None], neighbours.gather(source.rows, rows, 0.0))[:, 0]
+        return result.masked_fill(~neighbours.inside(rows), op.fill) if single else result
+
+    return run
+
+
+def _pixel_shuffle(op: PixelShuffle, source: MapBuffer, channels: int) -> RowFunction:
+    f, width = op.factor, source.size[1]
+
+    def run(rows: torch.Tensor) -> torch.Tensor:
+        y, x = rows // (width * f), rows % (width * f)
+        near, phase = source.rows[y // f * width + x // f], y % f * f + x % f
+        each = torch.arange(len(rows), device=rows.device)
+        if op.phase_major:
+            return near.unflatten(1, (f * f, channels))[each, phase]
+        return near.unflatten(1, (channels, f * f))[each, :, phase]
+
+    return run
+
+
+def _select(op: Select, source: MapBuffer, device: torch.device) -> RowFunction:
+    index = torch.tensor(op.channels, device=device)
+    return lambda rows: source.rows[rows[:, None], index]
+
+
+def _pointwise(op: Pointwise, sources: Sequence[MapBuffer], device: torch.device) -> RowFunction:
+    """The call sees the pixels as one column [1, channels, rows, 1]."""
+    maps = dict(zip(op.inputs, sources, strict=True))
+    arguments = _on_device(op.arguments, device)
+
+    def run(rows: torch.Tensor) -> torch.Tensor:
+        return _as_rows(op.call(*resolve(arguments, lambda name: _at(maps[name], rows).t()[None, :, :, None])))
+
+    return run
+
+
+def _at(source: MapBuffer, rows: torch.Tensor) -> torch.Tensor:
+    """The rows of a map; its only one if it has one pixel, which goes with all pixels of the others."""
+    return source.rows if len(source.rows) == 1 else source.rows[rows]
+
+
+def _as_rows(image: torch.Tensor) -> torch.Tensor:
+    """[1, channels, height, width] -> [pixels, channels]."""
+    return image[0].flatten(1).t()
+
+
+def _are_most(rows: torch.Tensor, size: tuple[int, int]) -> bool:
+    return len(rows) > _DENSE_SHARE * size[0] * size[1]
 
 
 def _on_device(arguments: Any, device: torch.device) -> Any:

@@ -1,46 +1,40 @@
-// The plain C interface of the convolution: picks the instruction set, lays out weights.
+// Picks the instruction set; the plain C interface of single kernels; lays out weights.
 #include <cstring>
 
 #include "rows.h"
 
 namespace ci {
-const Gemm* best_gemm() {
+const Isa* best_isa() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw"))
-    return gemm_avx512();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return gemm_avx2();
+    return isa_avx512();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return isa_avx2();
 #endif
-  return gemm_base();
+  return isa_base();
 }
 }  // namespace ci
 
 namespace {
-constexpr int kDepth = 16;  // as in igemm.cpp
+constexpr int kDepth = 16;  // as in isa/igemm.cpp
 
 int64_t padded_depth(int taps, int in_channels) { return (int64_t(taps) * in_channels + kDepth - 1) / kDepth * kDepth; }
 }  // namespace
 
 extern "C" {
 
-const char* ci_instruction_set() {
-#if defined(__x86_64__)
-  if (ci::best_gemm() == ci::gemm_avx512()) return "avx512";
-  if (ci::best_gemm() == ci::gemm_avx2()) return "avx2";
-#endif
-  return "base";
-}
+const char* ci_instruction_set() { return ci::best_isa()->name; }
 
 // Floats that ci_pack_weight writes; channels are per group.
 int64_t ci_packed_size(int groups, int out_channels, int in_channels, int taps) {
-  const int columns = ci::best_gemm()->columns;
+  const int columns = ci::best_isa()->columns;
   const int64_t panels = (out_channels + columns - 1) / columns;
   return groups * panels * columns * padded_depth(taps, in_channels);
 }
 
 // weight: [groups * out_channels][in_channels][taps] -> packed: [groups][panels][depth][columns], zero padded.
 void ci_pack_weight(const float* weight, float* packed, int groups, int out_channels, int in_channels, int taps) {
-  const int columns = ci::best_gemm()->columns;
+  const int columns = ci::best_isa()->columns;
   const int panels = (out_channels + columns - 1) / columns;
   const int64_t depth = padded_depth(taps, in_channels);
   std::memset(packed, 0, sizeof(float) * ci_packed_size(groups, out_channels, in_channels, taps));
@@ -54,7 +48,9 @@ void ci_pack_weight(const float* weight, float* packed, int groups, int out_chan
         }
 }
 
-void ci_conv_rows(ci_threads* threads, const ci_conv* conv, const int32_t* rows, int count) {
-  ci::best_gemm()->conv(threads, conv, rows, count);
+// Runs one kernel: for tests and for measuring.
+void ci_run_kernel(ci_threads* threads, int kernel, const void* params, const int32_t* rows, const int32_t* to, int count,
+                   float* out, int64_t pitch) {
+  ci::best_isa()->kernels[kernel](threads, params, ci_rows{rows, to, count}, out, pitch);
 }
 }

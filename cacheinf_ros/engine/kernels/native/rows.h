@@ -1,4 +1,7 @@
 // Row-sparse kernels: feature maps are rows of channels, one row per pixel (NHWC), and only listed rows are computed.
+//
+// The plain C structures are mirrored in ../library.py. Pitches are in floats; a pitch may exceed the channels, where
+// a map is part of a concatenated one.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +14,168 @@ struct ci_window {
   int32_t kernel_y, kernel_x, stride_y, stride_x, dilation_y, dilation_x, pad_y, pad_x;
 };
 
-enum ci_activation : int32_t { CI_LINEAR = 0, CI_CLAMP = 1 };
-
-// A convolution with everything that does not change between frames. Pitches are in floats.
-struct ci_conv {
-  ci_window window;
-  int32_t groups, in_channels, out_channels;  // channels per group
-  int32_t activation;
-  float low, high;  // of CI_CLAMP
-  int64_t in_pitch, out_pitch, residual_pitch;
-  const float* in;
-  const float* weight;    // as ci_pack_weight lays it out
-  const float* bias;      // [groups * out_channels]
-  const float* residual;  // added before the activation; may be null
-  float* out;
+// As in graph/activation.py, in the same order.
+enum ci_activation_kind : int32_t {
+  CI_LINEAR, CI_CLAMP, CI_PRELU, CI_SIGMOID, CI_TANH, CI_SILU, CI_HARDSIGMOID, CI_HARDSWISH, CI_GELU, CI_GELU_TANH,
+  CI_ELU, CI_SOFTPLUS, CI_MISH
 };
 
-struct ci_pool_window {
+struct ci_activation {
+  int32_t kind;
+  float low, high, alpha;
+  const float* slope;  // of CI_PRELU, per channel
+};
+
+struct ci_conv {  // also of CI_WINOGRAD and CI_DEPTHWISE, whose weights are laid out differently
+  ci_window window;
+  int32_t groups, in_channels, out_channels;  // channels per group
+  int32_t residual_last;                      // residual after the activation instead of before
+  ci_activation activation;
+  int64_t in_pitch, residual_pitch;
+  const float* in;
+  const float* weight;
+  const float* bias;      // [groups * out_channels]
+  const float* residual;  // may be null
+};
+
+struct ci_pool {
   ci_window window;
   int32_t channels;
   int32_t average;        // 0: maximum
   int32_t count_padding;  // average: divide by the window's area even where it overlaps the padding
   int32_t reserved;
-  int64_t in_pitch, out_pitch;
+  int64_t in_pitch;
   const float* in;
-  float* out;
+};
+
+enum ci_combine : int32_t { CI_FIRST, CI_ADD, CI_SUB, CI_MUL, CI_DIV, CI_MAXIMUM, CI_MINIMUM };
+
+struct ci_elementwise {  // activation((a combined with b) * scale + shift)
+  int32_t combine, channels;
+  ci_activation activation;
+  int64_t a_pitch, b_pitch;  // b_pitch 0: one row of b goes with every row of a
+  const float* a;
+  const float* b;      // null with CI_FIRST
+  const float* scale;  // [channels], may be null: 1
+  const float* shift;  // [channels], may be null: 0
+};
+
+struct ci_channel_norm {
+  int32_t channels;
+  float epsilon;
+  int64_t in_pitch;
+  const float* in;
+  const float* weight;  // [channels]
+  const float* bias;    // [channels]
+};
+
+struct ci_channel_softmax {
+  int32_t channels, log;
+  int64_t in_pitch;
+  const float* in;
+};
+
+struct ci_resample {  // index: -1 outside; tables are [out_height][taps_y] and [out_width][taps_x]
+  int32_t channels, in_width, out_width, taps_y, taps_x;
+  float fill;  // where a single tap lies outside
+  int64_t in_pitch;
+  const float* in;
+  const int32_t *index_y, *index_x;
+  const float *weight_y, *weight_x;
+};
+
+struct ci_pixel_shuffle {
+  int32_t channels, out_width, factor;  // channels of the output
+  int32_t phase_major;
+  int64_t in_pitch;
+  const float* in;
+};
+
+struct ci_select {
+  int32_t channels, reserved;
+  int64_t in_pitch;
+  const float* in;
+  const int32_t* index;  // [channels] of the input; null: the first ones, a plain copy
+};
+
+struct ci_global_mean {
+  int32_t channels, pixels;
+  int64_t in_pitch;
+  const float* in;
+};
+
+// Which kernel a parameter structure is for.
+enum ci_kernel : int32_t {
+  CI_CONV, CI_WINOGRAD, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM, CI_CHANNEL_SOFTMAX, CI_RESAMPLE,
+  CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_KERNELS
 };
 
 struct ci_threads;  // a pool of threads, owned by one engine
+
+// The pixels to compute, in row-major order, and where each is written.
+struct ci_rows {
+  const int32_t* rows;
+  const int32_t* to;  // the same as rows; or 0, 1, 2, ...: behind one another
+  int32_t count;
+};
+
+// An active set: pixels of a map.
+struct ci_set {
+  uint8_t* mask;       // [height][width], 0 or 1
+  int32_t* listed;     // room for [height * width + 8]: the active pixels in row-major order, unless all are
+  const int32_t* all;  // 0, 1, 2, ...
+  int32_t height, width, count, reserved;
+};
+
+// Which pixels of the input each output pixel reads, for operators that are not windows. -1: outside.
+struct ci_reach {
+  int32_t taps_y, taps_x;
+  const int32_t *index_y, *index_x;  // [out_height][taps_y], [out_width][taps_x]
+};
+
+enum ci_criterion : int32_t {
+  CI_MAXIMUM_CHANGE,  // largest over channels of weight * |change|
+  CI_SUM_OF_SQUARES   // over channels, of weight * change**2
+};
+
+enum ci_step_kind : int32_t {
+  CI_GROW_WINDOW,  // target: the outputs of a ci_window that depend on an active pixel of first
+  CI_GROW_REACH,   // the same of a ci_reach
+  CI_UNITE,        // target: first and second
+  CI_ANY,          // target: everything if first has any pixel, otherwise nothing
+  CI_COMPUTE       // runs a kernel on the active pixels of first; target: those whose value changed, if it is given
+};
+
+// One step of a program. What does not apply is null.
+struct ci_step {
+  int32_t kind, kernel;
+  const void* params;  // ci_window, ci_reach or the kernel's
+  const ci_set *first, *second;
+  ci_set* target;
+  float* out;  // of CI_COMPUTE
+  int64_t pitch;
+  int32_t channels, criterion;
+  float threshold;      // a change up to it is not passed on: the old value stays
+  int32_t alternative;  // of CI_COMPUTE: the kernel for many pixels
+  const float* weight;  // [channels] of the criterion, null: 1
+  const void* alternative_params;
+  int32_t alternative_from;  // active pixels from which on it is used
+  int32_t reserved;
+};
+
+// The model's input, from pixels of 8 bits.
+struct ci_input {
+  int32_t height, width;
+  int32_t order[3];        // channel of the image for each channel of the input
+  float threshold;         // as of a step, for CI_SUM_OF_SQUARES
+  float weight[3];
+  float reserved;
+  const float* table;      // [3][256]: value of each level, per channel of the input
+  uint8_t* composed;       // [height][width][3]: what the cache stands for
+  uint8_t* seen;           // [height][width][3]: what the input map holds
+  float* out;              // the input map
+  int64_t pitch;
+};
 }
 
 namespace ci {
@@ -49,16 +186,34 @@ void parallel_for(ci_threads* threads, int tasks, Task run, void* context);
 int thread_count(const ci_threads* threads);
 float* scratch(ci_threads* threads, int worker, int64_t floats);  // 64-byte aligned, kept between calls
 
-// The instruction sets that igemm.cpp is compiled for.
-struct Gemm {
-  int rows, columns;  // of the register tile
-  void (*conv)(ci_threads*, const ci_conv*, const int32_t* rows, int count);
+// Computes the listed rows of `params`' operator into out, row to[i] at out + to[i] * pitch.
+using Kernel = void (*)(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch);
+
+// Sets that are empty, full, or as their mask says.
+void clear(ci_set& set);
+void fill(ci_set& set);
+void list(ci_set& set);
+inline bool is_full(const ci_set& set) { return set.count == set.height * set.width; }
+inline const int32_t* rows_of(const ci_set& set) { return is_full(set) ? set.all : set.listed; }
+
+// What is compiled once per instruction set.
+struct Isa {
+  const char* name;
+  int columns;  // of the convolution's register tile
+  Kernel kernels[CI_KERNELS];
+  void (*grow_window)(const ci_window& window, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);
+  void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);
+  void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
+  // Copies those of `count` computed rows (behind one another) into the step's map that differ from it; says which.
+  void (*commit)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+                 uint8_t* changed);
+  void (*write_input)(const ci_input& input, const uint8_t* image, const ci_set& touched, ci_set& changed, bool all);
 };
-const Gemm* gemm_base();
+const Isa* isa_base();
 #if defined(__x86_64__)
-const Gemm* gemm_avx2();
-const Gemm* gemm_avx512();
+const Isa* isa_avx2();
+const Isa* isa_avx512();
 #endif
-const Gemm* best_gemm();
+const Isa* best_isa();  // that this machine runs
 
 }  // namespace ci

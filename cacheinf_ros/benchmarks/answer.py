@@ -1,0 +1,65 @@
+"""What a model answers to one frame, and what follows from it: decisions and detections, worked out when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.benchmarks.accuracy import Detections
+from cacheinf_ros.engine import decode
+from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph.card import ClassVector, DenseMap
+
+SCORE_THRESHOLD = 0.5
+"""Of detections that are compared; that of the model's card is for use."""
+
+
+class Answer:
+    """The outputs of a model for one frame.
+
+    Attributes:
+        outputs: by name, in the model's order.
+    """
+
+    def __init__(self, outputs: Mapping[str, NDArray[Any]], card: ModelCard, image_size: tuple[int, int]) -> None:
+        self.outputs = dict(outputs)
+        self._card = card
+        self._image_size = image_size
+
+    @property
+    def values(self) -> list[NDArray[Any]]:
+        """The outputs, in the model's order."""
+        return list(self.outputs.values())
+
+    def copy(self) -> Answer:
+        """The same with outputs of its own."""
+        return Answer({name: value.copy() for name, value in self.outputs.items()}, self._card, self._image_size)
+
+    def changed(self, outputs: Mapping[str, NDArray[Any]]) -> Answer:
+        """Other outputs of the same model for the same size of frame."""
+        return Answer(outputs, self._card, self._image_size)
+
+    @cached_property
+    def decisions(self) -> NDArray[np.int64] | None:
+        """The class of a class vector, int64 [1], or of each pixel, int64 [height, width]; None of other outputs."""
+        first = self.values[0]
+        if first.ndim not in (2, 4) or first.shape[0] != 1 or first.shape[1] < 2:
+            return None
+        decided = torch.from_numpy(first).argmax(1).numpy()
+        return decided if first.ndim == 2 else decided[0]
+
+    @cached_property
+    def detections(self) -> Detections | None:
+        """The boxes in pixels of the frame; None where the model is no detector."""
+        decoder = self._card.decoder
+        if decoder is None or isinstance(decoder, (ClassVector, DenseMap)):
+            return None
+        card = self._card.model_copy(
+            update={"decoder": decoder.model_copy(update={"score_threshold": SCORE_THRESHOLD})}
+        )
+        return Detections.of_boxes(decode(self.outputs, card, self._image_size).boxes)

@@ -1,0 +1,136 @@
+"""The frames that the engine is measured on: recorded ones, or photographs in which a set share changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.sources import Scene, SceneTruth, Source
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
+
+Image = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shot:
+    """A frame of a benchmark.
+
+    Attributes:
+        image: uint8 [height, width, 3], BGR.
+        cache_map: what of it is reusable, where that is known without looking.
+        truth: what is in it, where that is known.
+    """
+
+    image: Image
+    cache_map: CacheMap | None = None
+    truth: SceneTruth | None = None
+
+
+def recorded(source: Source) -> Iterator[Shot]:
+    """The frames of a source; those of a built-in scene with the truth about them."""
+    for frame in source:
+        truth = source.truth(frame.index) if isinstance(source, Scene) else None
+        yield Shot(image=frame.image, truth=truth)
+
+
+class Pattern(Enum):
+    """Where pixels change."""
+
+    BLOB = "blob"
+    """In one square, somewhere else each time."""
+    SCATTER = "scatter"
+    """In single pixels all over the image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How much of an image changes from frame to frame.
+
+    Attributes:
+        share: of the pixels, 0 to 1.
+    """
+
+    share: float
+    pattern: Pattern = Pattern.BLOB
+
+    @classmethod
+    def parse(cls, text: str) -> Change:
+        """Read "0.05", "0.05:blob" or "0.05:scatter".
+
+        Raises:
+            ConfigError: it does not look like that.
+        """
+        share, _, pattern = text.partition(":")
+        try:
+            change = cls(share=float(share), pattern=Pattern(pattern or "blob"))
+        except ValueError:
+            change = cls(share=math.nan)
+        if not 0 <= change.share <= 1:
+            raise ConfigError(f"changed {text!r}: expected a share of the pixels from 0 to 1, then :blob or :scatter")
+        return change
+
+    def pixels(self, size: tuple[int, int], rng: np.random.Generator) -> Mask:
+        """bool [height, width]: the pixels that change this time; as many as the share, or as fit a square best."""
+        mask = np.zeros(size, np.bool_)
+        wanted = round(self.share * mask.size)
+        if self.pattern is Pattern.SCATTER:
+            mask.ravel()[rng.choice(mask.size, wanted, replace=False)] = True
+            return mask
+        height, width = _square(wanted, size)
+        top, left = rng.integers(size[0] - height + 1), rng.integers(size[1] - width + 1)
+        mask[top : top + height, left : left + width] = True
+        return mask
+
+
+def _square(pixels: int, size: tuple[int, int]) -> tuple[int, int]:
+    """(height, width) of a square of so many pixels; of a rectangle where the image has no room for it."""
+    height = min(size[0], round(math.sqrt(pixels)))
+    width = min(size[1], round(pixels / max(height, 1)))
+    return min(size[0], round(pixels / max(width, 1))), width
+
+
+def changing(change: Change, size: tuple[int, int], seed: int = 0) -> Iterator[Shot]:
+    """A photograph that turns into others bit by bit, without end.
+
+    Each frame comes with its cache map, exact to the pixel, which no matcher could find in no time. Every pixel that it
+    does not call reusable differs from the frame before in at least one channel.
+
+    Args:
+        size: (height, width) of the frames: the model's, so that no resizing spreads the change.
+    """
+    rng = np.random.default_rng(seed)
+    pictures = [np.asarray(cv2.resize(p, size[::-1]), np.uint8) for p in load_photographs(Gallery.TEST)]
+    image = pictures[0]
+    yield Shot(image=image)
+    for number in count(1):
+        mask = change.pixels(size, rng)
+        other = np.roll(pictures[number % len(pictures)], rng.integers(0, size), axis=(0, 1))
+        image = _replaced(image, other, mask)
+        yield Shot(image=image, cache_map=_exact_map(~mask))
+
+
+def _replaced(image: Image, other: Image, mask: Mask) -> Image:
+    result = np.where(mask[:, :, None], other, image)
+    unchanged = mask & (result == image).all(axis=2)
+    result[unchanged] ^= 0x80
+    return result
+
+
+def _exact_map(reusable: Mask) -> CacheMap:
+    """The map in blocks of one pixel. Its rectangles are runs of rows: merging pixel by pixel takes seconds."""
+    size = (reusable.shape[0], reusable.shape[1])
+    edges = np.diff(np.pad(reusable, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    starts, ends = np.argwhere(edges == 1), np.argwhere(edges == -1)
+    widths = ends[:, 1] - starts[:, 1]
+    rectangles = np.stack([starts[:, 1], starts[:, 0], widths, np.ones_like(widths)], axis=1).astype(np.int32)
+    return CacheMap(image_size=size, block_size=1, reusable=reusable, motion=Motion.none(), rectangles=rectangles)

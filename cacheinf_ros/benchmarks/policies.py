@@ -1,0 +1,102 @@
+"""What users do otherwise to save time: skip frames, or move the last output along with the picture.
+
+They are given the time that the cached engine took. What they do beside dense inference, such as estimating motion, is
+theirs for free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.benchmarks.answer import Answer
+
+Image = NDArray[np.uint8]
+Shift = tuple[float, float]
+
+_MOTION_WIDTH = 320  # pixels of the image that motion is estimated in
+_CONFIDENT = 0.1  # response of a phase correlation from which on its shift is believed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Repeated:
+    """What the policies answer to a frame.
+
+    Attributes:
+        skipped: the last dense answer.
+        warped: the same, moved with the picture; None where outputs are no maps.
+    """
+
+    skipped: Answer
+    warped: Answer | None
+
+
+class Skipping:
+    """Dense inference as often as the time of the cached engine allows, and the last answer in between.
+
+    Attributes:
+        computed: how many frames were computed.
+    """
+
+    def __init__(self) -> None:
+        self.computed = 0
+        self._saved_ms = 0.0
+        self._kept: tuple[Image, Answer] | None = None
+
+    def answer(self, image: Image, dense: Answer, *, cached_ms: float, dense_ms: float) -> Repeated:
+        """Answer to the next frame.
+
+        Args:
+            image: uint8 [height, width, 3].
+            dense: what dense inference answers to it.
+            cached_ms: what the cached engine took for it.
+            dense_ms: what dense inference takes in the mean.
+        """
+        self._saved_ms += cached_ms
+        if self._kept is None or self._saved_ms >= dense_ms:
+            self._saved_ms -= dense_ms
+            self.computed += 1
+            self._kept = (image, dense)
+            return Repeated(skipped=dense, warped=dense if _are_maps(dense) else None)
+        before, kept = self._kept
+        return Repeated(skipped=kept, warped=_warped(kept, before, image) if _are_maps(kept) else None)
+
+
+def estimate_shift(before: Image, now: Image) -> Shift:
+    """(dx, dy) that moves the one picture onto the other, as shares of width and height: phase correlation.
+
+    No shift where the pictures have none in common.
+    """
+    height, width = before.shape[:2]
+    size = (min(width, _MOTION_WIDTH), max(1, height * min(width, _MOTION_WIDTH) // width))
+    first, second = (
+        cv2.cvtColor(cv2.resize(image, size, interpolation=cv2.INTER_AREA), cv2.COLOR_BGR2GRAY).astype(np.float64)
+        for image in (before, now)
+    )
+    (dx, dy), response = cv2.phaseCorrelate(first, second, cv2.createHanningWindow(size, cv2.CV_64F))
+    return (dx / size[0], dy / size[1]) if response >= _CONFIDENT else (0.0, 0.0)
+
+
+def _are_maps(answer: Answer) -> bool:
+    return all(value.ndim == 4 and value.shape[2] * value.shape[3] > 1 for value in answer.values)
+
+
+def _warped(answer: Answer, before: Image, now: Image) -> Answer:
+    shift = estimate_shift(before, now)
+    if shift == (0.0, 0.0):
+        return answer
+    return answer.changed({name: _moved(value, shift) for name, value in answer.outputs.items()})
+
+
+def _moved(value: NDArray[np.float32], shift: Shift) -> NDArray[np.float32]:
+    """[1, channels, height, width] moved by shares of width and height; what enters repeats the border."""
+    height, width = value.shape[2:]
+    matrix = np.array([[1, 0, shift[0] * width], [0, 1, shift[1] * height]])
+    moved = [
+        cv2.warpAffine(np.ascontiguousarray(channel), matrix, (width, height), borderMode=cv2.BORDER_REPLICATE)
+        for channel in value[0]
+    ]
+    return np.stack(moved)[None].astype(np.float32)

@@ -1,0 +1,9 @@
+"""Bounded mode: what may be held back so that the error stays below the one asked for, and the check that it does."""
+
+from cacheinf_ros.engine.bounded.audit import Audit, Auditor
+from cacheinf_ros.engine.bounded.calibration import Calibration, calibrate
+from cacheinf_ros.engine.bounded.store import calibration_file, load_calibration, save_calibration
+
+__all__ = [
+    "Audit", "Auditor", "Calibration", "calibrate", "calibration_file", "load_calibration", "save_calibration",
+]  # fmt: skip

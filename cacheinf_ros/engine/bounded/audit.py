@@ -1,0 +1,88 @@
+"""The check at run time that bounded mode keeps its promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.bounded.calibration import Calibration
+from cacheinf_ros.engine.bounded.errors import ErrorSum
+from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.truncation import Truncation
+
+_TIGHTEN = 0.7  # factor of all thresholds when the promise was broken
+_RELAX = 1.05  # and when much room was left, never beyond what calibration found
+_ROOM = 0.5  # of the promise
+_FIRST = 20  # frames until the first audit: a calibration may be stored, from another stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What a dense frame showed.
+
+    Attributes:
+        engine_error: RMS of cached against dense output on the composed input, over the outputs' spread.
+        missed_change: RMS(cached - exact) / RMS(stale - exact), stale being the outputs of the last dense frame.
+        kept: whether both were below what was promised.
+        tightness: factor of the calibrated thresholds from now on, at most 1.
+    """
+
+    engine_error: float
+    missed_change: float
+    kept: bool
+    tightness: float
+
+
+class Auditor:
+    """Counts frames, compares outputs, and scales the thresholds by what it finds.
+
+    Attributes:
+        calibration: where the thresholds come from; None: not calibrated.
+    """
+
+    def __init__(self) -> None:
+        self.calibration: Calibration | None = None
+        self._tightness = 1.0
+        self._frames = 0  # since the last dense one
+        self._audits = 0
+        self._stale: list[NDArray[Any]] = []
+
+    def is_due(self, config: EngineConfig, patience: float = 1.0) -> bool:
+        """Whether it is time for an audit; the first one comes early. ``patience``: how often it may be put off."""
+        if self.calibration is None or not config.audit_every:
+            return False
+        wait = config.audit_every if self._audits else min(config.audit_every, _FIRST)
+        return self._frames >= patience * wait
+
+    def count(self, outputs: Mapping[str, torch.Tensor] | Sequence[torch.Tensor], *, refreshed: bool) -> None:
+        """Take note of a frame; ``refreshed``: it was computed densely."""
+        self._frames = 0 if refreshed else self._frames + 1
+        if refreshed and self.calibration is not None:
+            values = outputs.values() if isinstance(outputs, Mapping) else outputs
+            self._stale = [value.cpu().numpy().copy() for value in values]
+
+    def truncations(self, config: EngineConfig) -> dict[str, Truncation]:
+        """What may be held back."""
+        if self.calibration is None:
+            return {}
+        scale = self.calibration.scale_for(config.max_error, config.max_missed)
+        return self.calibration.truncations(self._tightness * scale)
+
+    def compare(self, ours: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], config: EngineConfig) -> Audit:
+        """Judge the outputs of a frame and adjust the thresholds."""
+        assert self.calibration is not None
+        self._audits += 1
+        cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
+        errors = ErrorSum(self.calibration.output_scale, self._stale or dense)
+        errors.add(cached, dense)
+        error, missed = errors.engine_error, errors.missed_change
+        kept = error <= config.max_error and missed <= config.max_missed
+        if not kept:
+            self._tightness *= _TIGHTEN
+        elif error < _ROOM * config.max_error and missed < _ROOM * config.max_missed:
+            self._tightness = min(1.0, self._tightness * _RELAX)
+        return Audit(engine_error=error, missed_change=missed, kept=kept, tightness=self._tightness)

@@ -1,0 +1,43 @@
+"""The errors of many frames together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.quality import Outputs, OutputScale
+
+
+class ErrorSum:
+    """Mean squares over frames and pixels, per output."""
+
+    def __init__(self, scale: OutputScale, stale: Outputs) -> None:
+        """``stale``: the outputs of a cache that is never updated."""
+        self._spreads = np.array(scale.spreads)
+        self._stale = list(stale)
+        self._frames = 0
+        self._errors = np.zeros(len(self._spreads))
+        self._changes = np.zeros(len(self._spreads))
+
+    def add(self, ours: Outputs, exact: Outputs) -> None:
+        """Take a frame into account."""
+        self._frames += 1
+        self._errors += [_mean_square(a, b) for a, b in zip(ours, exact, strict=True)]
+        self._changes += [_mean_square(a, b) for a, b in zip(self._stale, exact, strict=True)]
+
+    @property
+    def engine_error(self) -> float:
+        """RMS(ours - exact) over the outputs' spread; the largest of the outputs'."""
+        return float(np.max(np.sqrt(self._errors / max(1, self._frames)) / self._spreads))
+
+    @property
+    def missed_change(self) -> float:
+        """RMS(ours - exact) / RMS(stale - exact), the largest of the outputs': 0 is exact, 1 is never updated."""
+        smallest = np.finfo(np.float64).tiny
+        return float(np.max(np.sqrt(self._errors / np.maximum(self._changes, smallest))))
+
+
+def _mean_square(first: NDArray[Any], second: NDArray[Any]) -> float:
+    return float(np.mean(np.square(np.subtract(first, second, dtype=np.float32), dtype=np.float64)))

@@ -1,0 +1,71 @@
+"""How much a model's outputs react to a change of each of its tensors.
+
+With outputs z scaled so that ``|z - z'|`` is ``engine_error``, and J the Jacobian of z by a tensor, holding back a
+change d of that tensor costs an error of |J d|. For a random v of independent N(0, 1) entries, the expectation of
+``(v^T J d)**2`` is ``|J d|**2`` (Hutchinson's estimator), and ``v^T J`` is one backward pass, for all tensors at once.
+Taking the channels' errors as independent, a pixel whose channels change by d_c costs ``sum_c (w_c d_c)**2``, w_c**2
+being the mean of ``(v^T J)**2`` over pixels and draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.graph.interpret import DenseGraph
+from cacheinf_ros.graph.ir import Graph
+
+_SEED = 5
+
+
+def channel_weights(
+    graph: Graph, inputs: Sequence[NDArray[np.float32]], scale: OutputScale, draws: int
+) -> Mapping[str, NDArray[np.float32]]:
+    """By tensor, float32 [channels]: the error that a unit change of a channel at one pixel costs.
+
+    Args:
+        inputs: float32 [1, 3, height, width] each: what is typical for the stream.
+        draws: random output directions per input.
+    """
+    dense = DenseGraph(graph)
+    maps = [name for name, spec in graph.tensors.items() if spec.is_map]
+    squares = {name: torch.zeros(graph.tensors[name].channels, dtype=torch.float64) for name in maps}
+    generator = torch.Generator().manual_seed(_SEED)
+    for image in inputs:
+        for name, gradients in _gradients(dense, graph, torch.from_numpy(image), scale, maps, draws, generator):
+            squares[name] += gradients.double().square().flatten(2).mean((0, 2))
+    passes = len(inputs) * draws
+    return {name: (total / passes).sqrt().float().numpy() for name, total in squares.items()}
+
+
+def _gradients(
+    dense: DenseGraph,
+    graph: Graph,
+    image: torch.Tensor,
+    scale: OutputScale,
+    maps: Sequence[str],
+    draws: int,
+    generator: torch.Generator,
+) -> Sequence[tuple[str, torch.Tensor]]:
+    """(tensor, gradient [1, channels, height, width]) for every tensor that the outputs depend on, and every draw."""
+    found = []
+    with torch.enable_grad():
+        values = dense.tensors(image.requires_grad_(True))
+        tensors = {name: values[name] for name in maps if values[name].requires_grad}
+        outputs = [values[tensor] for _, tensor in graph.outputs]
+        for _ in range(draws):
+            total = torch.zeros(())
+            for output, spread in zip(outputs, scale.spreads, strict=True):
+                direction = torch.randn(output.shape, generator=generator)
+                total = total + (output * direction).sum() / (spread * output.numel() ** 0.5)
+            gradients = torch.autograd.grad(total, list(tensors.values()), retain_graph=True, allow_unused=True)
+            found += [
+                (name, gradient.reshape(1, graph.tensors[name].channels, -1, 1))
+                for name, gradient in zip(tensors, gradients, strict=True)
+                if gradient is not None
+            ]
+    return found

@@ -1,0 +1,63 @@
+"""Calibrations kept between starts, in the user's cache directory."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.bounded.calibration import Calibration, CurvePoint
+from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.engine.storage import stored_file
+from cacheinf_ros.engine.truncation import Criterion, Truncation
+from cacheinf_ros.graph import Model
+
+_VERSION = 1  # of the file's content
+_log = logging.getLogger(__name__)
+
+
+def calibration_file(model: Model, config: EngineConfig) -> Path:
+    """Where the calibration of a model on this machine lies."""
+    return stored_file("calibrations", model, config, f"{_VERSION}.npz")
+
+
+def save_calibration(calibration: Calibration, path: Path) -> None:
+    """Write a calibration; the folder is made. Fails with a warning where it cannot be written."""
+    content = {
+        "curve": [asdict(point) for point in calibration.curve],
+        "spreads": calibration.output_scale.spreads,
+        "base": {name: (t.threshold, t.criterion.value) for name, t in calibration.base.items()},
+    }
+    weights: dict[str, Any] = {name: t.weight for name, t in calibration.base.items() if t.weight is not None}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **{"__content__": np.array(json.dumps(content))}, **weights)
+    except OSError as error:
+        _log.warning("the calibration cannot be kept for the next start: %s", error)
+
+
+def load_calibration(path: Path) -> Calibration | None:
+    """Read a calibration; None where there is none, or none that can be read."""
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path) as file:
+            return _calibration(json.loads(str(file["__content__"])), {name: file[name] for name in file.files})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _log.warning("the stored calibration %s is unusable, calibrating anew: %s", path, error)
+        return None
+
+
+def _calibration(content: dict[str, Any], weights: dict[str, NDArray[np.float32]]) -> Calibration:
+    base = {
+        name: Truncation(threshold=threshold, criterion=Criterion(criterion), weight=weights.get(name))
+        for name, (threshold, criterion) in content["base"].items()
+    }
+    curve = tuple(CurvePoint(**point) for point in content["curve"])
+    return Calibration(base=base, curve=curve, output_scale=OutputScale(spreads=tuple(content["spreads"])))

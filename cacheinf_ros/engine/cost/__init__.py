@@ -1,0 +1,7 @@
+"""What operators cost on this machine, and what follows from it for each frame."""
+
+from cacheinf_ros.engine.cost.measure import load_or_measure
+from cacheinf_ros.engine.cost.model import CostModel, Curve
+from cacheinf_ros.engine.cost.switch import DenseSwitch
+
+__all__ = ["CostModel", "Curve", "DenseSwitch", "load_or_measure"]

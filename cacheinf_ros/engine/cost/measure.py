@@ -1,0 +1,102 @@
+"""Measures a compiled program's operators once, and keeps the result for the next start."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.cost.model import SHARES, CostModel, Curve
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.storage import stored_file
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.ir import Conv, Operator
+
+_VERSION = 1
+_RUNS = 3
+_log = logging.getLogger(__name__)
+
+
+def load_or_measure(program: Program, model: Model, config: EngineConfig) -> CostModel:
+    """The stored cost model of a program on this machine; measured and stored where there is none.
+
+    The program's cache is overwritten.
+    """
+    path = stored_file("costs", model, config, f"{_VERSION}.json")
+    stored = _read(path)
+    if stored is not None:
+        return stored
+    started = time.perf_counter()
+    measured = measure(program)
+    _log.info("measured the kernels for %s in %.1f s", model.name, time.perf_counter() - started)
+    _write(measured, path)
+    return measured
+
+
+def measure(program: Program) -> CostModel:
+    """Measure every operator that a compiled kernel computes; equal ones once."""
+    curves: dict[object, Curve] = {}
+    found: dict[str, Curve] = {}
+    for operator, active in program.timeable():
+        key = _key(operator, active.size)
+        if key not in curves:
+            curves[key] = _measured(program, operator, active)
+        found[operator.output] = curves[key]
+    return CostModel(curves=found)
+
+
+def _measured(program: Program, operator: Operator, active: ActiveSet) -> Curve:
+    rows, alternative = [], []
+    for share in SHARES:
+        _blob(active, share)
+        rows.append(min(program.time(operator.output, alternative=False) for _ in range(_RUNS)))
+        if program.has_alternative(operator.output):
+            alternative.append(min(program.time(operator.output, alternative=True) for _ in range(_RUNS)))
+    active.clear()
+    return Curve(rows=tuple(rows), alternative=tuple(alternative) or None)
+
+
+def _blob(active: ActiveSet, share: float) -> None:
+    """A rectangle in the middle with this share of the pixels: what changes in real frames lies together."""
+    height, width = (max(1, round(n * share**0.5)) for n in active.size)
+    top, left = (active.size[0] - height) // 2, (active.size[1] - width) // 2
+    active.mask.fill(0)
+    active.mask[top : top + height, left : left + width] = 1
+    active.use_mask()
+
+
+def _key(operator: Operator, size: tuple[int, int]) -> object:
+    """Operators with the same key take the same time."""
+    if isinstance(operator, Conv):
+        return operator.weight.shape, operator.window, operator.groups, operator.activation.kind, len(operator.inputs)
+    return type(operator).__name__, operator.output, size
+
+
+def _read(path: Path) -> CostModel | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return CostModel(curves={name: _curve(**curve) for name, curve in content.items()})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        _log.warning("the stored cost model %s is unusable, measuring anew: %s", path, error)
+        return None
+
+
+def _curve(rows: list[float], alternative: list[float] | None) -> Curve:
+    if len(rows) != len(SHARES) or (alternative and len(alternative) != len(SHARES)):
+        raise ValueError(f"a curve has {len(SHARES)} points")
+    return Curve(rows=tuple(rows), alternative=tuple(alternative) if alternative else None)
+
+
+def _write(model: CostModel, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {name: asdict(curve) for name, curve in model.curves.items()}
+        path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    except OSError as error:
+        _log.warning("the cost model cannot be kept for the next start: %s", error)

@@ -1,0 +1,45 @@
+"""When everything should be computed, because the cache would cost more than it saves."""
+
+from __future__ import annotations
+
+_BUCKETS = 10  # of the share of the input that changed
+_SMOOTHING = 0.3  # weight of the newest time
+_MARGIN = 1.03  # a cache that is slower by less keeps being used: it may pay on the next frame
+_SMALLEST_MS = 0.5  # differences below are noise
+_FRAMES = 5  # in a bucket before it is judged
+_RETRY = 20  # dense frames after which the cache gets another chance
+
+
+class DenseSwitch:
+    """Compares what frames with about as much change took, with the cache and without."""
+
+    def __init__(self) -> None:
+        self._dense_ms: float | None = None
+        self._cached: dict[int, tuple[int, float]] = {}  # by bucket: frames, milliseconds
+        self._dense_in_a_row = 0
+
+    def prefers_dense(self, changed_share: float) -> bool:
+        """Whether a frame of which this share of the input changed should be computed completely."""
+        frames, cached_ms = self._cached.get(_bucket(changed_share), (0, 0.0))
+        if self._dense_ms is None or frames < _FRAMES or self._dense_in_a_row >= _RETRY:
+            return False
+        return cached_ms > max(_MARGIN * self._dense_ms, self._dense_ms + _SMALLEST_MS)
+
+    def observe_cached(self, changed_share: float, milliseconds: float) -> None:
+        """A frame was computed with the cache."""
+        self._dense_in_a_row = 0
+        frames, old = self._cached.get(_bucket(changed_share), (0, milliseconds))
+        self._cached[_bucket(changed_share)] = (frames + 1, _smoothed(old, milliseconds))
+
+    def observe_dense(self, milliseconds: float) -> None:
+        """A frame was computed completely."""
+        self._dense_in_a_row += 1
+        self._dense_ms = milliseconds if self._dense_ms is None else _smoothed(self._dense_ms, milliseconds)
+
+
+def _bucket(share: float) -> int:
+    return int(share * _BUCKETS)
+
+
+def _smoothed(old: float, new: float) -> float:
+    return (1 - _SMOOTHING) * old + _SMOOTHING * new

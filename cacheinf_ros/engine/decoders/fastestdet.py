@@ -1,0 +1,51 @@
+"""Boxes from the output of FastestDet (github.com/dog-qiuqiu/FastestDet): one box per cell, without anchors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.decoders.suppress import Found, best_class, suppress
+from cacheinf_ros.graph.card import FastestDet
+
+_SCORE_SHARE = 0.6  # of the cell's own score in the geometric mean; the class has the rest
+
+
+def decode_fastestdet(output: NDArray[Any], decoder: FastestDet, input_size: tuple[int, int]) -> Found:
+    """Read every cell's box, and keep the best of overlapping ones.
+
+    Args:
+        output: [1, 5 + classes, h, w]: whether there is an object (0 to 1); its centre's x and y from the cell's
+            corner, in cells, before tanh; its width and height as shares of the image, before the logistic function;
+            probabilities of the classes.
+        input_size: (height, width) of the model's input.
+
+    Raises:
+        ValueError: the output has another shape.
+    """
+    if output.ndim != 4 or output.shape[0] != 1 or output.shape[1] < 6:
+        raise ValueError(f"FastestDet gives [1, 5 + classes, h, w], not {output.shape}")
+    cells = output[0].astype(np.float32).transpose(1, 2, 0)
+    best, classes = best_class(cells[..., 5:].reshape(-1, cells.shape[2] - 5))
+    scores = cells[..., 0].ravel() ** _SCORE_SHARE * best ** (1 - _SCORE_SHARE)
+    chosen = np.flatnonzero(scores >= decoder.score_threshold)
+    return suppress(
+        _boxes(cells, chosen, input_size),
+        scores[chosen],
+        classes[chosen],
+        score_threshold=decoder.score_threshold,
+        iou_threshold=decoder.iou_threshold,
+    )
+
+
+def _boxes(cells: NDArray[np.float32], chosen: NDArray[np.int64], input_size: tuple[int, int]) -> NDArray[np.float32]:
+    """float32 [n, 4]: (x, y, width, height) in pixels of the boxes of the cells with these indices."""
+    height, width = cells.shape[:2]
+    values = cells.reshape(height * width, -1)[chosen, 1:5]
+    corners = np.stack([chosen % width, chosen // width], axis=1)
+    pixels = np.array(input_size[::-1], np.float32)
+    centres = (corners + np.tanh(values[:, :2])) / (width, height) * pixels
+    sizes = pixels / (1 + np.exp(-values[:, 2:]))
+    return np.concatenate([centres - sizes / 2, sizes], axis=1).astype(np.float32)

@@ -1,0 +1,43 @@
+"""Non-maximum suppression: of detections that overlap, the best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Found = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]
+"""boxes [n, 4] as (x, y, width, height) in pixels of the model's input; scores [n], best first; class ids [n]."""
+
+
+def best_class(scores: NDArray[Any], background: int | None = None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The score and the index of the best class of each row of [n, classes], the background left out."""
+    candidates = scores.astype(np.float32)
+    if background is not None:
+        candidates[:, background] = -1.0
+    return candidates.max(1), candidates.argmax(1)
+
+
+def suppress(
+    boxes: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    classes: NDArray[np.int64],
+    *,
+    score_threshold: float,
+    iou_threshold: float,
+) -> Found:
+    """Drop what scores less than the threshold, and of boxes of one class that overlap more than allowed all but one.
+
+    Args:
+        boxes: float32 [n, 4], (x, y, width, height).
+        scores: float32 [n].
+        classes: int64 [n].
+    """
+    kept = np.array(
+        cv2.dnn.NMSBoxesBatched(boxes.tolist(), scores.tolist(), classes.tolist(), score_threshold, iou_threshold),
+        np.int64,
+    ).reshape(-1)
+    kept = kept[np.argsort(-scores[kept], kind="stable")]
+    return boxes[kept], scores[kept], classes[kept]

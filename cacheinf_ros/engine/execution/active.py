@@ -1,0 +1,82 @@
+"""Active sets: the pixels of a tensor that are computed, or that changed, in a frame."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Size = tuple[int, int]
+
+# As ``ci_set`` of the compiled kernels.
+_HEADER = np.dtype(
+    [
+        ("mask", np.uintp), ("listed", np.uintp), ("all", np.uintp), ("height", np.int32), ("width", np.int32),
+        ("count", np.int32), ("reserved", np.int32),
+    ]
+)  # fmt: skip
+_SPARE = 8  # entries that compiled code may write behind the last
+
+
+class ActiveSet:
+    """Some pixels of a tensor, as a mask and as a list; compiled code works on the same memory.
+
+    Attributes:
+        size: (height, width).
+        mask: uint8 [height, width], 1 where active.
+        all_rows: int32 [height * width]: the indices of all pixels.
+    """
+
+    __slots__ = ("_header", "_listed", "all_rows", "mask", "size")
+
+    def __init__(self, size: Size, all_rows: NDArray[np.int32] | None = None) -> None:
+        """An empty set; ``all_rows``: 0, 1, 2, ..., at least as many as pixels, to be shared."""
+        pixels = size[0] * size[1]
+        self.size = size
+        self.mask = np.zeros(size, np.uint8)
+        self.all_rows = (np.arange(pixels, dtype=np.int32) if all_rows is None else all_rows)[:pixels]
+        self._listed = np.empty(pixels + _SPARE, np.int32)
+        addresses = (self.mask.ctypes.data, self._listed.ctypes.data, self.all_rows.ctypes.data)
+        self._header = np.array([(*addresses, *size, 0, 0)], _HEADER)
+
+    @property
+    def address(self) -> int:
+        """Of the ``ci_set``; valid as long as this object lives."""
+        return self._header.ctypes.data
+
+    @property
+    def count(self) -> int:
+        """How many pixels are active."""
+        return int(self._header["count"][0])
+
+    @property
+    def pixels(self) -> int:
+        """Active or not."""
+        return len(self.all_rows)
+
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """int32 [count]: indices of the active pixels in row-major order; valid until the set changes."""
+        count = self.count
+        return self.all_rows if count == self.pixels else self._listed[:count]
+
+    def fill(self) -> None:
+        """Everything is active."""
+        self.mask.fill(1)
+        self._header["count"][0] = self.pixels
+
+    def clear(self) -> None:
+        """Nothing is active."""
+        self.mask.fill(0)
+        self._header["count"][0] = 0
+
+    def use_mask(self) -> None:
+        """List the pixels that the mask holds."""
+        rows = np.flatnonzero(self.mask.view(np.bool_).ravel())  # numpy is much faster on bool
+        self._listed[: len(rows)] = rows
+        self._header["count"][0] = len(rows)
+
+    def copy_from(self, other: ActiveSet) -> None:
+        """Take over the pixels of a set of the same size."""
+        np.copyto(self.mask, other.mask)
+        self._listed[: other.count] = other.rows
+        self._header["count"][0] = other.count

@@ -1,0 +1,202 @@
+"""Executes steps by the compiled program: one call for all steps between two that only torch can do."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import Structure, c_float, c_int, c_int32, c_int64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute
+from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
+from cacheinf_ros.engine.kernels import NativeCall, RowFunction
+from cacheinf_ros.engine.kernels.library import CWindow
+from cacheinf_ros.engine.truncation import Criterion
+from cacheinf_ros.graph.ir import TensorSpec
+from cacheinf_ros.graph.window import Window
+
+_CPU = torch.device("cpu")
+_GROW_WINDOW, _GROW_REACH, _UNITE, _FLOOD, _COMPUTE = range(5)  # ci_step_kind
+_MAXIMUM, _SUM_OF_SQUARES = range(2)  # ci_criterion
+NEVER = 2**31 - 1
+"""More active pixels than there can be."""
+
+
+class CReach(Structure):
+    """``ci_reach``."""
+
+    _fields_ = [("taps_y", c_int32), ("taps_x", c_int32), ("index_y", c_void_p), ("index_x", c_void_p)]
+
+
+class CStep(Structure):
+    """``ci_step``."""
+
+    _fields_ = [
+        ("kind", c_int32), ("kernel", c_int32), ("params", c_void_p), ("first", c_void_p), ("second", c_void_p),
+        ("target", c_void_p), ("out", c_void_p), ("pitch", c_int64), ("channels", c_int32), ("criterion", c_int32),
+        ("threshold", c_float), ("alternative", c_int32), ("weight", c_void_p), ("alternative_params", c_void_p),
+        ("alternative_from", c_int32), ("reserved", c_int32),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedKernel:
+    """How an operator is computed.
+
+    Attributes:
+        call: the compiled kernel; None: only torch can.
+        function: what torch does where there is no compiled kernel.
+        alternative: a compiled kernel that may be faster for many pixels.
+    """
+
+    call: NativeCall | None = None
+    function: RowFunction | None = None
+    alternative: NativeCall | None = None
+
+
+class NativeExecutor:
+    """Runs the steps of a plan on the CPU.
+
+    Attributes:
+        microseconds: float32 [steps], of each step in the last run; 0 for those that torch did.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        kernels: Mapping[str, PreparedKernel],
+        values: dict[str, Any],
+        specs: Mapping[str, TensorSpec],
+        library: ctypes.CDLL,
+        threads: int,
+    ) -> None:
+        """Prepare; ``kernels``: of the operators of all :class:`Compute` steps, by the operator's output."""
+        _declare(library)
+        self._library = library
+        self._kept: list[object] = [steps, kernels]
+        self._steps = (CStep * len(steps))()
+        self._python: dict[int, Callable[[bool, bool], None]] = {}
+        for i, step in enumerate(steps):
+            if isinstance(step, Call):
+                self._python[i] = prepared_call(step, values, specs, _CPU)
+            elif isinstance(step, Compute) and (function := kernels[step.operator.output].function):
+                self._python[i] = prepared_compute(step, function, _CPU)
+            else:
+                self._steps[i] = self._encoded(step, kernels)
+        self._spans = _spans(len(steps), sorted(self._python))
+        self.microseconds = np.zeros(len(steps), np.float32)
+        self._program = library.ci_program_create(threads, *_scratch(steps))
+        weakref.finalize(self, library.ci_program_destroy, self._program)
+
+    def run(self, *, outside_is_active: bool, refresh: bool) -> None:
+        """As :meth:`ReferenceExecutor.run`."""
+        times = self.microseconds.ctypes.data
+        for first, last in self._spans:
+            self._library.ci_program_run(self._program, self._steps, first, last, outside_is_active, refresh, times)
+            if last in self._python:
+                self._python[last](outside_is_active, refresh)
+
+    def switch_from(self, index: int, pixels: int) -> None:
+        """Use the alternative kernel of a step from so many active pixels on."""
+        self._steps[index].alternative_from = pixels if self._steps[index].alternative_params else NEVER
+
+    def time(self, index: int) -> float:
+        """Microseconds of one step on the active pixels that its set holds."""
+        self._library.ci_program_run(
+            self._program, self._steps, index, index + 1, False, True, self.microseconds.ctypes.data
+        )
+        return float(self.microseconds[index])
+
+    def _encoded(self, step: Step, kernels: Mapping[str, PreparedKernel]) -> CStep:
+        if isinstance(step, Grow):
+            return self._growth(step)
+        if isinstance(step, Unite):
+            first, second, target = (s.address for s in (step.first, step.second, step.target))
+            return CStep(kind=_UNITE, first=first, second=second, target=target)
+        if isinstance(step, Flood):
+            return CStep(kind=_FLOOD, first=step.source.address, target=step.target.address)
+        assert isinstance(step, Compute)
+        return self._computation(step, kernels[step.operator.output])
+
+    def _growth(self, step: Grow) -> CStep:
+        sets = {"first": step.source.address, "target": step.target.address}
+        if isinstance(step.through, Window):
+            return CStep(kind=_GROW_WINDOW, params=self._address(CWindow.of(step.through)), **sets)
+        return CStep(kind=_GROW_REACH, params=self._address(c_reach(step.through)), **sets)
+
+    def _computation(self, step: Compute, kernel: PreparedKernel) -> CStep:
+        call = kernel.call
+        assert call is not None
+        encoded = CStep(
+            kind=_COMPUTE,
+            kernel=int(call.kind),
+            params=self._address(call.params),
+            first=step.active.address,
+            out=step.out.rows.data_ptr(),
+            pitch=step.out.rows.stride(0),
+            channels=step.out.rows.shape[1],
+            alternative_from=NEVER,
+        )
+        if kernel.alternative is not None:
+            encoded.alternative = int(kernel.alternative.kind)
+            encoded.alternative_params = self._address(kernel.alternative.params)
+        truncation = step.truncation
+        if truncation is None:
+            return encoded
+        squares = truncation.criterion is Criterion.ENERGY
+        encoded.target = step.changed.address
+        encoded.criterion = _SUM_OF_SQUARES if squares else _MAXIMUM
+        encoded.threshold = truncation.threshold**2 if squares else truncation.threshold
+        if truncation.weight is not None:
+            weight = np.ascontiguousarray(truncation.weight**2 if squares else truncation.weight, np.float32)
+            self._kept.append(weight)
+            encoded.weight = weight.ctypes.data
+        return encoded
+
+    def _address(self, structure: Structure) -> int:
+        self._kept.append(structure)
+        return ctypes.addressof(structure)
+
+
+def c_reach(reach: Reach) -> CReach:
+    """The same as ``ci_reach``; valid as long as the reach lives."""
+    rows, columns = reach.rows, reach.columns
+    assert rows.flags.c_contiguous and columns.flags.c_contiguous
+    return CReach(rows.shape[1], columns.shape[1], rows.ctypes.data, columns.ctypes.data)
+
+
+def _spans(count: int, breaks: list[int]) -> list[tuple[int, int]]:
+    """(first, last + 1) of the steps to run before each break, and after the last one."""
+    starts = [0, *(i + 1 for i in breaks)]
+    return list(zip(starts, [*breaks, count], strict=True))
+
+
+def _scratch(steps: Sequence[Step]) -> tuple[int, int, int]:
+    """Sizes for ``ci_program_create``: bytes of masks, rows of the largest map, channels of the widest."""
+    mask, rows, channels = 64, 64, 16
+    for step in steps:
+        if isinstance(step, Grow):
+            height, width = step.source.size
+            line = width
+            if isinstance(w := step.through, Window):
+                line += 2 * w.padding[1] + (w.kernel[1] + 1) * w.dilation[1] + w.stride[1] * (w.out_size[1] + 1)
+            mask = max(mask, line + height * step.target.size[1])
+        elif isinstance(step, Compute):
+            rows = max(rows, step.active.pixels)
+            channels = max(channels, step.out.rows.shape[1])
+    return mask + 64, rows, channels
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    library.ci_program_create.restype = c_void_p
+    library.ci_program_create.argtypes = [c_void_p, c_int64, c_int, c_int]
+    library.ci_program_destroy.restype = None
+    library.ci_program_destroy.argtypes = [c_void_p]
+    library.ci_program_run.restype = None
+    library.ci_program_run.argtypes = [c_void_p, c_void_p, *[c_int] * 4, c_void_p]

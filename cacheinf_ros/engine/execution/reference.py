@@ -1,0 +1,155 @@
+"""Executes steps by plain torch, on any device: the trivial sibling of the compiled executor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.growth import Reach, grow
+from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
+from cacheinf_ros.engine.kernels import RowFunction
+from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
+from cacheinf_ros.graph.ir import TensorSpec, resolve
+from cacheinf_ros.graph.window import Window
+
+
+class ReferenceExecutor:
+    """Runs the steps of a plan.
+
+    Attributes:
+        microseconds: float32 [steps], of each step in the last run.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        functions: Mapping[str, RowFunction],
+        values: dict[str, Any],
+        specs: Mapping[str, TensorSpec],
+        device: torch.device,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            functions: of the operators of all :class:`Compute` steps, by the operator's output.
+            values: tensors by name, which :class:`Call` steps read and write.
+            specs: of these tensors.
+        """
+        self._device = device
+        self._runs = [self._prepared(step, functions, values, specs) for step in steps]
+        self.microseconds = np.zeros(len(steps), np.float32)
+
+    def run(self, *, outside_is_active: bool, refresh: bool) -> None:
+        """Run all steps.
+
+        Args:
+            outside_is_active: what lies beside an image counts as changed.
+            refresh: every computed pixel is passed on, however small its change.
+        """
+        for i, run in enumerate(self._runs):
+            started = time.perf_counter_ns()
+            run(outside_is_active, refresh)
+            self.microseconds[i] = (time.perf_counter_ns() - started) / 1e3
+
+    def _prepared(
+        self,
+        step: Step,
+        functions: Mapping[str, RowFunction],
+        values: dict[str, Any],
+        specs: Mapping[str, TensorSpec],
+    ) -> Callable[[bool, bool], None]:
+        if isinstance(step, Grow):
+            reach = Reach.of_window(step.through) if isinstance(step.through, Window) else step.through
+            return lambda outside, _: grow(reach, step.source, step.target, outside)
+        if isinstance(step, Unite):
+            return lambda *_: _unite(step)
+        if isinstance(step, Flood):
+            return lambda *_: step.target.fill() if step.source.count else step.target.clear()
+        if isinstance(step, Call):
+            return prepared_call(step, values, specs, self._device)
+        return prepared_compute(step, functions[step.operator.output], self._device)
+
+
+def _unite(step: Unite) -> None:
+    np.bitwise_or(step.first.mask, step.second.mask, out=step.target.mask)
+    step.target.use_mask()
+
+
+def prepared_compute(step: Compute, function: RowFunction, device: torch.device) -> Callable[[bool, bool], None]:
+    """Computes the active pixels and writes those that are passed on."""
+
+    def run(_: bool, refresh: bool) -> None:
+        if not step.active.count:
+            if step.truncation:
+                step.changed.clear()
+            return
+        rows = torch.from_numpy(step.active.rows).to(device, torch.int64)
+        computed = function(rows)
+        if step.truncation is None:
+            step.out.rows[rows] = computed
+        else:
+            _commit(computed, step.out.rows, rows, step.changed, None if refresh else step.truncation)
+
+    return run
+
+
+def prepared_call(
+    step: Call, values: dict[str, Any], specs: Mapping[str, TensorSpec], device: torch.device
+) -> Callable[[bool, bool], None]:
+    """Calls a global operator, unless nothing that it reads has changed."""
+    operator, out = step.operator, step.out
+    arguments, keywords = (_moved_to(value, device) for value in (operator.arguments, operator.keywords))
+    empty = True
+
+    def run(_: bool, refresh: bool) -> None:
+        nonlocal empty
+        if not empty and not refresh and not any(active.count for active in step.inputs):
+            step.changed.clear()
+            return
+        empty = False
+        result = operator.call(*resolve(arguments, values.__getitem__), **resolve(keywords, values.__getitem__))
+        if out is None:
+            values[operator.output] = result
+            step.changed.fill()
+            return
+        shape = specs[operator.output].shape
+        computed = result.reshape(1, shape[1], *out.size)[0].flatten(1).t()
+        rows = torch.arange(len(computed), device=device)
+        _commit(computed, out.rows, rows, step.changed, None if refresh else NOTHING_CHANGED)
+
+    return run
+
+
+def _commit(
+    computed: torch.Tensor, out: torch.Tensor, rows: torch.Tensor, changed: ActiveSet, truncation: Truncation | None
+) -> None:
+    """Write the rows that changed enough, all without a truncation; say which."""
+    if truncation is not None:
+        keep = torch.from_numpy(truncation.change(_host(computed), _host(out[rows])) > truncation.threshold)
+        keep = keep.to(rows.device)
+        rows, computed = rows[keep], computed[keep]
+    out[rows] = computed
+    changed.mask.fill(0)
+    changed.mask.reshape(-1)[rows.cpu().numpy()] = 1
+    changed.use_mask()
+
+
+def _host(values: torch.Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = values.cpu().numpy()
+    return array
+
+
+def _moved_to(arguments: Any, device: torch.device) -> Any:
+    if isinstance(arguments, torch.Tensor):
+        return arguments.to(device)
+    if isinstance(arguments, dict):
+        return {key: _moved_to(value, device) for key, value in arguments.items()}
+    if isinstance(arguments, (tuple, list)):
+        return type(arguments)(_moved_to(item, device) for item in arguments)
+    return arguments

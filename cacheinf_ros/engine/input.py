@@ -1,0 +1,131 @@
+"""The model's input as the cache holds it: which of its pixels a frame changes."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import Structure, c_float, c_int, c_int32, c_int64, c_void_p
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine.buffers import MapBuffer, move_pixels
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.growth import Reach, grow
+from cacheinf_ros.engine.execution.native import c_reach
+from cacheinf_ros.engine.kernels import Kernels, NativeKernels
+from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.truncation import Criterion, Truncation
+
+Image = NDArray[np.uint8]
+
+
+class CInput(Structure):
+    """``ci_input``."""
+
+    _fields_ = [
+        ("height", c_int32), ("width", c_int32), ("order", c_int32 * 3), ("threshold", c_float),
+        ("weight", c_float * 3), ("reserved", c_float), ("table", c_void_p), ("composed", c_void_p),
+        ("seen", c_void_p), ("out", c_void_p), ("pitch", c_int64),
+    ]  # fmt: skip
+
+
+class InputWriter:
+    """Writes the pixels of a frame that a cache map leaves to compute, where they differ from what is there.
+
+    Attributes:
+        composed: uint8 [height, width, 3]: the frame where it was touched, what was there before elsewhere; exact
+            execution would start from it.
+        touched: the pixels that the last frame was asked for.
+    """
+
+    def __init__(self, preprocessor: Preprocessor, target: MapBuffer, kernels: Kernels) -> None:
+        self._preprocessor = preprocessor
+        self._target = target
+        self.composed = np.zeros((*preprocessor.size, 3), np.uint8)
+        self._seen = np.zeros_like(self.composed)  # what the target holds, before it was normalised
+        self.touched = ActiveSet(preprocessor.size)
+        self._library = _declared(kernels.library) if isinstance(kernels, NativeKernels) else None
+        self._blocks: tuple[tuple[object, ...], ActiveSet, Reach] | None = None
+        self.truncate(None)
+
+    def truncate(self, truncation: Truncation | None) -> None:
+        """What change of a pixel is too small to be passed on; None: none at all. Its criterion must be ENERGY."""
+        self._truncation = truncation or Truncation(threshold=0.0, criterion=Criterion.ENERGY)
+        assert self._truncation.criterion is Criterion.ENERGY
+
+    def touch_all(self) -> None:
+        """The whole frame counts."""
+        self.touched.fill()
+
+    def touch(self, cache_map: CacheMap) -> None:
+        """Only what depends on an active pixel of the frame counts."""
+        blocks, reach = self._prepared(cache_map)
+        np.logical_not(cache_map.reusable, out=blocks.mask.view(np.bool_))
+        if self._library is None:
+            blocks.use_mask()
+            grow(reach, blocks, self.touched, outside_is_active=False)
+        else:
+            c = c_reach(reach)
+            self._library.ci_grow(ctypes.byref(c), blocks.address, self.touched.address, self._scratch.ctypes.data)
+
+    def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
+        """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which."""
+        if self._library is None:
+            self._write(resized, changed, everything=everything)
+            return
+        arguments = self._c_input()
+        self._library.ci_write_input(
+            ctypes.byref(arguments), resized.ctypes.data, self.touched.address, changed.address, everything
+        )
+
+    def move(self, dx: int, dy: int) -> None:
+        """Move the picture by whole pixels; what enters at the border keeps stale values."""
+        for image in (self.composed, self._seen):
+            move_pixels(torch.from_numpy(image), dx, dy)
+
+    def _prepared(self, cache_map: CacheMap) -> tuple[ActiveSet, Reach]:
+        key = (cache_map.image_size, cache_map.block_size)
+        if self._blocks is None or self._blocks[0] != key:
+            shape = (cache_map.reusable.shape[0], cache_map.reusable.shape[1])
+            self._blocks = (key, ActiveSet(shape), self._preprocessor.reach_of_blocks(cache_map))
+            self._scratch = np.empty(shape[0] * self._preprocessor.size[1], np.uint8)
+        return self._blocks[1:]
+
+    def _write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
+        touched = self.touched.mask.view(np.bool_)
+        self.composed[touched] = resized[touched]
+        if not everything:
+            values, seen = (self._preprocessor.normalise(image) for image in (resized, self._seen))
+            change = self._truncation.change(values.reshape(-1, 3), seen.reshape(-1, 3)).reshape(touched.shape)
+            touched = touched & (change > self._truncation.threshold)
+        self._seen[touched] = resized[touched]
+        np.copyto(changed.mask, touched)
+        changed.use_mask()
+        rows = torch.from_numpy(changed.rows).long().to(self._target.rows.device)
+        normalised = torch.from_numpy(self._preprocessor.normalise(resized[touched]))
+        self._target.rows[rows] = normalised.to(rows.device)
+
+    def _c_input(self) -> CInput:
+        weight = self._truncation.weight
+        return CInput(
+            height=self._preprocessor.size[0],
+            width=self._preprocessor.size[1],
+            order=(c_int32 * 3)(*self._preprocessor.order),
+            threshold=self._truncation.threshold**2,
+            weight=(c_float * 3)(*((1.0,) * 3 if weight is None else (float(w) ** 2 for w in weight))),
+            table=self._preprocessor.table.ctypes.data,
+            composed=self.composed.ctypes.data,
+            seen=self._seen.ctypes.data,
+            out=self._target.rows.data_ptr(),
+            pitch=self._target.rows.stride(0),
+        )
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    library.ci_grow.restype = None
+    library.ci_grow.argtypes = [c_void_p] * 4
+    library.ci_write_input.restype = None
+    library.ci_write_input.argtypes = [c_void_p, c_void_p, c_void_p, c_void_p, c_int]
+    return library

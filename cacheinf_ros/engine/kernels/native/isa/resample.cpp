@@ -1,0 +1,112 @@
+// Kernels that move pixels or reduce them: resizing, padding, pixel shuffle, the mean over all pixels.
+#include "loops.h"
+
+namespace CI_ISA {
+namespace {
+
+constexpr int kVectors = 4;     // of channels whose sums are in registers at the same time
+constexpr int kMeanPixels = 64; // summed in single precision before they are added in double precision
+
+// The taps of one output pixel along both axes.
+struct Taps {
+  const int32_t *y, *x;
+  const float *weight_y, *weight_x;
+};
+
+// VECTORS vectors of channels from k on. A tap beside the image counts as 0.
+template <int VECTORS>
+inline void sum_taps(const ci_resample& p, const Taps& taps, float* out, int k, int width) {
+  Vector sums[VECTORS] = {};
+  for (int i = 0; i < p.taps_y; ++i)
+    for (int j = 0; j < p.taps_x; ++j) {
+      if (taps.y[i] < 0 || taps.x[j] < 0) continue;
+      const float* in = p.in + (int64_t(taps.y[i]) * p.in_width + taps.x[j]) * p.in_pitch + k;
+      const float weight = taps.weight_y[i] * taps.weight_x[j];
+#pragma GCC unroll 4
+      for (int v = 0; v < VECTORS; ++v) sums[v] += load_part(in + v * kLanes, width) * weight;
+    }
+#pragma GCC unroll 4
+  for (int v = 0; v < VECTORS; ++v) store_part(out + v * kLanes, sums[v], width);
+}
+
+void resample_row(const ci_resample& p, const Taps& taps, float* out) {
+  if (p.taps_y == 1 && p.taps_x == 1) {  // padding, cropping, the nearest pixel
+    if (*taps.y < 0 || *taps.x < 0) {
+      std::fill_n(out, p.channels, p.fill);
+      return;
+    }
+    const float* in = p.in + (int64_t(*taps.y) * p.in_width + *taps.x) * p.in_pitch;
+    if (*taps.weight_y == 1 && *taps.weight_x == 1) return copy(out, in, p.channels);
+  }
+  int k = 0;
+  for (; k + kVectors * kLanes <= p.channels; k += kVectors * kLanes) sum_taps<kVectors>(p, taps, out + k, k, kLanes);
+  for (; k + kLanes <= p.channels; k += kLanes) sum_taps<1>(p, taps, out + k, k, kLanes);
+  if (k < p.channels) sum_taps<1>(p, taps, out + k, k, p.channels - k);
+}
+
+void shuffle_row(const ci_pixel_shuffle& p, int64_t row, float* out) {
+  const int f = p.factor;
+  const int64_t oy = row / p.out_width, ox = row % p.out_width, phase = oy % f * f + ox % f;
+  const float* in = p.in + (oy / f * (p.out_width / f) + ox / f) * p.in_pitch;
+  if (p.phase_major) return copy(out, in + phase * p.channels, p.channels);
+  for (int k = 0; k < p.channels; ++k) out[k] = in[int64_t(k) * f * f + phase];
+}
+
+// Sums of some pixels, channel by channel.
+void sum_pixels(const float* in, int64_t pitch, int pixels, int channels, float* sums) {
+  const auto sum = [&](int k, int width) {
+    Vector even{}, odd{};
+    int i = 0;
+    for (; i + 2 <= pixels; i += 2) {
+      even += load_part(in + i * pitch + k, width);
+      odd += load_part(in + (i + 1) * pitch + k, width);
+    }
+    if (i < pixels) even += load_part(in + i * pitch + k, width);
+    store_part(sums + k, even + odd, width);
+  };
+  int k = 0;
+  for (; k + kLanes <= channels; k += kLanes) sum(k, kLanes);
+  if (k < channels) sum(k, channels - k);
+}
+
+}  // namespace
+
+void resample(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  const ci_resample& p = *static_cast<const ci_resample*>(params);
+  for_spans(threads, rows.count, int64_t(p.channels) * (p.taps_y * p.taps_x + 1), [&](int first, int last, int) {
+    for (int i = first; i < last; ++i) {
+      const int64_t oy = rows.rows[i] / p.out_width, ox = rows.rows[i] - oy * p.out_width;
+      const Taps taps{p.index_y + oy * p.taps_y, p.index_x + ox * p.taps_x, p.weight_y + oy * p.taps_y,
+                      p.weight_x + ox * p.taps_x};
+      resample_row(p, taps, out + rows.to[i] * pitch);
+    }
+  });
+}
+
+void pixel_shuffle(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  const ci_pixel_shuffle& p = *static_cast<const ci_pixel_shuffle*>(params);
+  for_spans(threads, rows.count, p.phase_major ? 2 * p.channels : 8 * p.channels, [&](int first, int last, int) {
+    for (int i = first; i < last; ++i) shuffle_row(p, rows.rows[i], out + rows.to[i] * pitch);
+  });
+}
+
+// One output row. The result does not depend on the number of threads.
+void global_mean(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  const ci_global_mean& p = *static_cast<const ci_global_mean*>(params);
+  const int blocks = (p.pixels + kMeanPixels - 1) / kMeanPixels;
+  float* const sums = ci::scratch(threads, 0, int64_t(blocks) * p.channels);
+  for_spans(threads, blocks, int64_t(kMeanPixels) * p.channels, [&](int first, int last, int) {
+    for (int i = first; i < last; ++i) {
+      const int start = i * kMeanPixels, pixels = std::min(kMeanPixels, p.pixels - start);
+      sum_pixels(p.in + start * p.in_pitch, p.in_pitch, pixels, p.channels, sums + int64_t(i) * p.channels);
+    }
+  });
+  float* const mean = out + rows.to[0] * pitch;
+  for (int k = 0; k < p.channels; ++k) {
+    double sum = 0;
+    for (int i = 0; i < blocks; ++i) sum += sums[int64_t(i) * p.channels + k];
+    mean[k] = float(sum / p.pixels);
+  }
+}
+
+}  // namespace CI_ISA

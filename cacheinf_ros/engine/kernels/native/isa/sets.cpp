@@ -1,0 +1,116 @@
+// How active sets grow through operators, separably: along the lines, then across them.
+#include "sets.h"
+
+namespace CI_ISA {
+namespace {
+
+// First and last + 1 tap of a window of `kernel` taps that lie inside [0, size).
+inline void inside(int start, int dilation, int kernel, int size, int& first, int& last) {
+  first = start < 0 ? (-start + dilation - 1) / dilation : 0;
+  last = start >= size ? 0 : std::min(kernel, (size - 1 - start) / dilation + 1);
+}
+
+inline void merge(uint8_t* to, const uint8_t* from, int count) {
+  for (int x = 0; x < count; ++x) to[x] |= from[x];
+}
+
+// to[x] = any tap of the window at output x of a line. full: room for a line of the input.
+void spread_line(const ci_window& w, const uint8_t* line, uint8_t* to, uint8_t* full) {
+  // At stride 1 first, which vectorises: full[x] for the window that starts at x - pad.
+  const int reach = (w.out_width - 1) * w.stride_x + 1;  // starts that matter
+  uint8_t* starts = w.stride_x == 1 ? to : full;
+  std::memset(starts, 0, reach);
+  for (int k = 0; k < w.kernel_x; ++k) {
+    const int offset = k * w.dilation_x - w.pad_x;  // start s reads line[s + offset]
+    const int first = std::max(0, -offset), last = std::min(reach, w.in_width - offset);
+    if (last > first) merge(starts + first, line + first + offset, last - first);
+  }
+  if (w.stride_x > 1)
+    for (int x = 0; x < w.out_width; ++x) to[x] = full[x * w.stride_x];
+}
+
+// Sets the outputs whose window sticks out over the image.
+void mark_border(const ci_window& w, ci_set& to) {
+  for (int y = 0; y < w.out_height; ++y) {
+    int first, last;
+    inside(y * w.stride_y - w.pad_y, w.dilation_y, w.kernel_y, w.in_height, first, last);
+    uint8_t* line = to.mask + int64_t(y) * w.out_width;
+    if (first > 0 || last < w.kernel_y) {
+      std::memset(line, 1, w.out_width);
+      continue;
+    }
+    for (int x = 0; x < w.out_width; ++x) {
+      inside(x * w.stride_x - w.pad_x, w.dilation_x, w.kernel_x, w.in_width, first, last);
+      if (first > 0 || last < w.kernel_x) line[x] = 1;
+    }
+  }
+}
+
+}  // namespace
+
+void grow_window(const ci_window& w, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch) {
+  if (ci::is_full(from)) return ci::fill(to);
+  if (from.count == 0 && !outside) return ci::clear(to);
+  std::memset(to.mask, 0, int64_t(to.height) * to.width);
+  if (from.count > 0) {
+    const int32_t* rows = ci::rows_of(from);
+    const int top = rows[0] / w.in_width, bottom = rows[from.count - 1] / w.in_width;
+    uint8_t* full = scratch;  // one line of window starts, which may exceed the input by its padding
+    uint8_t* between = scratch + w.in_width + 2 * w.pad_x + w.kernel_x * w.dilation_x + w.stride_x;
+    for (int y = top; y <= bottom; ++y) {
+      const uint8_t* line = from.mask + int64_t(y) * w.in_width;
+      uint8_t* to_line = between + int64_t(y - top) * w.out_width;
+      if (std::memchr(line, 1, w.in_width) == nullptr) std::memset(to_line, 0, w.out_width);
+      else spread_line(w, line, to_line, full);
+    }
+    const int reach = (w.kernel_y - 1) * w.dilation_y;
+    const int above = std::max(0, top + w.pad_y - reach + w.stride_y - 1);  // of window starts, moved by the padding
+    for (int y = above / w.stride_y; y < w.out_height && y * w.stride_y - w.pad_y <= bottom; ++y) {
+      uint8_t* line = to.mask + int64_t(y) * w.out_width;
+      for (int k = 0; k < w.kernel_y; ++k) {
+        const int in = y * w.stride_y - w.pad_y + k * w.dilation_y;
+        if (in >= top && in <= bottom) merge(line, between + int64_t(in - top) * w.out_width, w.out_width);
+      }
+    }
+  }
+  if (outside) mark_border(w, to);
+  ci::list(to);
+}
+
+void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, bool outside, uint8_t* between) {
+  if (ci::is_full(from)) return ci::fill(to);
+  if (from.count == 0 && !outside) return ci::clear(to);
+  for (int y = 0; y < from.height; ++y) {
+    const uint8_t* line = from.mask + int64_t(y) * from.width;
+    uint8_t* to_line = between + int64_t(y) * to.width;
+    for (int x = 0; x < to.width; ++x) {
+      uint8_t any = 0;
+      for (int k = 0; k < r.taps_x; ++k) {
+        const int in = r.index_x[x * r.taps_x + k];
+        any |= in < 0 ? uint8_t(outside) : line[in];
+      }
+      to_line[x] = any;
+    }
+  }
+  for (int y = 0; y < to.height; ++y) {
+    uint8_t* line = to.mask + int64_t(y) * to.width;
+    std::memset(line, 0, to.width);
+    for (int k = 0; k < r.taps_y; ++k) {
+      const int in = r.index_y[y * r.taps_y + k];
+      if (in >= 0) merge(line, between + int64_t(in) * to.width, to.width);
+      else if (outside) std::memset(line, 1, to.width);
+    }
+  }
+  ci::list(to);
+}
+
+void unite(const ci_set& first, const ci_set& second, ci_set& to) {
+  if (ci::is_full(first) || ci::is_full(second)) return ci::fill(to);
+  const int64_t pixels = int64_t(to.height) * to.width;
+  if (to.mask != first.mask) std::memcpy(to.mask, first.mask, pixels);
+  if (second.count > 0)
+    for (int64_t i = 0; i < pixels; ++i) to.mask[i] |= second.mask[i];
+  ci::list(to);
+}
+
+}  // namespace CI_ISA

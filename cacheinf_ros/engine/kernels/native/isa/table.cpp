@@ -1,0 +1,24 @@
+// All functions of one instruction set; the kernels in the order of ci_kernel.
+#include "sets.h"
+#include "vectors.h"
+
+#define CI_TEXT_(a) #a
+#define CI_TEXT(a) CI_TEXT_(a)
+
+namespace ci {
+
+const Isa* CI_ISA() {
+  static const Isa isa{CI_TEXT(CACHEINF_ISA),
+                       ::CI_ISA::kConvColumns,
+                       {::CI_ISA::conv, ::CI_ISA::winograd, ::CI_ISA::depthwise, ::CI_ISA::pool, ::CI_ISA::elementwise,
+                        ::CI_ISA::channel_norm, ::CI_ISA::channel_softmax, ::CI_ISA::resample, ::CI_ISA::pixel_shuffle,
+                        ::CI_ISA::select, ::CI_ISA::global_mean},
+                       ::CI_ISA::grow_window,
+                       ::CI_ISA::grow_reach,
+                       ::CI_ISA::unite,
+                       ::CI_ISA::commit,
+                       ::CI_ISA::write_input};
+  return &isa;
+}
+
+}  // namespace ci

@@ -1,0 +1,138 @@
+// Vectors of the instruction set that is compiled for, and functions on them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "../rows.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#ifndef CACHEINF_ISA
+#define CACHEINF_ISA base
+#endif
+#define CI_JOIN_(a, b) a##b
+#define CI_JOIN(a, b) CI_JOIN_(a, b)
+#define CI_ISA CI_JOIN(isa_, CACHEINF_ISA)  // namespace of everything that is compiled per instruction set
+
+namespace CI_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+typedef int32_t Bits __attribute__((vector_size(kLanes * sizeof(int32_t))));
+typedef float LooseVector __attribute__((vector_size(kLanes * sizeof(float)), aligned(4)));
+
+inline Vector load(const float* p) { return *reinterpret_cast<const LooseVector*>(p); }
+inline void store(float* p, Vector v) { *reinterpret_cast<LooseVector*>(p) = v; }
+inline Vector all(float v) { return v - Vector{}; }
+
+#if defined(__AVX512F__)  // where compilers make three instructions of a > b ? a : b
+inline Vector largest(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
+inline Vector smallest(Vector a, Vector b) { return (Vector)_mm512_min_ps((__m512)a, (__m512)b); }
+#elif defined(__AVX2__)
+inline Vector largest(Vector a, Vector b) { return (Vector)_mm256_max_ps((__m256)a, (__m256)b); }
+inline Vector smallest(Vector a, Vector b) { return (Vector)_mm256_min_ps((__m256)a, (__m256)b); }
+#elif defined(__SSE2__)
+inline Vector largest(Vector a, Vector b) { return (Vector)_mm_max_ps((__m128)a, (__m128)b); }
+inline Vector smallest(Vector a, Vector b) { return (Vector)_mm_min_ps((__m128)a, (__m128)b); }
+#else
+inline Vector largest(Vector a, Vector b) { return a > b ? a : b; }
+inline Vector smallest(Vector a, Vector b) { return a < b ? a : b; }
+#endif
+
+inline float sum_of(Vector v) {
+  float sums[kLanes];
+  store(sums, v);
+  for (int n = kLanes / 2; n > 0; n /= 2)
+    for (int i = 0; i < n; ++i) sums[i] += sums[i + n];
+  return sums[0];
+}
+
+inline float largest_of(Vector v) {
+  float lanes[kLanes];
+  store(lanes, v);
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+#if defined(__AVX512F__)
+typedef __mmask16 Mask;
+inline Mask first_lanes(int width) { return Mask(0xffffu >> (kLanes - std::min(width, kLanes))); }
+#elif defined(__AVX2__)
+typedef __m256i Mask;
+inline Mask first_lanes(int width) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(width), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+#endif
+
+// The first `width` lanes; the others are zero.
+inline Vector load_part(const float* p, int width) {
+  if (__builtin_constant_p(width >= kLanes) && width >= kLanes) return load(p);
+#if defined(__AVX512F__)
+  return (Vector)_mm512_maskz_loadu_ps(first_lanes(width), p);
+#elif defined(__AVX2__)
+  return (Vector)_mm256_maskload_ps(p, first_lanes(width));
+#else
+  if (width >= kLanes) return load(p);
+  float lanes[kLanes] = {};
+  for (int i = 0; i < width; ++i) lanes[i] = p[i];
+  return load(lanes);
+#endif
+}
+
+inline void store_part(float* p, Vector v, int width) {
+  if (width >= kLanes) return store(p, v);
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, first_lanes(width), (__m512)v);
+#else
+  float lanes[kLanes];
+  store(lanes, v);
+  for (int i = 0; i < width; ++i) p[i] = lanes[i];
+#endif
+}
+
+// Copies a row; shorter to start than memcpy.
+inline void copy(float* to, const float* from, int count) {
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
+  if (i < count) store_part(to + i, load_part(from + i, count - i), count - i);
+}
+
+// The activations that take more than a few instructions. Not inline: each use would be hundreds of bytes.
+Vector activate_curved(const ci_activation& a, Vector v);
+
+// The activation of `width` channels from `channel` on.
+inline Vector activate(const ci_activation& a, Vector v, int64_t channel, int width) {
+  switch (a.kind) {
+    case CI_LINEAR: return v;
+    case CI_CLAMP: return smallest(largest(v, all(a.low)), all(a.high));
+    case CI_PRELU: return largest(v, all(0)) + smallest(v, all(0)) * load_part(a.slope + channel, width);
+    default: return activate_curved(a, v);
+  }
+}
+
+// Declared here, defined in the files beside: one per ci_kernel.
+#define CI_KERNEL(name) void name(ci_threads*, const void* params, const ci_rows& rows, float* out, int64_t pitch)
+CI_KERNEL(conv);
+CI_KERNEL(winograd);
+CI_KERNEL(depthwise);
+CI_KERNEL(pool);
+CI_KERNEL(elementwise);
+CI_KERNEL(channel_norm);
+CI_KERNEL(channel_softmax);
+CI_KERNEL(resample);
+CI_KERNEL(pixel_shuffle);
+CI_KERNEL(select);
+CI_KERNEL(global_mean);
+extern const int kConvColumns;  // output channels of the convolution's register tile
+
+}  // namespace CI_ISA

@@ -1,0 +1,165 @@
+// Runs the steps of a compiled graph: active sets grow, kernels compute their pixels, small changes are held back.
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "rows.h"
+
+namespace ci {
+
+void clear(ci_set& set) {
+  std::memset(set.mask, 0, int64_t(set.height) * set.width);
+  set.count = 0;
+}
+
+void fill(ci_set& set) {
+  const int pixels = set.height * set.width;
+  if (set.count != pixels) std::memset(set.mask, 1, pixels);
+  set.count = pixels;
+}
+
+void list(ci_set& set) {
+  const int pixels = set.height * set.width;
+  int count = 0, i = 0;
+  for (; i + 8 <= pixels; i += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, set.mask + i, 8);
+    if (eight == 0) continue;
+    if (eight == 0x0101010101010101u) {
+      for (int k = 0; k < 8; ++k) set.listed[count + k] = i + k;
+      count += 8;
+      continue;
+    }
+    for (int k = 0; k < 8; ++k) {  // without branches: writes are repeated until one counts
+      set.listed[count] = i + k;
+      count += set.mask[i + k];
+    }
+  }
+  for (; i < pixels; ++i) {
+    set.listed[count] = i;
+    count += set.mask[i];
+  }
+  set.count = count;
+}
+
+}  // namespace ci
+
+// Scratch space of a program; everything else belongs to the caller.
+struct ci_program {
+  ci_threads* threads;
+  std::vector<uint8_t> mask;      // for growth, and which rows changed
+  std::vector<float> computed;    // rows before they are committed
+  std::vector<int32_t> in_order;  // 0, 1, 2, ...
+};
+
+namespace {
+
+constexpr int64_t kBatchFloats = 1 << 17;  // computed rows that wait for their commit: half of an L2 cache
+
+void copy_set(const ci_set& from, ci_set& to) {
+  if (ci::is_full(from)) return ci::fill(to);
+  std::memcpy(to.mask, from.mask, int64_t(to.height) * to.width);
+  std::memcpy(to.listed, from.listed, sizeof(int32_t) * from.count);
+  to.count = from.count;
+}
+
+void run_kernel(ci_program& program, const ci::Isa& isa, const ci_step& step, const ci_rows& rows, float* out,
+                int64_t pitch) {
+  const bool many = step.first->count >= step.alternative_from;
+  const int kernel = many ? step.alternative : step.kernel;
+  isa.kernels[kernel](program.threads, many ? step.alternative_params : step.params, rows, out, pitch);
+}
+
+// Computes rows in batches beside the map and commits those that changed.
+void compute_and_compare(ci_program& program, const ci::Isa& isa, const ci_step& step) {
+  const ci_set& active = *step.first;
+  ci_set& changed = *step.target;
+  const int32_t* rows = ci::rows_of(active);
+  const int batch = std::max<int64_t>(64, kBatchFloats * ci::thread_count(program.threads) / step.channels);
+  std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
+  int count = 0;
+  for (int start = 0; start < active.count; start += batch) {
+    const int size = std::min(batch, active.count - start);
+    float* computed = program.computed.data();
+    run_kernel(program, isa, step, ci_rows{rows + start, program.in_order.data(), size}, computed, step.channels);
+    isa.commit(program.threads, step, computed, rows + start, size, program.mask.data());
+    for (int i = 0; i < size; ++i)
+      if (program.mask[i]) {
+        changed.mask[rows[start + i]] = 1;
+        changed.listed[count++] = rows[start + i];
+      }
+  }
+  changed.count = count;
+}
+
+void compute(ci_program& program, const ci::Isa& isa, const ci_step& step, bool refresh) {
+  const ci_set& active = *step.first;
+  if (active.count == 0) {
+    if (step.target) ci::clear(*step.target);
+    return;
+  }
+  if (step.target && !refresh) return compute_and_compare(program, isa, step);
+  const int32_t* rows = ci::rows_of(active);
+  run_kernel(program, isa, step, ci_rows{rows, rows, active.count}, step.out, step.pitch);
+  if (step.target) copy_set(active, *step.target);
+}
+
+void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, bool outside, bool refresh) {
+  switch (step.kind) {
+    case CI_GROW_WINDOW:
+      return isa.grow_window(*static_cast<const ci_window*>(step.params), *step.first, *step.target, outside,
+                             program.mask.data());
+    case CI_GROW_REACH:
+      return isa.grow_reach(*static_cast<const ci_reach*>(step.params), *step.first, *step.target, outside,
+                            program.mask.data());
+    case CI_UNITE: return isa.unite(*step.first, *step.second, *step.target);
+    case CI_ANY: return step.first->count > 0 ? ci::fill(*step.target) : ci::clear(*step.target);
+    case CI_COMPUTE: return compute(program, isa, step, refresh);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// mask_bytes: for growth, the largest (input + window) line plus input height * output width of any step; and at least
+// one per row of a batch. rows: of the largest map. channels: the most that a truncated step has.
+ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows, int channels) {
+  auto* program = new ci_program{threads, {}, {}, {}};
+  const int64_t floats = std::max<int64_t>(64 * int64_t(channels), kBatchFloats * ci::thread_count(threads));
+  program->mask.resize(std::max<int64_t>(mask_bytes, std::max<int64_t>(64, floats)));
+  program->computed.resize(floats + 64);
+  program->in_order.resize(std::max<int64_t>(rows, 64) + 8);
+  for (size_t i = 0; i < program->in_order.size(); ++i) program->in_order[i] = static_cast<int32_t>(i);
+  return program;
+}
+
+void ci_program_destroy(ci_program* program) { delete program; }
+
+// Runs steps first .. last - 1. outside: what lies beside an image counts as changed. refresh: nothing is held back.
+// microseconds: of each step, may be null.
+void ci_program_run(ci_program* program, const ci_step* steps, int first, int last, int outside, int refresh,
+                    float* microseconds) {
+  const ci::Isa& isa = *ci::best_isa();
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point before = Clock::now();
+  for (int i = first; i < last; ++i) {
+    run_step(*program, isa, steps[i], outside != 0, refresh != 0);
+    if (!microseconds) continue;
+    const Clock::time_point after = Clock::now();
+    microseconds[i] = std::chrono::duration<float, std::micro>(after - before).count();
+    before = after;
+  }
+}
+
+// all: every touched pixel counts as changed.
+void ci_write_input(const ci_input* input, const uint8_t* image, const ci_set* touched, ci_set* changed, int all) {
+  ci::best_isa()->write_input(*input, image, *touched, *changed, all != 0);
+}
+
+// from: only its mask has to be right. scratch: from's height * to's width bytes.
+void ci_grow(const ci_reach* reach, ci_set* from, ci_set* to, uint8_t* scratch) {
+  ci::list(*from);
+  ci::best_isa()->grow_reach(*reach, *from, *to, false, scratch);
+}
+}

@@ -1,0 +1,49 @@
+"""How far cached outputs are from exact ones, so that it cannot lie.
+
+Every error is a root mean square over an output, divided by the output's own spread: how far outputs of varied
+images lie from their mean. Without that, a network that hardly notices its input would always look exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Outputs = Sequence[NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputScale:
+    """The spread of a model's outputs.
+
+    Attributes:
+        spreads: one per output, RMS deviation from the mean output.
+    """
+
+    spreads: tuple[float, ...]
+
+    @classmethod
+    def of(cls, varied: Sequence[Outputs]) -> OutputScale:
+        """From the outputs of images that differ."""
+        return cls(spreads=tuple(_spread(values) for values in zip(*varied, strict=True)))
+
+    def error(self, ours: Outputs, exact: Outputs) -> float:
+        """The largest of the outputs' relative errors."""
+        pairs = zip(ours, exact, self.spreads, strict=True)
+        return max(rms_difference(a, b) / spread for a, b, spread in pairs)
+
+
+def rms_difference(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Root mean square of the difference."""
+    difference = np.subtract(first, second, dtype=np.float32)
+    return float(np.sqrt(np.mean(np.square(difference, dtype=np.float64))))
+
+
+def _spread(values: Outputs) -> float:
+    stacked = np.stack(values).astype(np.float64)
+    spread = float(np.sqrt(np.mean(np.square(stacked - stacked.mean(axis=0)))))
+    return spread or float(np.finfo(np.float32).tiny)

@@ -1,0 +1,27 @@
+"""Where what was measured on this machine is kept between starts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.identity import graph_hash
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/cacheinf_ros``, by default ``~/.cache/cacheinf_ros``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cacheinf_ros"
+
+
+def stored_file(kind: str, model: Model, config: EngineConfig, suffix: str) -> Path:
+    """A file keyed by all that its content depends on: graph, weights, shapes, machine, device, threads, versions."""
+    parts = (graph_hash(model.graph), platform.node(), platform.processor(), config.device, config.threads)
+    key = "/".join(map(str, (*parts, torch.__version__, suffix)))
+    name = f"{Path(model.name).name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.{suffix}"
+    return cache_folder() / kind / name

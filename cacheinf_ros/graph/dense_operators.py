@@ -1,0 +1,244 @@
+"""The operators of the graph as torch modules on whole maps [1, channels, height, width], channels_last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.graph.dense_resample import DenseResample
+from cacheinf_ros.graph.ir import (
+    ChannelNorm,
+    ChannelSoftmax,
+    Combine,
+    Concat,
+    Conv,
+    Elementwise,
+    GlobalMean,
+    Operator,
+    PixelShuffle,
+    Pool,
+    Resample,
+    Select,
+)
+from cacheinf_ros.graph.window import Window
+
+_IN_PLACE: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
+    ActivationKind.SIGMOID: torch.sigmoid_,
+    ActivationKind.TANH: torch.tanh_,
+    ActivationKind.SILU: lambda x: functional.silu(x, inplace=True),
+    ActivationKind.HARDSIGMOID: lambda x: functional.hardsigmoid(x, inplace=True),
+    ActivationKind.HARDSWISH: lambda x: functional.hardswish(x, inplace=True),
+    ActivationKind.MISH: lambda x: functional.mish(x, inplace=True),
+}
+_COMBINE: dict[Combine, Callable[[Tensor, Tensor], Tensor]] = {
+    Combine.ADD: torch.add,
+    Combine.SUB: torch.sub,
+    Combine.MUL: torch.mul,
+    Combine.DIV: torch.div,
+    Combine.MAXIMUM: torch.maximum,
+    Combine.MINIMUM: torch.minimum,
+}
+
+
+def dense_operator(operator: Operator) -> nn.Module:
+    """The operator as a module that takes its inputs and returns its output; not of those with calls of their own."""
+    return _MODULES[type(operator)](operator)
+
+
+class DenseConv(nn.Module):
+    """Convolution, residual and activation; only the convolution allocates memory."""
+
+    def __init__(self, operator: Conv) -> None:
+        super().__init__()
+        self.register_buffer("weight", operator.weight.contiguous(memory_format=torch.channels_last))
+        self.register_buffer("bias", operator.bias)
+        self._operator = operator
+        self._border = _border(operator.window)
+
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """The residual has the shape of the result."""
+        operator, window = self._operator, self._operator.window
+        padding = window.padding
+        if self._border is not None:
+            x, padding = functional.pad(x, self._border), (0, 0)
+        x = functional.conv2d(x, self.weight, self.bias, window.stride, padding, window.dilation, operator.groups)
+        if residual is not None and not operator.residual_last:
+            x = _plus(x, residual)
+        x = _activated(operator.activation, x)
+        return _plus(x, residual) if residual is not None and operator.residual_last else x
+
+
+class DensePool(nn.Module):
+    """Maximum or average."""
+
+    def __init__(self, operator: Pool) -> None:
+        super().__init__()
+        self._operator = operator
+        window = operator.window
+        self._ceil_mode = _floor_size(window) != window.out_size
+        self._border = None if operator.average else _unusual_border(window)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One map."""
+        operator, w = self._operator, self._operator.window
+        if operator.average:
+            return functional.avg_pool2d(
+                x, w.kernel, w.stride, w.padding, self._ceil_mode, operator.count_padding
+            )
+        if self._border is not None:
+            x = functional.pad(x, self._border, value=float("-inf"))
+            return functional.max_pool2d(x, w.kernel, w.stride, 0, w.dilation)
+        return functional.max_pool2d(x, w.kernel, w.stride, w.padding, w.dilation, self._ceil_mode)
+
+
+class DenseElementwise(nn.Module):
+    """Two maps combined, scaled, shifted, activated."""
+
+    def __init__(self, operator: Elementwise) -> None:
+        super().__init__()
+        self._combine = None if operator.combine is None else _COMBINE[operator.combine]
+        self._activation = operator.activation
+        for name, vector in (("scale", operator.scale), ("shift", operator.shift)):
+            self.register_buffer(name, None if vector is None else vector.view(1, -1, 1, 1))
+
+    def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
+        """The other map may have one pixel."""
+        source = x
+        if self._combine is not None:
+            x = self._combine(x, x if other is None else other)
+        if self.scale is not None and self.shift is not None:
+            x = torch.addcmul(self.shift, x, self.scale)
+        elif self.scale is not None:
+            x = x * self.scale
+        elif self.shift is not None:
+            x = x + self.shift
+        return self._activation(x) if x is source else _activated(self._activation, x)
+
+
+class DenseChannelNorm(nn.Module):
+    """Layer norm over channels, which lie together in memory."""
+
+    def __init__(self, operator: ChannelNorm) -> None:
+        super().__init__()
+        self.register_buffer("weight", operator.weight)
+        self.register_buffer("bias", operator.bias)
+        self._epsilon = operator.epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One map."""
+        last = functional.layer_norm(x.permute(0, 2, 3, 1), (x.shape[1],), self.weight, self.bias, self._epsilon)
+        return last.permute(0, 3, 1, 2)
+
+
+class DenseSelect(nn.Module):
+    """Channels by their numbers; those that lie together without a copy."""
+
+    def __init__(self, operator: Select) -> None:
+        super().__init__()
+        first, count = operator.channels[0], len(operator.channels)
+        self._first, self._count = first, count
+        together = operator.channels == tuple(range(first, first + count))
+        self.register_buffer("channels", None if together else torch.tensor(operator.channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One map."""
+        if self.channels is None:
+            return x.narrow(1, self._first, self._count)
+        return x.index_select(1, self.channels)
+
+
+class DensePixelShuffle(nn.Module):
+    """Channels to pixels, in either order."""
+
+    def __init__(self, operator: PixelShuffle) -> None:
+        super().__init__()
+        self._factor = operator.factor
+        self._phase_major = operator.phase_major
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One map."""
+        f, height, width = self._factor, x.shape[2], x.shape[3]
+        order = (f, f, -1) if self._phase_major else (-1, f, f)
+        phases = x.permute(0, 2, 3, 1).reshape(height, width, *order)
+        phases = phases.permute(0, 2, 1, 3, 4) if self._phase_major else phases.permute(0, 3, 1, 4, 2)
+        return phases.reshape(1, height * f, width * f, -1).permute(0, 3, 1, 2)
+
+
+class DenseFunction(nn.Module):
+    """A function of torch."""
+
+    def __init__(self, call: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self._call = call
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """All inputs of the operator."""
+        return self._call(*inputs)
+
+
+_MODULES: dict[type[Operator], Callable[..., nn.Module]] = {
+    Conv: DenseConv,
+    Pool: DensePool,
+    Elementwise: DenseElementwise,
+    ChannelNorm: DenseChannelNorm,
+    ChannelSoftmax: lambda o: DenseFunction(lambda x: torch.log_softmax(x, 1) if o.log else torch.softmax(x, 1)),
+    Resample: DenseResample,
+    PixelShuffle: DensePixelShuffle,
+    Select: DenseSelect,
+    GlobalMean: lambda _: DenseFunction(lambda x: x.mean((2, 3), keepdim=True)),
+    Concat: lambda _: DenseFunction(lambda *parts: torch.cat(parts, 1)),
+}
+
+
+def _may_change(x: Tensor) -> bool:
+    """Whether a tensor that is ours may be overwritten: not while gradients are recorded."""
+    return not (torch.is_grad_enabled() and x.requires_grad)
+
+
+def _plus(x: Tensor, residual: Tensor) -> Tensor:
+    if _may_change(x) and not (torch.is_grad_enabled() and residual.requires_grad):
+        return x.add_(residual)
+    return x + residual
+
+
+def _activated(activation: Activation, x: Tensor) -> Tensor:
+    """In place where there is such a function."""
+    if not _may_change(x):
+        return activation(x)
+    if activation.kind is ActivationKind.CLAMP:
+        return x.relu_() if (activation.low, activation.high) == (0.0, float("inf")) else x.clamp_(activation.low, activation.high)
+    return _IN_PLACE.get(activation.kind, activation)(x)
+
+
+def _floor_size(window: Window) -> tuple[int, int]:
+    """How many outputs there are when the same padding follows the last pixel."""
+    sizes = []
+    for axis in (0, 1):
+        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
+        sizes.append((window.in_size[axis] + 2 * window.padding[axis] - reach) // window.stride[axis] + 1)
+    return sizes[0], sizes[1]
+
+
+def _unusual_border(window: Window) -> tuple[int, int, int, int] | None:
+    """Padding that torch's maximum pooling does not take."""
+    whole = all(2 * window.padding[axis] <= window.kernel[axis] for axis in (0, 1))
+    return None if whole and _floor_size(window) == window.out_size else _exact_border(window)
+
+
+def _border(window: Window) -> tuple[int, int, int, int] | None:
+    """(left, right, top, bottom), where it is not the same on both sides."""
+    return None if _floor_size(window) == window.out_size else _exact_border(window)
+
+
+def _exact_border(window: Window) -> tuple[int, int, int, int]:
+    """(left, right, top, bottom), so that there are exactly as many outputs as there should be; negative: cropped."""
+    amounts: list[int] = []
+    for axis in (1, 0):
+        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
+        needed = (window.out_size[axis] - 1) * window.stride[axis] + reach
+        amounts += [window.padding[axis], needed - window.in_size[axis] - window.padding[axis]]
+    return amounts[0], amounts[1], amounts[2], amounts[3]

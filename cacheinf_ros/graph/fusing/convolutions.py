@@ -1,0 +1,128 @@
+"""What convolutions take in: padding, orders of channels, scales, shifts, activations, residuals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from cacheinf_ros.graph.activation import Activation
+from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
+from cacheinf_ros.graph.ir import Combine, Conv, Elementwise, Resample, Select
+from cacheinf_ros.graph.make_taps import padding_of
+from cacheinf_ros.graph.window import Window
+
+
+def take_padding(done: Done, conv: Conv) -> Rewrite | None:
+    """conv(padded with zeros): the window begins further outside."""
+    pad = done.made_by(conv.inputs[0], Resample)
+    border = pad and padding_of(pad.rows), pad and padding_of(pad.columns)
+    if pad is None or border[0] is None or border[1] is None or pad.fill != 0:
+        return None
+    window = replace(
+        conv.window,
+        in_size=(pad.rows.in_size, pad.columns.in_size),
+        padding=(conv.window.padding[0] + border[0][0], conv.window.padding[1] + border[1][0]),
+    )
+    return Rewrite(operators=(replace(conv, inputs=(pad.inputs[0], *conv.inputs[1:]), window=window),))
+
+
+def take_order(done: Done, conv: Conv) -> Rewrite | None:
+    """conv(channels in another order): the weights in that order."""
+    select = done.made_by(conv.inputs[0], Select)
+    if select is None or conv.groups != 1:
+        return None
+    order = torch.tensor(select.channels)
+    if len(order) != done.tensors[select.inputs[0]].channels or len(order.unique()) != len(order):
+        return None
+    weight = conv.weight[:, order.argsort()]
+    return Rewrite(operators=(replace(conv, inputs=(select.inputs[0], *conv.inputs[1:]), weight=weight),))
+
+
+def take_affine(done: Done, conv: Conv) -> Rewrite | None:
+    """conv(x * scale + shift), unless the padding would have to be shifted too."""
+    affine = done.sole(conv.inputs[0], Elementwise)
+    if affine is None or affine.combine is not None or not affine.activation.is_linear:
+        return None
+    if affine.shift is not None and _reads_padding(conv.window):
+        return None
+    grouped = conv.weight.double().unflatten(0, (conv.groups, -1))  # [groups, out / groups, in / groups, y, x]
+    bias = conv.bias.double()
+    if affine.shift is not None:
+        shift = affine.shift.double().view(conv.groups, 1, -1, 1, 1)
+        bias = bias + (grouped * shift).sum((2, 3, 4)).flatten()
+    if affine.scale is not None:
+        grouped = grouped * affine.scale.double().view(conv.groups, 1, -1, 1, 1)
+    inputs = (affine.inputs[0], *conv.inputs[1:])
+    merged = replace(conv, inputs=inputs, weight=grouped.flatten(0, 1).float(), bias=bias.float())
+    return Rewrite(absorbed=(affine,), operators=(merged,))
+
+
+def choose_outputs(done: Done, select: Select) -> Rewrite | None:
+    """Some channels of conv(x), in any order: only those are computed."""
+    conv = done.sole(select.inputs[0], Conv)
+    if conv is None or conv.groups != 1 or len(conv.inputs) > 1 or len(select.channels) > len(conv.bias):
+        return None
+    order = torch.tensor(select.channels)
+    activation = conv.activation
+    if activation.slope is not None:
+        activation = replace(activation, slope=activation.slope[order])
+    chosen = replace(
+        conv, output=select.output, weight=conv.weight[order], bias=conv.bias[order], activation=activation
+    )
+    return Rewrite(absorbed=(conv,), operators=(chosen,))
+
+
+def take_elementwise(done: Done, operator: Elementwise) -> Rewrite | None:
+    """activation(conv(x) * scale + shift)."""
+    conv = done.sole(operator.inputs[0], Conv) if operator.combine is None else None
+    if conv is None or not conv.activation.is_linear:
+        return None
+    if len(conv.inputs) > 1 and (operator.scale is not None or operator.shift is not None):
+        return None
+    scaled = _scaled(conv, operator.scale, operator.shift)
+    return Rewrite(
+        absorbed=(conv,), operators=(replace(scaled, output=operator.output, activation=operator.activation),)
+    )
+
+
+def take_residual(done: Done, operator: Elementwise) -> Rewrite | None:
+    """conv(x) + y, where both have as many pixels."""
+    if operator.combine is not Combine.ADD or operator.scale is not None or operator.shift is not None:
+        return None
+    if len({done.tensors[name].size for name in (*operator.inputs, operator.output)}) > 1:
+        return None
+    found = [conv for name in operator.inputs if (conv := done.sole(name, Conv)) and len(conv.inputs) == 1]
+    order = list(done.operators)
+    for conv in sorted(found, key=lambda conv: order.index(conv.output), reverse=True):
+        residual = next(name for name in operator.inputs if name != conv.output)
+        merged = _with_residual(conv, residual, operator.activation)
+        if merged is not None:
+            return Rewrite(absorbed=(conv,), operators=(replace(merged, output=operator.output),))
+    return None
+
+
+def _with_residual(conv: Conv, residual: str, activation: Activation) -> Conv | None:
+    """With the activation before or after the sum: there is place for one."""
+    inputs = (conv.inputs[0], residual)
+    if conv.activation.is_linear:
+        return replace(conv, inputs=inputs, activation=activation)
+    return replace(conv, inputs=inputs, residual_last=True) if activation.is_linear else None
+
+
+def _scaled(conv: Conv, scale: torch.Tensor | None, shift: torch.Tensor | None) -> Conv:
+    weight, bias = conv.weight.double(), conv.bias.double()
+    if scale is not None:
+        weight, bias = weight * scale.double().view(-1, 1, 1, 1), bias * scale.double()
+    if shift is not None:
+        bias = bias + shift.double()
+    return replace(conv, weight=weight.float(), bias=bias.float())
+
+
+def _reads_padding(window: Window) -> bool:
+    """Whether any output depends on pixels beside the image."""
+    for axis in (0, 1):
+        reach = (window.out_size[axis] - 1) * window.stride[axis] + window.dilation[axis] * (window.kernel[axis] - 1)
+        if window.padding[axis] > 0 or reach - window.padding[axis] >= window.in_size[axis]:
+            return True
+    return False

@@ -1,0 +1,46 @@
+"""What makes two graphs the same: keys for what is measured once and stored."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import torch
+
+from cacheinf_ros.graph.ir import Graph
+
+
+def graph_hash(graph: Graph) -> str:
+    """Hexadecimal digest of the operators, the shapes and all weights."""
+    digest = hashlib.sha256()
+    for operator in graph.operators:
+        _update(digest, operator)
+    _update(digest, (graph.input, graph.outputs, sorted((s.name, s.shape) for s in graph.tensors.values())))
+    return digest.hexdigest()[:32]
+
+
+def _update(digest: Any, value: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        _update(digest, value.detach().cpu().contiguous().numpy())
+    elif isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype}{value.shape}".encode())
+        digest.update(value.tobytes())
+    elif dataclasses.is_dataclass(value):
+        digest.update(type(value).__name__.encode())
+        for field in dataclasses.fields(value):
+            _update(digest, getattr(value, field.name))
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _update(digest, item)
+    elif isinstance(value, dict):
+        _update(digest, sorted(value.items()))
+    elif isinstance(value, Enum):
+        digest.update(str(value).encode())
+    elif callable(value):
+        digest.update(getattr(value, "__qualname__", str(value)).encode())
+    else:
+        digest.update(repr(value).encode())
+    digest.update(b";")

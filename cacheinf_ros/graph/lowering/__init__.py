@@ -1,0 +1,1 @@
+"""The parts of :func:`cacheinf_ros.graph.lower.lower`: views, and a rule for each kind of ATen operator."""

@@ -1,0 +1,224 @@
+"""Functions of the channels of each pixel, whichever dimension has the channels: linear layers, norms, softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from cacheinf_ros.graph.ir import ChannelNorm, ChannelSoftmax, Concat, Operator, Pointwise, TensorRef
+from cacheinf_ros.graph.lowering.builder import Builder, NotLocal, first_local
+from cacheinf_ros.graph.lowering.convolution import emit_conv
+from cacheinf_ros.graph.lowering.elementwise import affine
+from cacheinf_ros.graph.lowering.view import Layout, Shape, View
+from cacheinf_ros.graph.window import Window
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pixels:
+    """A tensor read as the pixels of a map, each with all its channels, for functions of the channels of one pixel.
+
+    Attributes:
+        source: the map.
+        layout: how the tensor is a map.
+        order: int64, where the tensor's pixels are in the source's; None: in the same order.
+    """
+
+    source: View
+    layout: Layout
+    order: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, b: Builder, x: View, dim: int) -> Pixels:
+        """Of a tensor whose channels are one dimension.
+
+        Raises:
+            NotLocal: they are not the channels of a map.
+        """
+        layout = Layout.of(x, dim)
+        try:
+            return cls(source=b.feature_map(layout.to_map(x)), layout=layout)
+        except NotLocal:
+            return first_local(
+                lambda: cls._in_any_order(b, x, layout), lambda: cls._in_any_order(b, b.begun(x), layout)
+            )
+
+    @classmethod
+    def _in_any_order(cls, b: Builder, x: View, layout: Layout) -> Pixels:
+        """Such as transposed images, or windows one after the other."""
+        if not b.is_float_map(x):
+            raise NotLocal
+        index = x.index().movedim(layout.dim, 0).flatten(1)
+        pixels = x.source.pixels
+        channels, order = index[:, 0] // pixels, index[0] % pixels
+        if not torch.equal(channels[:, None] * pixels + order, index) or 2 * len(order) < pixels:
+            raise NotLocal
+        source = b.select(View.of(x.source), channels.tolist())
+        return cls(source=source, layout=replace(layout, size=x.source.size), order=order)
+
+    def shape(self, channels: int) -> Shape:
+        """Of the function's result."""
+        return self.layout.map_shape(channels) if self.order is None else (1, channels, *self.source.source.size)
+
+    def result(self, view: View) -> View:
+        """The function's result, read as the tensor was."""
+        if self.order is None:
+            return self.layout.from_map(view)
+        channels, others = view.shape[1], [n for dim, n in enumerate(self.layout.shape) if dim != self.layout.dim]
+        pixels = view.reshaped((channels, self.source.source.pixels)).then(aten.index_select.default, 1, self.order)
+        return pixels.reshaped((channels, *others)).then(aten.movedim.int, 0, self.layout.dim)
+
+
+def linear(b: Builder, x: View, weight: Any, bias: Any) -> View:
+    """aten.linear: a 1x1 convolution over the last dimension; of a flattened map one with a window of the whole map."""
+    if not isinstance(weight, torch.Tensor) or isinstance(bias, View) or weight.dim() != 2:
+        raise NotLocal
+    try:
+        return _mixed(b, x, -1, weight, bias)
+    except NotLocal:
+        if x.numel != x.shape[-1] or not b.is_float_map(x):
+            raise
+    return _of_whole_map(b, x, weight, bias)
+
+
+def matmul(b: Builder, x: Any, y: Any) -> View:
+    """aten.mm and aten.matmul with a constant matrix."""
+    if not isinstance(x, View) or not isinstance(y, torch.Tensor) or y.dim() != 2:
+        raise NotLocal
+    return linear(b, x, y.t(), None)
+
+
+def addmm(b: Builder, bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> View:
+    """aten.addmm with a constant matrix."""
+    if not isinstance(x, View) or not isinstance(y, torch.Tensor) or beta != 1 or alpha != 1:
+        raise NotLocal
+    return linear(b, x, y.t(), bias)
+
+
+def batch_norm(b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance: Any, epsilon: float) -> View:
+    """Of the second dimension, by the statistics that were trained."""
+    if not isinstance(mean, torch.Tensor) or not isinstance(variance, torch.Tensor):
+        raise NotLocal
+    scale = torch.rsqrt(variance.double() + epsilon)
+    scale = scale if weight is None else scale * weight.double()
+    shift = -mean.double() * scale
+    shift = shift if bias is None else shift + bias.double()
+    scale, shift = (value.view(-1, *(1,) * (len(x.shape) - 2)) for value in (scale, shift))
+    return affine(b, x, scale=scale, shift=shift)
+
+
+def native_batch_norm(
+    b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance: Any, _: float, epsilon: float
+) -> View:
+    """aten._native_batch_norm_legit_no_training: the first result."""
+    return batch_norm(b, x, weight, bias, mean, variance, epsilon)
+
+
+def norm_by_statistics(
+    b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance: Any, own: bool, _: float, epsilon: float, *__: Any
+) -> View:
+    """aten.batch_norm and aten.instance_norm, unless by the statistics of the image itself."""
+    if own:
+        raise NotLocal
+    return batch_norm(b, x, weight, bias, mean, variance, epsilon)
+
+
+def layer_norm(b: Builder, x: View, shape: Sequence[int], weight: Any, bias: Any, epsilon: float, *_: Any) -> View:
+    """aten.layer_norm over the last dimension."""
+    if len(shape) != 1:
+        raise NotLocal
+    channels = int(shape[0])
+    fields = {
+        "weight": torch.ones(channels) if weight is None else weight.float(),
+        "bias": torch.zeros(channels) if bias is None else bias.float(),
+        "epsilon": epsilon,
+    }
+    return _each_pixel(b, x, -1, ChannelNorm, fields)
+
+
+def rms_norm(b: Builder, x: View, shape: Sequence[int], weight: Any, epsilon: float | None) -> View:
+    """aten.rms_norm over the last dimension."""
+    if len(shape) != 1:
+        raise NotLocal
+    call = partial(_rms_norm, weight=weight, epsilon=epsilon)
+    return _called(b, Pixels.of(b, x, -1), call, x.shape[-1])
+
+
+def softmax(log: bool) -> Callable[..., View]:
+    """aten.softmax and aten.log_softmax over any dimension that has the channels."""
+
+    def rule(b: Builder, x: View, dim: int, *_: Any) -> View:
+        return _each_pixel(b, x, dim, ChannelSoftmax, {"log": log})
+
+    return rule
+
+
+def concat(b: Builder, parts: Sequence[Any], dim: int) -> View:
+    """aten.cat along the dimension that has the channels."""
+    if not all(isinstance(part, View) for part in parts):
+        raise NotLocal
+    layouts = [Layout.of(part, dim) for part in parts]
+    if len({(layout.size, layout.is_plain) for layout in layouts}) != 1:
+        raise NotLocal
+    maps = [b.feature_map(layout.to_map(part)) for layout, part in zip(layouts, parts, strict=True)]
+    channels = sum(part.source.channels for part in maps)
+    return layouts[0].from_map(b.emit(Concat, maps, layouts[0].map_shape(channels)))
+
+
+def stack(b: Builder, parts: Sequence[Any], dim: int) -> View:
+    """aten.stack of maps: concatenated, and viewed with one more dimension."""
+    if not all(isinstance(part, View) for part in parts) or dim % (len(parts[0].shape) + 1) == 0:
+        raise NotLocal
+    maps = [b.feature_map(part) for part in parts]
+    shape = parts[0].shape
+    whole = b.emit(Concat, maps, (1, len(parts) * shape[1], *shape[2:]))
+    return whole.reshaped((1, len(parts), *shape[1:])).then(aten.movedim.int, 1, dim)
+
+
+def reduce_channels(b: Builder, x: View, dim: int, call: Callable[..., torch.Tensor]) -> View:
+    """A function of the channels that gives one: called with the tensor, ``dim`` and ``keepdim``."""
+    return _called(b, Pixels.of(b, x, dim), partial(call, dim=1, keepdim=True), 1)
+
+
+def mix_channels(b: Builder, x: View, dim: int, weights: torch.Tensor) -> View:
+    """A weighted sum of the channels: weights [channels]."""
+    return _mixed(b, x, dim, weights[None], None)
+
+
+def _mixed(b: Builder, x: View, dim: int, weight: torch.Tensor, bias: Any) -> View:
+    pixels = Pixels.of(b, x, dim)
+    size = pixels.source.source.size
+    window = Window(in_size=size, out_size=size, kernel=(1, 1))
+    shape = pixels.shape(len(weight))
+    return pixels.result(emit_conv(b, pixels.source, weight[:, :, None, None], bias, window, shape=shape))
+
+
+def _of_whole_map(b: Builder, x: View, weight: torch.Tensor, bias: Any) -> View:
+    """The weights in the order of the map's elements, whatever the order of the flattened ones."""
+    spec = x.source
+    elements = torch.zeros(len(weight), spec.channels * spec.pixels, dtype=weight.dtype)
+    elements.index_add_(1, x.index().flatten(), weight)
+    kernel = elements.view(len(weight), spec.channels, *spec.size)
+    window = Window(in_size=spec.size, out_size=(1, 1), kernel=spec.size)
+    layout = Layout(shape=x.shape, dim=len(x.shape) - 1, size=(1, 1))
+    return layout.from_map(emit_conv(b, View.of(spec), kernel, bias, window, shape=layout.map_shape(len(weight))))
+
+
+def _each_pixel(b: Builder, x: View, dim: int, kind: type[Operator], fields: dict[str, Any]) -> View:
+    pixels = Pixels.of(b, x, dim)
+    return pixels.result(b.emit(kind, (pixels.source,), pixels.shape(x.shape[dim]), **fields))
+
+
+def _called(b: Builder, pixels: Pixels, call: Callable[..., torch.Tensor], channels: int) -> View:
+    arguments = (TensorRef(pixels.source.source.name),)
+    return pixels.result(b.emit(Pointwise, (pixels.source,), pixels.shape(channels), call=call, arguments=arguments))
+
+
+def _rms_norm(x: torch.Tensor, *, weight: torch.Tensor | None, epsilon: float | None) -> torch.Tensor:
+    return functional.rms_norm(x.movedim(1, -1), (x.shape[1],), weight, epsilon).movedim(-1, 1)

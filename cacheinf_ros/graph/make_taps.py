@@ -1,0 +1,79 @@
+"""Taps of resizing, padding, cropping and pooling along one axis, and what a table of taps amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
+
+
+def taps_at(positions: torch.Tensor, in_size: int) -> AxisTaps:
+    """One tap per output pixel: positions int64 [out_size], :data:`OUTSIDE` where there is no input pixel."""
+    index = positions.to(torch.int32).view(-1, 1).contiguous()
+    return AxisTaps(index=index, weight=torch.ones(index.shape), in_size=in_size)
+
+
+def same_taps(size: int) -> AxisTaps:
+    """Each pixel stays where it is."""
+    return taps_at(torch.arange(size), size)
+
+
+def weighted_taps(matrix: torch.Tensor) -> AxisTaps:
+    """Taps from the weight of every input pixel for every output pixel: float [out_size, in_size]."""
+    used = matrix != 0
+    count = max(1, int(used.sum(1).max()))
+    order = used.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :count]
+    weight = matrix.gather(1, order)
+    index = torch.where(weight != 0, order, OUTSIDE).to(torch.int32)
+    return AxisTaps(index=index.contiguous(), weight=weight.float().contiguous(), in_size=matrix.shape[1])
+
+
+def averaging_taps(in_size: int, out_size: int) -> AxisTaps:
+    """Of adaptive average pooling: output i is the mean from floor(i * in / out) up to ceil((i + 1) * in / out)."""
+    matrix = torch.zeros(out_size, in_size)
+    for i in range(out_size):
+        start, end = i * in_size // out_size, -((i + 1) * in_size // -out_size)
+        matrix[i, start:end] = 1 / (end - start)
+    return weighted_taps(matrix)
+
+
+def resized_taps(resize: Callable[[torch.Tensor], torch.Tensor], in_size: int) -> AxisTaps:
+    """Of a linear function of columns [1, n, in_size, 1] -> [1, n, out_size, 1], found by trying it on unit vectors."""
+    return weighted_taps(resize(torch.eye(in_size).view(1, in_size, in_size, 1))[0, :, :, 0].t())
+
+
+def is_single(taps: AxisTaps) -> bool:
+    """Whether each output pixel is an input pixel, or the fill."""
+    return taps.index.shape[1] == 1 and bool((taps.weight == 1).all())
+
+
+def reads_outside(taps: AxisTaps) -> bool:
+    """Whether an output pixel depends on what lies beside the image."""
+    return bool(((taps.index == OUTSIDE) & (taps.weight != 0)).any())
+
+
+def is_same(taps: AxisTaps) -> bool:
+    """Whether each pixel stays where it is."""
+    return taps.out_size == taps.in_size and is_single(taps) and torch.equal(taps.index, same_taps(taps.in_size).index)
+
+
+def padding_of(taps: AxisTaps) -> tuple[int, int] | None:
+    """(before, after), where the image is whole and in place between what was added; otherwise None."""
+    if not is_single(taps):
+        return None
+    inside = torch.nonzero(taps.index[:, 0] != OUTSIDE).flatten()
+    if not torch.equal(taps.index[inside, 0], same_taps(taps.in_size).index[:, 0]):
+        return None
+    before = int(inside[0])
+    if not torch.equal(inside, torch.arange(before, before + taps.in_size)):
+        return None
+    return before, taps.out_size - taps.in_size - before
+
+
+def composed(first: AxisTaps, second: AxisTaps) -> AxisTaps:
+    """The second of two tables of single taps applied to the result of the first."""
+    index = second.index[:, 0].long()
+    through = torch.where(index == OUTSIDE, OUTSIDE, first.index[:, 0].long()[index.clamp(min=0)])
+    return taps_at(through, first.in_size)

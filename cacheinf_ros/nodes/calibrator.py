@@ -1,0 +1,77 @@
+"""Calibrates bounded mode on the first frames of a stream, in the background, while frames flow."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import (
+    Calibration,
+    EngineConfig,
+    calibrate,
+    calibration_file,
+    load_calibration,
+    save_calibration,
+)
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.graph import Model
+
+FRAMES = 8
+_log = logging.getLogger(__name__)
+
+
+class BackgroundCalibrator:
+    """Takes a stored calibration where there is one; otherwise collects frames and works on them in a thread.
+
+    Attributes:
+        state: what diagnostics say about it.
+    """
+
+    def __init__(self, model: Model, config: EngineConfig) -> None:
+        self._model = model
+        self._config = config
+        self._file = calibration_file(model, config)
+        self._frames: list[NDArray[np.uint8]] = []
+        self._maps: list[CacheMap | None] = []
+        self._thread: threading.Thread | None = None
+        self._found = load_calibration(self._file)
+        self.state = "stored" if self._found else "collecting frames"
+
+    def feed(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> Calibration | None:
+        """Take note of a frame, uint8 [height, width, 3], and of what is reusable of the one before.
+
+        Returns:
+            the calibration, once, when there is one.
+        """
+        found, self._found = self._found, None
+        if found is not None:
+            return found
+        if self._thread is None:
+            self._collect(image, cache_map)
+        return None
+
+    def _collect(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
+        if self._frames and self._frames[0].shape != image.shape:
+            self._frames.clear()  # the camera changed its format
+            self._maps.clear()
+        self._frames.append(image.copy())
+        self._maps.append(cache_map)
+        if len(self._frames) == FRAMES:
+            self.state = "running"
+            self._thread = threading.Thread(target=self._calibrate, name="calibration", daemon=True)
+            self._thread.start()
+
+    def _calibrate(self) -> None:
+        try:
+            calibration = calibrate(self._model, self._frames, self._maps, self._config)
+        except (CacheinfError, RuntimeError, MemoryError) as error:
+            self.state = f"failed: {error}"
+            _log.error("calibration failed, bounded mode stays exact: %s", error)
+            return
+        save_calibration(calibration, self._file)
+        self._found = calibration
+        self.state = "done"

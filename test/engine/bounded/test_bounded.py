@@ -1,0 +1,170 @@
+"""Bounded mode keeps its promise, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from oracle import dense
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, load_calibration, save_calibration
+from cacheinf_ros.engine.bounded.calibration import CurvePoint, factor_for
+from cacheinf_ros.engine.bounded.candidates import growth_points
+from cacheinf_ros.engine.bounded.sensitivity import channel_weights
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph.ir import Conv
+from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
+from cacheinf_ros.sources import open_source
+
+CONFIG = EngineConfig(mode=Mode.BOUNDED, max_error=0.05, max_missed=0.4, audit_every=10)
+Image = NDArray[np.uint8]
+
+
+@pytest.fixture(scope="module")
+def scenenet() -> Model:
+    return load_model("scenenet", input_size=(96, 128))
+
+
+@pytest.fixture(scope="module")
+def stream() -> list[tuple[Image, CacheMap]]:
+    matching = MatchingStream(MatchingConfig(matcher=MatcherName.IDENTITY, threshold=25.0, expiry=10_000))
+    frames = [frame.image for _, frame in zip(range(40), open_source("scene:fixed?size=96x128&seed=3"), strict=False)]
+    return [(frame, matching.match(frame)) for frame in frames]
+
+
+@pytest.fixture(scope="module")
+def engine(scenenet: Model, stream: list[tuple[Image, CacheMap]]) -> Engine:
+    engine = Engine(scenenet, CONFIG)
+    frames, maps = zip(*stream[:6], strict=True)
+    engine.calibrate(frames, maps)
+    return engine
+
+
+def test_the_error_stays_below_the_promise(engine: Engine, stream: list[tuple[Image, CacheMap]]) -> None:
+    assert engine.calibration is not None
+    scale = engine.calibration.output_scale
+    engine.keep_composed = True
+    shares, errors, audits = [], [], []
+    engine.run(stream[6][0], None)
+    for image, cache_map in stream[7:]:
+        result = engine.run(image, cache_map)
+        assert result.composed is not None
+        exact = dense(engine.model, result.composed)
+        errors.append(scale.error(list(result.outputs.values()), exact))
+        shares.append(result.active_share)
+        if engine.audit_due:
+            audits.append(engine.audit())
+    assert np.sqrt(np.mean(np.square(errors))) <= CONFIG.max_error
+    assert len(audits) == 3
+    assert all(audit is not None and audit.engine_error <= 1.5 * CONFIG.max_error for audit in audits)
+    exact_engine = Engine(engine.model, CONFIG.changed(mode=Mode.EXACT))
+    exact_engine.run(stream[6][0], None)
+    exact_shares = [exact_engine.run(image, cache_map).active_share for image, cache_map in stream[7:]]
+    assert np.mean(shares) < np.mean(exact_shares)
+
+
+def test_parameters_hold_from_the_next_frame_on(engine: Engine, stream: list[tuple[Image, CacheMap]]) -> None:
+    """With no error allowed it is exact."""
+    engine.configure(CONFIG.changed(max_error=0.0))
+    engine.run(stream[0][0], None)
+    for image, cache_map in stream[1:4]:
+        result = engine.run(image, cache_map)
+        assert result.composed is not None
+        for ours, exact in zip(result.outputs.values(), dense(engine.model, result.composed), strict=True):
+            assert np.abs(ours - exact).max() <= 1e-5 * exact.std()
+    engine.configure(CONFIG)
+
+
+def test_an_audit_refreshes_the_cache_and_tightens_what_broke_the_promise(
+    engine: Engine, stream: list[tuple[Image, CacheMap]]
+) -> None:
+    engine.configure(CONFIG)
+    engine.run(stream[0][0], None)
+    for image, cache_map in stream[1:8]:
+        result = engine.run(image, cache_map)
+    assert result.composed is not None
+    engine.configure(CONFIG.changed(max_error=1e-9))  # what the cache holds now was computed under the old promise
+    audit = engine.audit()
+    assert audit is not None
+    assert not audit.kept
+    assert audit.tightness < 1
+    for value, exact in zip(engine.program.outputs.values(), dense(engine.model, result.composed), strict=True):
+        assert np.abs(value.numpy() - exact).max() <= 1e-5 * exact.std()
+    again = engine.audit()
+    assert again is not None
+    assert again.engine_error < 1e-6
+
+
+def test_a_calibration_is_found_again(engine: Engine, tmp_path: Path) -> None:
+    assert engine.calibration is not None
+    path = tmp_path / "folder" / "c.npz"
+    assert load_calibration(path) is None
+    save_calibration(engine.calibration, path)
+    again = load_calibration(path)
+    assert again is not None
+    assert again.curve == engine.calibration.curve
+    assert again.output_scale == engine.calibration.output_scale
+    for name, truncation in engine.calibration.base.items():
+        assert again.base[name].threshold == truncation.threshold
+        assert np.array_equal(again.base[name].weight, truncation.weight)
+    path.write_bytes(b"nonsense")
+    assert load_calibration(path) is None
+
+
+def test_too_few_frames_are_refused(scenenet: Model) -> None:
+    with pytest.raises(EngineError, match="at least two frames"):
+        Engine(scenenet, CONFIG).calibrate([np.zeros((96, 128, 3), np.uint8)])
+
+
+def test_uncalibrated_it_is_exact(scenenet: Model, stream: list[tuple[Image, CacheMap]]) -> None:
+    engine = Engine(scenenet, CONFIG)
+    assert engine.calibration is None
+    assert engine.audit() is None
+    engine.keep_composed = True
+    engine.run(stream[0][0], None)
+    result = engine.run(*stream[1])
+    assert result.composed is not None
+    for ours, exact in zip(result.outputs.values(), dense(scenenet, result.composed), strict=True):
+        assert np.abs(ours - exact).max() <= 1e-5 * exact.std()
+
+
+def test_weights_are_the_rows_of_the_jacobian() -> None:
+    """One 1x1 convolution: a unit change of input channel c at one pixel moves the outputs by the column c of it."""
+    torch.manual_seed(0)
+    conv = torch.nn.Conv2d(3, 5, 1)
+    module = torch.nn.Sequential(conv)
+    module.input_size = (4, 6)  # type: ignore[assignment]
+    program = torch.export.export(module, (torch.zeros(1, 3, 4, 6),)).run_decompositions({})
+    from cacheinf_ros.graph.lower import lower
+
+    graph = lower(program)
+    image = np.random.default_rng(0).random((1, 3, 4, 6), np.float32)
+    weights = channel_weights(graph, [image], OutputScale(spreads=(2.0,)), draws=400)
+    expected = conv.weight.detach()[:, :, 0, 0].norm(dim=0).numpy() / (2.0 * (5 * 4 * 6) ** 0.5)
+    assert np.allclose(weights[graph.input], expected, rtol=0.05)
+
+
+def test_candidates_are_what_windows_read(scenenet: Model) -> None:
+    points = growth_points(scenenet.graph)
+    assert points[0] == scenenet.graph.input
+    readers = [o for o in scenenet.graph.operators if isinstance(o, Conv) and o.window.kernel != (1, 1)]
+    assert {o.inputs[0] for o in readers} <= set(points) | {
+        o.output for o in scenenet.graph.operators if type(o).__name__ in ("Concat", "Select")
+    }
+
+
+def test_the_factor_is_interpolated_between_what_keeps_and_what_breaks_the_promise() -> None:
+    """Errors 0.01 and 0.04 at factors 1 and 16: in logarithms, 0.02 lies in the middle, at factor 4."""
+    points = [(0.0, 0.0, 0.0), (1.0, 0.01, 0.0), (16.0, 0.04, 0.0)]
+    curve = [
+        CurvePoint(factor=f, engine_error=e, missed_change=m, milliseconds=1.0, active_share=1.0) for f, e, m in points
+    ]
+    assert factor_for(curve, 0.02, 1.0) == pytest.approx(4.0)
+    assert factor_for(curve, 0.05, 1.0) == 16.0
+    assert factor_for(curve, 0.001, 1.0) == 0.0

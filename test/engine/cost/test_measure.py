@@ -1,0 +1,31 @@
+"""Measuring a program, and finding the result again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine.cost import load_or_measure
+from cacheinf_ros.engine.kernels import choose_kernels
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph.ir import Conv
+
+SMALL = Path(__file__).parents[2] / "networks" / "small.py"
+
+
+def test_measured_once_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+    program = Program(model.graph, choose_kernels("cpu", 1))
+    first = load_or_measure(program, model, EngineConfig())
+    assert {o.output for o in model.graph.operators if isinstance(o, Conv)} <= set(first.curves)
+    assert first.dense_ms > 0
+    (path,) = (tmp_path / "cacheinf_ros" / "costs").iterdir()
+    assert load_or_measure(program, model, EngineConfig()) == first
+    path.write_text('{"x": {"rows": [1], "alternative": null}}')
+    assert set(load_or_measure(program, model, EngineConfig()).curves) == set(first.curves), "a broken file is replaced"
+    assert load_or_measure(program, model, EngineConfig(threads=1)), "another number of threads is another file"
+    assert len(list(path.parent.iterdir())) == 2

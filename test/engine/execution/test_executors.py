@@ -1,0 +1,81 @@
+"""The compiled executor and the reference do the same, with and without truncation, over sequences of frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cacheinf_ros.engine.kernels import ReferenceKernels, choose_kernels
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Criterion, Truncation
+from cacheinf_ros.graph import load_model
+
+SMALL = Path(__file__).parents[2] / "networks" / "small.py"
+CPU = torch.device("cpu")
+MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+
+
+def change(program: Program, image: torch.Tensor, mask: np.ndarray) -> None:
+    rows = torch.from_numpy(np.flatnonzero(mask))
+    program.input.rows[rows] = image.reshape(-1, 3)[rows]
+    np.copyto(program.changed_input.mask, mask)
+    program.changed_input.use_mask()
+
+
+@settings(max_examples=15)
+@given(
+    criterion=st.sampled_from(Criterion),
+    threshold=st.sampled_from([0.0, 0.05, 0.5]),
+    weighted=st.booleans(),
+    seed=st.integers(0, 9999),
+)
+def test_compiled_equals_reference(criterion: Criterion, threshold: float, weighted: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    programs = [Program(MIXED.graph, kernels) for kernels in (choose_kernels("cpu", 2), ReferenceKernels(CPU))]
+    truncations = {
+        operator.output: Truncation(
+            # off the values that occur, so that rounding cannot decide
+            threshold=threshold * (1 + 1e-4),
+            criterion=criterion,
+            weight=rng.random(MIXED.graph.tensors[operator.output].channels, np.float32) if weighted else None,
+        )
+        for operator, _ in programs[0].timeable()
+        if rng.random() < 0.5
+    }
+    for program in programs:
+        program.truncate(truncations)
+    everything = np.ones((61, 47), np.uint8)
+    image = torch.from_numpy(rng.random((61, 47, 3), np.float32))
+    for step in range(4):
+        mask = everything if step == 0 else (rng.random((61, 47)) < 0.05).astype(np.uint8)
+        outputs = []
+        for program in programs:
+            change(program, image, mask)
+            outputs.append(program.run(refresh=step == 0))
+        for ours, reference in zip(outputs[0].values(), outputs[1].values(), strict=True):
+            assert torch.allclose(ours, reference, atol=1e-3)
+        image = image + torch.from_numpy(rng.normal(0, 0.1, (61, 47, 3)).astype(np.float32))
+
+
+def test_holding_back_what_did_not_change_is_exact() -> None:
+    """Threshold 0 passes every change on, and nothing else."""
+    programs = [Program(MIXED.graph, choose_kernels("cpu", 1)) for _ in range(2)]
+    programs[1].truncate({operator.output: NOTHING_CHANGED for operator, _ in programs[1].timeable()})
+    rng = np.random.default_rng(0)
+    image = torch.from_numpy(rng.random((61, 47, 3), np.float32))
+    for step in range(3):
+        mask = np.ones((61, 47), np.uint8) if step == 0 else (rng.random((61, 47)) < 0.02).astype(np.uint8)
+        results = []
+        for program in programs:
+            change(program, image, mask)
+            results.append([value.clone() for value in program.run().values()])
+        assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+        image = image + 0.1
+    change(programs[1], image * 0 + programs[1].input.rows.view(61, 47, 3), np.ones((61, 47), np.uint8))
+    programs[1].run()
+    changed = [programs[1].plan.changed[operator.output].count for operator, _ in programs[1].timeable()]
+    assert not any(changed), "the same values again are no change"

@@ -1,0 +1,134 @@
+"""Receptive fields: the paper's example, brute force, and compiled growth == reference growth."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.growth import Reach, grow
+from cacheinf_ros.engine.execution.native import NativeExecutor
+from cacheinf_ros.engine.execution.steps import Grow, Step, Unite
+from cacheinf_ros.engine.kernels.library import kernel_library
+from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
+from cacheinf_ros.graph.window import Window
+
+
+def grow_compiled(through: Window | Reach, source: ActiveSet, target: ActiveSet, outside: bool) -> None:
+    run_compiled([Grow(source=source, target=target, through=through)], outside)
+
+
+def run_compiled(steps: list[Step], outside: bool = False) -> None:
+    library = kernel_library()
+    assert library is not None, "run `make build`: it compiles the kernels"
+    library.ci_threads_create.restype = ctypes.c_void_p
+    threads = library.ci_threads_create(1)
+    NativeExecutor(steps, {}, {}, {}, library, threads).run(outside_is_active=outside, refresh=False)
+    library.ci_threads_destroy(threads)
+
+
+def active_set(mask: np.ndarray) -> ActiveSet:
+    active = ActiveSet(mask.shape)
+    np.copyto(active.mask, mask)
+    active.use_mask()
+    return active
+
+
+@pytest.mark.parametrize("outside_is_active", [False, True])
+def test_worked_example_of_deepcache(outside_is_active: bool) -> None:
+    """DeepCache section 4.3: kernel 11, stride 2, padding 5 turn (100, 100, 100, 40) into (53, 53, 45, 15).
+
+    The paper's formula w' = floor((w - k) / s) gives 44 for the width; its example is right: the last output whose
+    window ends at pixel 199 is floor((199 + 5 - 10) / 2) = 97, and 53 .. 97 are 45 outputs.
+    """
+    window = Window(in_size=(227, 227), out_size=(114, 114), kernel=(11, 11), stride=(2, 2), padding=(5, 5))
+    mask = np.ones(window.in_size, np.uint8)
+    mask[100:140, 100:200] = 0
+    expected = np.ones(window.out_size, np.uint8)
+    expected[53 : 53 + 15, 53 : 53 + 45] = 0
+    for run in (grow_compiled, lambda w, *rest: grow(Reach.of_window(w), *rest)):
+        target = ActiveSet(window.out_size)
+        run(window, active_set(mask), target, outside_is_active)
+        assert np.array_equal(target.mask, expected)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    axes = []
+    for _ in range(2):
+        size, kernel = draw(st.integers(1, 20)), draw(st.integers(1, 5))
+        stride, dilation, padding = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(0, kernel))
+        extra = draw(st.integers(0, 2))  # asymmetric padding, ceil_mode
+        out = (size + 2 * padding + extra - dilation * (kernel - 1) - 1) // stride + 1
+        axes.append((size, max(1, out), kernel, stride, dilation, padding))
+    names = ("in_size", "out_size", "kernel", "stride", "dilation", "padding")
+    return Window(**dict(zip(names, zip(*axes, strict=True), strict=True)))
+
+
+@given(window=windows(), share=st.sampled_from([0.0, 0.03, 0.3]), seed=st.integers(0, 999), outside=st.booleans())
+def test_an_output_is_active_exactly_when_it_reads_an_active_pixel(
+    window: Window, share: float, seed: int, outside: bool
+) -> None:
+    mask = (np.random.default_rng(seed).random(window.in_size) < share).astype(np.uint8)
+
+    def is_active(y: int, x: int) -> bool:
+        inside = 0 <= y < mask.shape[0] and 0 <= x < mask.shape[1]
+        return bool(mask[y, x]) if inside else outside
+
+    def depends(oy: int, ox: int) -> bool:
+        y, x = oy * window.stride[0] - window.padding[0], ox * window.stride[1] - window.padding[1]
+        taps = np.ndindex(*window.kernel)
+        return any(is_active(y + ky * window.dilation[0], x + kx * window.dilation[1]) for ky, kx in taps)
+
+    expected = np.array([[depends(y, x) for x in range(window.out_size[1])] for y in range(window.out_size[0])])
+    for run in (grow_compiled, lambda w, *rest: grow(Reach.of_window(w), *rest)):
+        source, target = active_set(mask), ActiveSet(window.out_size)
+        if source.count == source.pixels:
+            continue  # full sets stay full, also where a window lies beside the image
+        run(window, source, target, outside)
+        assert np.array_equal(target.mask.astype(bool), expected)
+        assert np.array_equal(target.rows, np.flatnonzero(expected))
+
+
+@given(
+    sizes=st.tuples(*[st.integers(1, 15)] * 4),
+    taps=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    seed=st.integers(0, 999),
+    outside=st.booleans(),
+)
+def test_compiled_growth_by_tables_equals_the_reference(
+    sizes: tuple[int, int, int, int], taps: tuple[int, int], seed: int, outside: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    tables = [rng.integers(-1, sizes[axis], (sizes[2 + axis], taps[axis])).astype(np.int32) for axis in (0, 1)]
+    reach = Reach(rows=tables[0], columns=tables[1])
+    source = active_set((rng.random(sizes[:2]) < 0.2).astype(np.uint8))
+    if source.count == source.pixels:
+        return
+    ours, reference = ActiveSet(sizes[2:]), ActiveSet(sizes[2:])
+    grow_compiled(reach, source, ours, outside)
+    grow(reach, source, reference, outside)
+    assert np.array_equal(ours.mask, reference.mask)
+    assert np.array_equal(ours.rows, reference.rows)
+
+
+def test_unused_taps_do_not_reach_outside() -> None:
+    taps = AxisTaps(
+        index=torch.tensor([[0, 1], [2, OUTSIDE]]), weight=torch.tensor([[0.5, 0.5], [1.0, 0.0]]), in_size=3
+    )
+    reach = Reach.of_taps(taps, taps)
+    assert reach.rows.tolist() == [[0, 1], [2, 2]]
+
+
+@given(size=st.tuples(st.integers(1, 12), st.integers(1, 12)), seed=st.integers(0, 99))
+def test_union(size: tuple[int, int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = (active_set((rng.random(size) < 0.3).astype(np.uint8)) for _ in range(2))
+    target = ActiveSet(size)
+    run_compiled([Unite(first=first, second=second, target=target)])
+    assert np.array_equal(target.rows, np.flatnonzero(first.mask | second.mask))

@@ -1,0 +1,25 @@
+"""Which kernels run."""
+
+from __future__ import annotations
+
+import pytest
+
+from cacheinf_ros.engine.kernels import NativeKernels, choose_kernels
+from cacheinf_ros.engine.kernels.library import KernelKind, kernel_library
+from cacheinf_ros.errors import EngineError
+
+
+def test_compiled_kernels_are_built() -> None:
+    assert kernel_library() is not None, "run `make build`: it compiles the kernels"
+    kernels = choose_kernels("cpu", 2)
+    assert isinstance(kernels, NativeKernels)
+    assert "2 threads" in kernels.name
+
+
+def test_kernels_are_numbered_as_in_the_library() -> None:
+    assert [kind.value for kind in KernelKind] == list(range(len(KernelKind)))
+
+
+def test_unknown_device_is_named() -> None:
+    with pytest.raises(EngineError, match="device 'warp9' cannot be used"):
+        choose_kernels("warp9", 1)

@@ -1,0 +1,124 @@
+"""Convolutions and pooling: compiled kernels == reference kernels == torch."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_kernels import CHANNELS, check, filled, windows, with_border
+from torch.nn import functional
+
+from cacheinf_ros.graph.activation import LINEAR, Activation, ActivationKind
+from cacheinf_ros.graph.ir import Conv, Pool
+from cacheinf_ros.graph.window import Pair, Window
+
+ACTIVATIONS = st.sampled_from([LINEAR, Activation.relu(), Activation.clamp(-0.5, 0.5), "prelu", "silu"])
+SEEDS = st.integers(0, 1000)
+
+
+def _activation(name: Activation | str, channels: int) -> Activation:
+    """A slope has as many values as there are channels."""
+    if isinstance(name, Activation):
+        return name
+    return Activation(kind=ActivationKind(name), slope=torch.rand(channels) if name == "prelu" else None)
+
+
+def _convolved(op: Conv, image: torch.Tensor, residual: torch.Tensor | None) -> torch.Tensor:
+    w = op.window
+    padded = with_border(image, w, 0.0)
+    result = functional.conv2d(padded, op.weight, op.bias, w.stride, 0, w.dilation, op.groups)
+    result = result[:, :, : w.out_size[0], : w.out_size[1]]
+    if residual is None:
+        return op.activation(result)
+    return op.activation(result) + residual if op.residual_last else op.activation(result + residual)
+
+
+def _check_convolution(
+    window: Window, groups: int, inputs: int, outputs: int, activation: Activation | str, residual: str, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    scale = (inputs * window.kernel[0] * window.kernel[1]) ** -0.5
+    op = Conv(
+        name="conv", inputs=("x",) if residual == "none" else ("x", "r"), output="y", window=window, groups=groups,
+        weight=torch.randn(groups * outputs, inputs, *window.kernel) * scale, bias=torch.randn(groups * outputs),
+        activation=_activation(activation, groups * outputs), residual_last=residual == "last",
+    )  # fmt: skip
+    sources = [filled(window.in_size, groups * inputs, seed)]
+    if residual != "none":
+        sources.append(filled(window.out_size, groups * outputs, seed + 1))
+    expected = _convolved(op, sources[0].image, None if residual == "none" else sources[1].image)
+    check(op, sources, expected, seed=seed, error=1e-4)
+
+
+@settings(max_examples=150)
+@given(
+    window=windows(),
+    groups=st.sampled_from([1, 1, 1, 2, 5]),
+    inputs=st.sampled_from([1, 3, 8, 16, 32]),
+    outputs=st.sampled_from([1, 4, 16, 17, 33, 64]),
+    activation=ACTIVATIONS,
+    residual=st.sampled_from(["none", "first", "last"]),
+    seed=SEEDS,
+)
+def test_convolution(
+    window: Window, groups: int, inputs: int, outputs: int, activation: Activation | str, residual: str, seed: int
+) -> None:
+    _check_convolution(window, groups, inputs, outputs, activation, residual, seed)
+
+
+@settings(max_examples=150)
+@given(
+    window=windows(largest=7),
+    channels=CHANNELS,
+    activation=ACTIVATIONS,
+    residual=st.sampled_from(["none", "first", "last"]),
+    seed=SEEDS,
+)
+def test_depthwise_convolution(
+    window: Window, channels: int, activation: Activation | str, residual: str, seed: int
+) -> None:
+    _check_convolution(window, channels, 1, 1, activation, residual, seed)
+
+
+def test_linear_layer() -> None:
+    """A kernel that is the whole map."""
+    window = Window(in_size=(5, 4), out_size=(1, 1), kernel=(5, 4))
+    _check_convolution(window, 1, 7, 30, LINEAR, "none", 0)
+
+
+@given(window=windows(largest=4), channels=CHANNELS, seed=SEEDS)
+def test_maximum(window: Window, channels: int, seed: int) -> None:
+    source = filled(window.in_size, channels, seed)
+    padded = with_border(source.image, window, float("-inf"))
+    expected = functional.max_pool2d(padded, window.kernel, window.stride, 0, window.dilation)
+    expected = expected[:, :, : window.out_size[0], : window.out_size[1]]
+    op = Pool(name="pool", inputs=("x",), output="y", window=window)
+    check(op, [source], expected, seed=seed, error=0.0)
+
+
+@given(
+    size=st.tuples(st.integers(5, 20), st.integers(5, 20)),
+    kernel=st.tuples(st.integers(2, 4), st.integers(2, 5)),
+    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    padding=st.tuples(st.integers(0, 1), st.integers(0, 1)),
+    ceil_mode=st.booleans(),
+    count_padding=st.booleans(),
+    channels=CHANNELS,
+    seed=SEEDS,
+)
+def test_average(
+    size: Pair,
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    ceil_mode: bool,
+    count_padding: bool,
+    channels: int,
+    seed: int,
+) -> None:
+    source = filled(size, channels, seed)
+    expected = functional.avg_pool2d(source.image, kernel, stride, padding, ceil_mode, count_padding)
+    out = (expected.shape[2], expected.shape[3])
+    window = Window(in_size=size, out_size=out, kernel=kernel, stride=stride, padding=padding)
+    op = Pool(name="pool", inputs=("x",), output="y", window=window, average=True, count_padding=count_padding)
+    check(op, [source], expected, seed=seed)

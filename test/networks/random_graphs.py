@@ -1,0 +1,136 @@
+"""Random small networks of everything that convolutional networks consist of, each given by its seed.
+
+A network is a list of blocks; most take the newest feature map, some a second one too. Blocks that do not fit the size of
+the map, or that make much of a rounding error, are drawn again. Every block's result is scaled to a spread of about 1,
+so that errors are comparable.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import torch
+from random_blocks import BLOCKS, HEADS, Block
+from torch import Tensor, nn
+
+from cacheinf_ros.graph.fuse import fuse
+from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.lower import lower
+
+SIZES = (17, 40)
+_MOST_AMPLIFIED = 30.0  # what a block may make of a small error
+_MOST_VALUES = 40_000  # of a feature map: networks stay quick
+
+
+class RandomNetwork(nn.Module):
+    """Blocks one after the other.
+
+    Attributes:
+        input_size: (height, width) of its image.
+        names: of the blocks, for messages.
+    """
+
+    def __init__(self, input_size: tuple[int, int]) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.names: list[str] = []
+        self.blocks = nn.ModuleList()
+        self._reads: list[tuple[int, ...]] = []
+        self._outputs: list[int] = []
+
+    def add(self, name: str, block: nn.Module, reads: tuple[int, ...], *, is_output: bool = False) -> None:
+        """One more block, which reads the results of these; 0 is the image."""
+        self.names.append(name)
+        self.blocks.append(block)
+        self._reads.append(reads)
+        if is_output:
+            self._outputs.append(len(self.blocks))
+
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
+        """image: [1, 3, height, width]."""
+        values = [image]
+        for block, reads in zip(self.blocks, self._reads, strict=True):
+            values.append(block(*(values[i] for i in reads)))
+        return {f"output{i}": values[i] for i in self._outputs}
+
+
+class _Scaled(nn.Module):
+    def __init__(self, block: nn.Module, factor: float) -> None:
+        super().__init__()
+        self.block = block
+        self.factor = factor
+
+    def forward(self, *values: Tensor) -> Tensor:
+        return self.block(*values) * self.factor
+
+
+def random_network(seed: int) -> RandomNetwork:
+    """The network of a seed: untrained, in inference mode, for images of 17 to 40 pixels each way."""
+    rng = random.Random(seed)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(seed)
+        return _Growing(rng).network()
+
+
+def graph_of(module: nn.Module, size: tuple[int, int]) -> Graph:
+    """The module as a fused graph, for images of (height, width)."""
+    with torch.no_grad():
+        program = torch.export.export(module, (torch.zeros(1, 3, *size),))
+    return fuse(lower(program.run_decompositions({})))
+
+
+class _Growing:
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._network = RandomNetwork((rng.randint(*SIZES), rng.randint(*SIZES))).eval()
+        self._values = [torch.randn(1, 3, *self._network.input_size)]
+
+    def network(self) -> RandomNetwork:
+        for _ in range(self._rng.randint(2, 8)):
+            self._add(BLOCKS, self._reads(), is_output=False)
+        last = len(self._values) - 1
+        heads = self._rng.randint(1, 2)
+        for _ in range(heads):
+            self._add(HEADS, (last,), is_output=True)
+        if self._rng.random() < 0.3:
+            self._add(HEADS, (self._rng.randint(1, last),), is_output=True)
+        return self._network.eval()
+
+    def _reads(self) -> tuple[int, ...]:
+        """The newest map, and one before it of the same size if there is one."""
+        newest = len(self._values) - 1
+        size = self._values[newest].shape[2:]
+        others = [i for i, value in enumerate(self._values[:-1]) if value.shape[2:] == size]
+        return (newest, self._rng.choice(others)) if others else (newest,)
+
+    def _add(self, blocks: Sequence[Block], reads: tuple[int, ...], *, is_output: bool) -> None:
+        while True:
+            block = self._rng.choice(blocks)
+            module, value, used = self._tried(block, reads)
+            if module is not None and value is not None:
+                self._network.add(block.__name__, module, used, is_output=is_output)
+                self._values.append(value)
+                return
+
+    def _tried(self, block: Block, reads: tuple[int, ...]) -> tuple[nn.Module | None, Tensor | None, tuple[int, ...]]:
+        module = block(self._rng, *(tuple(self._values[i].shape[1:]) for i in reads))
+        if module is None:
+            return None, None, reads
+        used = reads[: module.reads]
+        try:
+            value = module.eval()(*(self._values[i] for i in used))
+            nearby = module(*(self._values[i] + 1e-3 * torch.randn_like(self._values[i]) for i in used))
+        except RuntimeError:  # a window larger than the map
+            return None, None, used
+        spread = float(value.std()) if value.numel() > 1 else 1.0
+        if not 0 < value.numel() <= _MOST_VALUES or not 1e-3 < spread < 1e3:
+            return None, None, used
+        if float((nearby - value).abs().max()) > _MOST_AMPLIFIED * 1e-3 * spread:
+            return None, None, used
+        if 0.3 < spread < 3:
+            return module, value, used
+        return _Scaled(module, 1 / spread).eval(), value / spread, used
+
+
+Factory = Callable[[int], RandomNetwork]

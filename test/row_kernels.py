@@ -1,0 +1,117 @@
+"""Every kernel on random rows, against plain torch on the whole map."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.kernels import NativeKernels, ReferenceKernels
+from cacheinf_ros.engine.kernels.library import kernel_library
+from cacheinf_ros.graph.ir import Operator
+from cacheinf_ros.graph.window import Pair, Window
+
+CPU = torch.device("cpu")
+REFERENCE = ReferenceKernels(CPU)
+_LIBRARY = kernel_library()
+NATIVE = [] if _LIBRARY is None else [NativeKernels(_LIBRARY, threads) for threads in (1, 3)]
+
+CHANNELS = st.integers(1, 70)
+SIZES = st.tuples(st.integers(1, 20), st.integers(1, 20))
+_UNTOUCHED = 12345.0
+
+
+def filled(size: Pair, channels: int, seed: int) -> MapBuffer:
+    """Random channels inside a wider map; what lies beside them is not a number."""
+    generator = torch.Generator().manual_seed(seed)
+    before, after = (int(n) for n in torch.randint(0, 4, (2,), generator=generator))
+    whole = MapBuffer.allocate(size, before + channels + after, CPU)
+    whole.rows.fill_(float("nan"))
+    part = whole.channels(before, channels)
+    part.rows.normal_(generator=generator)
+    return part
+
+
+def check(
+    op: Operator, sources: Sequence[MapBuffer], expected: torch.Tensor, *, seed: int, error: float = 1e-5
+) -> None:
+    """All kernels give the expected rows, wherever they are written, and write nothing else.
+
+    Args:
+        expected: float32 [1, channels, height, width].
+        error: largest that is allowed, absolute and relative.
+    """
+    values = expected[0].flatten(1).t()
+    rows = _some_rows(len(values), seed)
+    wanted = values[torch.from_numpy(rows).long()]
+    function = REFERENCE.prepare(op, sources, values.shape[1])
+    torch.testing.assert_close(function(torch.from_numpy(rows).long()), wanted, atol=error, rtol=error)
+    for kernels in NATIVE:
+        in_place = run_native(kernels, op, sources, rows, rows, *values.shape)
+        behind = np.arange(len(rows), dtype=np.int32)
+        compact = run_native(kernels, op, sources, rows, behind, *values.shape)
+        torch.testing.assert_close(compact[: len(rows)], wanted, atol=error, rtol=error)
+        assert torch.equal(in_place[torch.from_numpy(rows).long()], compact[: len(rows)])
+
+
+def run_native(
+    kernels: NativeKernels,
+    op: Operator,
+    sources: Sequence[MapBuffer],
+    rows: NDArray[np.int32],
+    to: NDArray[np.int32],
+    pixels: int,
+    channels: int,
+) -> torch.Tensor:
+    """What a compiled kernel writes into some channels of a wider map; nothing else may have been touched."""
+    whole = MapBuffer.allocate((1, pixels), channels + 5, CPU)
+    whole.rows.fill_(_UNTOUCHED)
+    out = whole.rows[:, 3 : 3 + channels]
+    call = kernels.prepare(op, sources, channels)
+    assert call is not None
+    kernels.library.ci_run_kernel(
+        kernels.threads, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data, len(rows),
+        out.data_ptr(), out.stride(0),
+    )  # fmt: skip
+    result = out.clone()
+    out[torch.from_numpy(to).long()] = _UNTOUCHED
+    assert bool((whole.rows == _UNTOUCHED).all()), "written beside the listed rows"
+    return result
+
+
+def _some_rows(pixels: int, seed: int) -> NDArray[np.int32]:
+    """int32: from one to all, in order."""
+    generator = np.random.default_rng(seed)
+    share = generator.choice([0.02, 0.3, 0.7, 1.0])
+    rows = np.flatnonzero(generator.random(pixels) < share)
+    return (rows if len(rows) else generator.integers(0, pixels, 1)).astype(np.int32)
+
+
+@st.composite
+def windows(draw: st.DrawFn, *, largest: int = 5) -> Window:
+    """Any window over a small image, with any padding, and dilated."""
+    axes = [_axis(draw, largest) for _ in range(2)]
+    in_size, out_size, kernel, stride, dilation, padding = zip(*axes, strict=True)
+    return Window(
+        in_size=in_size, out_size=out_size, kernel=kernel, stride=stride, dilation=dilation, padding=padding
+    )  # fmt: skip
+
+
+def _axis(draw: st.DrawFn, largest: int) -> tuple[int, ...]:
+    kernel, stride, dilation = draw(st.integers(1, largest)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    padding, after = draw(st.integers(0, kernel - 1)), draw(st.integers(0, kernel - 1))
+    reach = dilation * (kernel - 1) + 1
+    size = draw(st.integers(max(1, reach - padding - after), 20))
+    return size, (size + padding + after - reach) // stride + 1, kernel, stride, dilation, padding
+
+
+def with_border(image: torch.Tensor, window: Window, value: float) -> torch.Tensor:
+    """The image with the padding of the window before it, and more than enough behind it."""
+    (top, left), spare = window.padding, 2 * max(window.kernel) + max(window.stride)
+    return functional.pad(image, (left, spare, top, spare), value=value)
