@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.kernels import NativeKernels, ReferenceKernels
+from cacheinf_ros.engine.kernels import NativeCall, NativeKernels, ReferenceKernels
 from cacheinf_ros.engine.kernels.library import kernel_library
 from cacheinf_ros.graph.ir import Operator
 from cacheinf_ros.graph.window import Pair, Window
@@ -52,18 +52,30 @@ def check(
     wanted = values[torch.from_numpy(rows).long()]
     function = REFERENCE.prepare(op, sources, values.shape[1])
     torch.testing.assert_close(function(torch.from_numpy(rows).long()), wanted, atol=error, rtol=error)
-    for kernels in NATIVE:
-        in_place = run_native(kernels, op, sources, rows, rows, *values.shape)
-        behind = np.arange(len(rows), dtype=np.int32)
-        compact = run_native(kernels, op, sources, rows, behind, *values.shape)
+    behind = np.arange(len(rows), dtype=np.int32)
+    for kernels, call in native_calls(op, sources, values.shape[1]):
+        in_place = run_native(kernels, call, rows, rows, *values.shape)
+        compact = run_native(kernels, call, rows, behind, *values.shape)
         torch.testing.assert_close(compact[: len(rows)], wanted, atol=error, rtol=error)
         assert torch.equal(in_place[torch.from_numpy(rows).long()], compact[: len(rows)])
 
 
+def native_calls(
+    op: Operator, sources: Sequence[MapBuffer], channels: int
+) -> Iterator[tuple[NativeKernels, NativeCall]]:
+    """All compiled kernels that compute an operator, with one thread and with several."""
+    for kernels in NATIVE:
+        call = kernels.prepare(op, sources, channels)
+        assert call is not None
+        yield kernels, call
+        alternative = kernels.alternative(call)
+        if alternative is not None:
+            yield kernels, alternative
+
+
 def run_native(
     kernels: NativeKernels,
-    op: Operator,
-    sources: Sequence[MapBuffer],
+    call: NativeCall,
     rows: NDArray[np.int32],
     to: NDArray[np.int32],
     pixels: int,
@@ -73,8 +85,6 @@ def run_native(
     whole = MapBuffer.allocate((1, pixels), channels + 5, CPU)
     whole.rows.fill_(_UNTOUCHED)
     out = whole.rows[:, 3 : 3 + channels]
-    call = kernels.prepare(op, sources, channels)
-    assert call is not None
     kernels.library.ci_run_kernel(
         kernels.threads, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data, len(rows),
         out.data_ptr(), out.stride(0),

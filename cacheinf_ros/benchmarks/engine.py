@@ -17,6 +17,7 @@ from cacheinf_ros.benchmarks.measures import mean_and_max
 from cacheinf_ros.benchmarks.quality import ErrorScale
 from cacheinf_ros.benchmarks.race import CACHED, Log, Race
 from cacheinf_ros.benchmarks.timing import summary, timed
+from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
@@ -32,11 +33,12 @@ def matching_for(
     mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None
 ) -> MatchingConfig:
     """What each mode is measured with where the user asks for nothing else: for deepcache the paper's matching,
-    otherwise identical pixels at the same place.
+    otherwise blocks at the same place, in exact mode identical ones.
     """
     config = MatchingConfig()
     if mode is not Mode.DEEPCACHE:
-        config = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=math.inf, expiry=10000)
+        identical = math.inf if mode is not Mode.BOUNDED else config.threshold
+        config = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=identical, expiry=10000)
     asked = {"threshold": threshold_db, "matcher": matcher}
     return config.changed(**{name: value for name, value in asked.items() if value is not None})
 
@@ -66,7 +68,7 @@ def run_engine_benchmark(
     torch.set_num_threads(config.threads)
     before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, frames)
     engine = Engine(model, config)
-    calibration_ms = timed(engine.calibrate, before)[1] if before else None
+    calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
     dense = build_contenders(model, tuple(contenders), config.threads)
     # the module itself: the graph may have been misunderstood
     exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1)[Contender.EAGER]
@@ -86,12 +88,19 @@ def run_engine_benchmark(
     }
 
 
-def _taken(shots: Iterable[Shot], before: int, frames: int) -> tuple[list[Image], list[Shot]]:
-    """The images to calibrate on, and the shots to measure, those to warm up included."""
+def _calibrated_on(shots: Sequence[Shot], matching: MatchingConfig | None) -> tuple[list[Image], list[CacheMap | None]]:
+    """The frames to calibrate on, with the maps that the engine will be given for such frames."""
+    stream = MatchingStream(matching) if matching else None
+    maps = [stream.match(shot.image) if stream else shot.cache_map for shot in shots]
+    return [shot.image for shot in shots], maps
+
+
+def _taken(shots: Iterable[Shot], before: int, frames: int) -> tuple[list[Shot], list[Shot]]:
+    """The shots to calibrate on, and those to measure, those to warm up included."""
     taken = list(itertools.islice(shots, before + WARM_UP + frames))
     if len(taken) <= before + WARM_UP:
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {before + WARM_UP + 1}")
-    return [shot.image for shot in taken[:before]], taken[before:]
+    return taken[:before], taken[before:]
 
 
 def _varied_outputs(model: Model, exact: Dense, images: Sequence[Image]) -> Iterator[list[Any]]:

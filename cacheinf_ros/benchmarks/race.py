@@ -160,6 +160,8 @@ class Race:
     def _audit(self, frame: MeasuredFrame) -> None:
         audit, milliseconds = timed(self._engine.audit)
         if audit is not None:
+            if self.log.reuse:
+                self.log.latency_ms[CACHED][-1] += milliseconds  # it is part of what the mode costs
             self.log.note_audit(
                 {
                     "latency_ms": milliseconds,

@@ -186,7 +186,7 @@ class Program:
         if isinstance(self._kernels, NativeKernels):
             call = self._kernels.prepare(operator, sources, channels)
             if call is not None:
-                return PreparedKernel(call=call)
+                return PreparedKernel(call=call, alternative=self._kernels.alternative(call))
         return PreparedKernel(function=self._reference.prepare(operator, sources, channels))
 
     def _switch(self, output: str) -> None:

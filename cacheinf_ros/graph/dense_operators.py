@@ -52,6 +52,9 @@ def dense_operator(operator: Operator) -> nn.Module:
 class DenseConv(nn.Module):
     """Convolution, residual and activation; only the convolution allocates memory."""
 
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, operator: Conv) -> None:
         super().__init__()
         self.register_buffer("weight", operator.weight.contiguous(memory_format=torch.channels_last))
@@ -86,9 +89,7 @@ class DensePool(nn.Module):
         """One map."""
         operator, w = self._operator, self._operator.window
         if operator.average:
-            return functional.avg_pool2d(
-                x, w.kernel, w.stride, w.padding, self._ceil_mode, operator.count_padding
-            )
+            return functional.avg_pool2d(x, w.kernel, w.stride, w.padding, self._ceil_mode, operator.count_padding)
         if self._border is not None:
             x = functional.pad(x, self._border, value=float("-inf"))
             return functional.max_pool2d(x, w.kernel, w.stride, 0, w.dilation)
@@ -97,6 +98,9 @@ class DensePool(nn.Module):
 
 class DenseElementwise(nn.Module):
     """Two maps combined, scaled, shifted, activated."""
+
+    scale: Tensor | None
+    shift: Tensor | None
 
     def __init__(self, operator: Elementwise) -> None:
         super().__init__()
@@ -122,6 +126,9 @@ class DenseElementwise(nn.Module):
 class DenseChannelNorm(nn.Module):
     """Layer norm over channels, which lie together in memory."""
 
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, operator: ChannelNorm) -> None:
         super().__init__()
         self.register_buffer("weight", operator.weight)
@@ -136,6 +143,8 @@ class DenseChannelNorm(nn.Module):
 
 class DenseSelect(nn.Module):
     """Channels by their numbers; those that lie together without a copy."""
+
+    channels: Tensor | None
 
     def __init__(self, operator: Select) -> None:
         super().__init__()
@@ -210,7 +219,11 @@ def _activated(activation: Activation, x: Tensor) -> Tensor:
     if not _may_change(x):
         return activation(x)
     if activation.kind is ActivationKind.CLAMP:
-        return x.relu_() if (activation.low, activation.high) == (0.0, float("inf")) else x.clamp_(activation.low, activation.high)
+        return (
+            x.relu_()
+            if (activation.low, activation.high) == (0.0, float("inf"))
+            else x.clamp_(activation.low, activation.high)
+        )
     return _IN_PLACE.get(activation.kind, activation)(x)
 
 

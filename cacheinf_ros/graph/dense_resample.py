@@ -37,13 +37,19 @@ class DenseResample(nn.Module):
 class _Axis(nn.Module):
     """Along one axis: a tap that lies outside has the fill where it is the only one."""
 
+    index: Tensor
+    weight: Tensor | None
+    outside: Tensor | None
+
     def __init__(self, taps: AxisTaps, dim: int, fill: float) -> None:
         super().__init__()
         self._dim, self._fill = dim, fill
         shape = (-1, 1) if dim == 2 else (-1,)
         self.register_buffer("index", taps.index.clamp(min=0).long().t().contiguous())
         weight = taps.weight.masked_fill(taps.index == OUTSIDE, 0.0)
-        self.register_buffer("weight", None if bool((weight == 1).all()) else weight.t().unflatten(1, shape).contiguous())
+        self.register_buffer(
+            "weight", None if bool((weight == 1).all()) else weight.t().unflatten(1, shape).contiguous()
+        )
         outside = (taps.index == OUTSIDE).all(1) if is_single(taps) else torch.zeros(taps.out_size, dtype=torch.bool)
         self.register_buffer("outside", outside.view(shape) if bool(outside.any()) else None)
 

@@ -51,7 +51,9 @@ class DenseGraph(torch.nn.Module):
         maps = [_as_map(specs[name]) for name in operator.inputs]
         names, result = operator.inputs, _as_specified(specs[operator.output])
         if isinstance(operator, Pointwise):
-            return lambda values: result(_computed(operator, {n: m(values[n]) for n, m in zip(names, maps, strict=True)}))
+            return lambda values: result(
+                _computed(operator, {n: m(values[n]) for n, m in zip(names, maps, strict=True)})
+            )
         module = dense_operator(operator)
         self.add_module(f"operator{index}", module)
         return lambda values: result(module(*[as_map(values[name]) for name, as_map in zip(names, maps, strict=True)]))

@@ -16,6 +16,7 @@ from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import ModelCard, read_card
 from cacheinf_ros.graph.fuse import fuse
 from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.graph.onnx_model import onnx_module
 from cacheinf_ros.graph.reference import build_module, load_weights
@@ -78,7 +79,8 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
         program = _export(module, card)
     with _quiet_torch():
         program = program.run_decompositions({})
-    return Model(module=module, graph=fuse(lower(program)), card=_sized(card, program))
+    graph = fuse(lower(program))
+    return Model(module=module, graph=graph, card=recognised(_sized(card, program), graph))
 
 
 def _card(reference: str) -> ModelCard:

@@ -16,8 +16,9 @@ import torch
 from onnx import NodeProto, numpy_helper
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.onnx_operators import OPERATORS
+from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS
 
+_VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
 # Their constants are factors and limits that must be numbers when the model is exported.
 _WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow"}
 
@@ -33,6 +34,8 @@ class OnnxModule(torch.nn.Module):
         super().__init__()
         self.input_size = input_size
         graph = model.graph
+        earlier = any(each.domain == "" and each.version < _VERSION_OF_TODAY for each in model.opset_import)
+        self._operators = {**OPERATORS, **EARLIER_OPERATORS} if earlier else OPERATORS
         self._constants: dict[str, str] = {}  # ONNX name -> buffer name
         self._static: dict[str, np.ndarray] = {}  # shapes, indices and limits stay out of the traced graph
         self._static_names = {name for n in graph.node if n.op_type in _WITH_STATIC_CONSTANTS for name in n.input}
@@ -56,11 +59,13 @@ class OnnxModule(torch.nn.Module):
         if node.op_type == "Constant":
             self._hold(node.output[0], numpy_helper.to_array(attributes["value"]))
             return
-        if node.op_type not in OPERATORS:
+        if node.op_type == "Split":
+            attributes.setdefault("num_outputs", len(node.output))
+        if node.op_type not in self._operators:
             raise ModelError(
                 f"the ONNX operator {node.op_type} (node {node.name or node.output[0]!r}) is not supported"
             )
-        self._steps.append((OPERATORS[node.op_type], list(node.input), list(node.output), attributes))
+        self._steps.append((self._operators[node.op_type], list(node.input), list(node.output), attributes))
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
         """image: float32 [1, channels, height, width]."""

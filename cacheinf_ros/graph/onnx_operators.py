@@ -7,6 +7,7 @@ are numpy arrays, known when the model is exported.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce as fold
 from typing import Any
 
 import numpy as np
@@ -14,90 +15,12 @@ import torch
 from torch.nn import functional
 
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import onnx_windows as windows
 
 Tensor = torch.Tensor
 
-
-def _conv(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    strides: list[int] | None = None,
-    pads: list[int] | None = None,
-    dilations: list[int] | None = None,
-    group: int = 1,
-    kernel_shape: list[int] | None = None,
-    auto_pad: bytes = b"NOTSET",
-) -> Tensor:
-    x, padding = _padded(x, pads, auto_pad, 0.0)
-    return functional.conv2d(x, weight, bias, tuple(strides or (1, 1)), padding, tuple(dilations or (1, 1)), group)
-
-
-def _conv_transpose(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    strides: list[int] | None = None,
-    pads: list[int] | None = None,
-    dilations: list[int] | None = None,
-    output_padding: list[int] | None = None,
-    group: int = 1,
-    kernel_shape: list[int] | None = None,
-) -> Tensor:
-    pads = pads or [0, 0, 0, 0]
-    if pads[:2] != pads[2:]:
-        raise ModelError(f"the ONNX operator ConvTranspose with uneven padding {pads} is not supported")
-    return functional.conv_transpose2d(
-        x, weight, bias, tuple(strides or (1, 1)), tuple(pads[:2]), tuple(output_padding or (0, 0)), group,
-        tuple(dilations or (1, 1)),
-    )  # fmt: skip
-
-
-def _padded(x: Tensor, pads: list[int] | None, auto_pad: bytes, value: float) -> tuple[Tensor, tuple[int, int]]:
-    """Uneven padding (top, left, bottom, right) becomes an operator of its own."""
-    if auto_pad not in (b"NOTSET", b"VALID"):
-        raise ModelError(f"ONNX auto_pad {auto_pad.decode()} is not supported: export the model with explicit padding")
-    top, left, bottom, right = pads or (0, 0, 0, 0)
-    if (top, left) == (bottom, right):
-        return x, (top, left)
-    return functional.pad(x, (left, right, top, bottom), value=value), (0, 0)
-
-
-def _max_pool(
-    x: Tensor,
-    *,
-    kernel_shape: list[int],
-    strides: list[int] | None = None,
-    pads: list[int] | None = None,
-    dilations: list[int] | None = None,
-    ceil_mode: int = 0,
-    auto_pad: bytes = b"NOTSET",
-    storage_order: int = 0,
-) -> Tensor:
-    x, padding = _padded(x, pads, auto_pad, float("-inf"))
-    return functional.max_pool2d(
-        x, tuple(kernel_shape), tuple(strides or (1, 1)), padding, tuple(dilations or (1, 1)), bool(ceil_mode)
-    )
-
-
-def _average_pool(
-    x: Tensor,
-    *,
-    kernel_shape: list[int],
-    strides: list[int] | None = None,
-    pads: list[int] | None = None,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    auto_pad: bytes = b"NOTSET",
-) -> Tensor:
-    pads = pads or [0, 0, 0, 0]
-    if pads[:2] != pads[2:] or auto_pad not in (b"NOTSET", b"VALID"):
-        raise ModelError(f"the ONNX operator AveragePool with uneven padding {pads} is not supported")
-    return functional.avg_pool2d(
-        x, tuple(kernel_shape), tuple(strides or (1, 1)), tuple(pads[:2]), bool(ceil_mode), bool(count_include_pad)
-    )
+_FLOAT = 1  # TensorProto.FLOAT
+_HARD_SWISH_SLOPE = 1 / 6
 
 
 def _batch_norm(
@@ -106,9 +29,21 @@ def _batch_norm(
     return functional.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
 
 
+def _layer_norm(
+    x: Tensor, scale: Tensor, bias: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5, **_: Any
+) -> Tensor:
+    return functional.layer_norm(x, x.shape[axis % x.dim() :], scale, bias, epsilon)
+
+
 def _clip(x: Tensor, low: Any = None, high: Any = None, **limits: float) -> Tensor:
     bounds = [limits.get(name) if given is None else float(given) for name, given in (("min", low), ("max", high))]
     return torch.clamp(x, *bounds)
+
+
+def _hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+    if abs(alpha - _HARD_SWISH_SLOPE) < 1e-6 and beta == 0.5:
+        return functional.hardsigmoid(x)
+    return torch.clamp(x * alpha + beta, 0.0, 1.0)
 
 
 def _gemm(
@@ -126,21 +61,30 @@ def _reshape(x: Tensor, shape: np.ndarray, *, allowzero: int = 0) -> Tensor:
     return x.reshape(sizes)
 
 
+def _expand(x: Tensor, shape: np.ndarray) -> Tensor:
+    return x.expand(torch.broadcast_shapes(x.shape, tuple(int(n) for n in shape)))
+
+
 def _gather(x: Tensor, indices: np.ndarray, *, axis: int = 0) -> Tensor:
     if indices.ndim == 0:
         return x.select(axis, int(indices))
-    return torch.index_select(x, axis, torch.from_numpy(indices.ravel().copy()).long()).reshape(
-        *x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]
-    )
+    axis %= x.dim()
+    positions = torch.from_numpy(indices.ravel() % x.shape[axis]).long()
+    return torch.index_select(x, axis, positions).reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
 
-def _slice(
-    x: Tensor, starts: np.ndarray, ends: np.ndarray, axes: np.ndarray | None = None, steps: np.ndarray | None = None
-) -> Tensor:
-    axes = np.arange(len(starts)) if axes is None else axes
-    steps = np.ones(len(starts), int) if steps is None else steps
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        x = x[(slice(None),) * (int(axis) % x.dim()) + (slice(int(start), int(end), int(step)),)]
+def _slice(x: Tensor, *given: np.ndarray | None, starts: Any = None, ends: Any = None, axes: Any = None) -> Tensor:
+    """The ranges are inputs; before version 10 they were attributes."""
+    first, last, dims, steps = (*given, None, None, None, None)[:4] if given else (starts, ends, axes, None)
+    assert first is not None and last is not None
+    dims = np.arange(len(first)) if dims is None else dims
+    steps = np.ones(len(first), int) if steps is None else steps
+    for start, end, axis, step in zip(first, last, dims, steps, strict=True):
+        chosen = range(x.shape[int(axis)])[slice(int(start), int(end), int(step))]
+        if step > 0:
+            x = x[(slice(None),) * (int(axis) % x.dim()) + (slice(chosen.start, chosen.stop, chosen.step),)]
+        else:
+            x = torch.index_select(x, int(axis), torch.tensor(list(chosen)))
     return x
 
 
@@ -153,34 +97,6 @@ def _split(
     return torch.chunk(x, num_outputs, axis)
 
 
-def _resize(
-    x: Tensor,
-    roi: Any = None,
-    scales: np.ndarray | None = None,
-    sizes: np.ndarray | None = None,
-    *,
-    mode: bytes = b"nearest",
-    coordinate_transformation_mode: bytes = b"half_pixel",
-    nearest_mode: bytes = b"round_prefer_floor",
-    **_: Any,
-) -> Tensor:
-    if sizes is not None and len(sizes):
-        size = (int(sizes[-2]), int(sizes[-1]))
-    else:
-        assert scales is not None
-        size = (round(x.shape[2] * float(scales[2])), round(x.shape[3] * float(scales[3])))
-    corners = coordinate_transformation_mode == b"align_corners"
-    if mode == b"linear" and (corners or coordinate_transformation_mode in (b"half_pixel", b"pytorch_half_pixel")):
-        return functional.interpolate(x, size, mode="bilinear", align_corners=corners)
-    whole = size[0] % x.shape[2] == 0 and size[1] % x.shape[3] == 0
-    if mode == b"nearest" and (whole or (coordinate_transformation_mode, nearest_mode) == (b"asymmetric", b"floor")):
-        return functional.interpolate(x, size, mode="nearest")
-    raise ModelError(
-        f"the ONNX operator Resize with mode {mode.decode()}, {coordinate_transformation_mode.decode()}, "
-        f"{nearest_mode.decode()} is not supported"
-    )
-
-
 def _pad(
     x: Tensor, pads: Any = None, value: Any = None, axes: Any = None, *, mode: bytes = b"constant", **old: Any
 ) -> Tensor:
@@ -190,16 +106,17 @@ def _pad(
     fill = old.get("value", 0.0) if value is None else float(value)
     if mode == b"constant":
         return functional.pad(x, pairs, value=fill)
-    return functional.pad(x, pairs[:4], mode={b"reflect": "reflect", b"edge": "replicate"}[mode])
+    return functional.pad(x, pairs[:4], mode={b"reflect": "reflect", b"edge": "replicate", b"wrap": "circular"}[mode])
 
 
 def _axes(given: np.ndarray | None, attribute: list[int] | None) -> list[int]:
-    return [int(n) for n in (attribute if given is None else given) or []] if given is None else given.tolist()
+    """From an input, as in newer versions, or from an attribute."""
+    return [int(n) for n in ((attribute or []) if given is None else given)]
 
 
 def _reduce(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduce(x: Tensor, given: np.ndarray | None = None, *, axes: Any = None, keepdims: int = 1, **_: Any) -> Tensor:
-        return call(x, _axes(given, axes) or list(range(x.dim())), keepdim=bool(keepdims))
+        return call(x, dim=_axes(given, axes) or list(range(x.dim())), keepdim=bool(keepdims))
 
     return reduce
 
@@ -211,55 +128,106 @@ def _unsqueeze(x: Tensor, given: np.ndarray | None = None, *, axes: list[int] | 
 
 
 def _squeeze(x: Tensor, given: np.ndarray | None = None, *, axes: list[int] | None = None) -> Tensor:
-    for axis in sorted(_axes(given, axes), reverse=True):
-        x = x.squeeze(axis)
+    chosen = _axes(given, axes) or [axis for axis, size in enumerate(x.shape) if size == 1]
+    return x.squeeze(tuple(chosen))
+
+
+def _depth_to_space(x: Tensor, *, blocksize: int, mode: bytes = b"DCR") -> Tensor:
+    if mode == b"CRD":
+        return functional.pixel_shuffle(x, blocksize)
+    _, channels, height, width = x.shape
+    phases = x.reshape(1, blocksize, blocksize, channels // blocksize**2, height, width)
+    return phases.permute(0, 3, 4, 1, 5, 2).reshape(1, -1, height * blocksize, width * blocksize)
+
+
+def _space_to_depth(x: Tensor, *, blocksize: int) -> Tensor:
+    _, channels, height, width = x.shape
+    phases = x.reshape(1, channels, height // blocksize, blocksize, width // blocksize, blocksize)
+    return phases.permute(0, 3, 5, 1, 2, 4).reshape(1, -1, height // blocksize, width // blocksize)
+
+
+def _flattened(call: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
+    """Softmax before version 13: over all dimensions from an axis on."""
+    return lambda x, axis=1: call(x.flatten(axis % x.dim()), -1).reshape(x.shape)
+
+
+def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
+    if to != _FLOAT or x.dtype != torch.float32:
+        raise ModelError("the ONNX operator Cast is supported only from float to float")
     return x
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
+    "Abs": torch.abs,
     "Add": lambda a, b: a + b,
-    "AveragePool": _average_pool,
+    "AveragePool": windows.average_pool,
     "BatchNormalization": _batch_norm,
+    "Cast": _cast,
+    "Celu": lambda x, alpha=1.0: functional.celu(x, alpha),
     "Clip": _clip,
     "Concat": lambda *parts, axis: torch.cat(parts, axis),
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
+    "Conv": windows.conv,
+    "ConvTranspose": windows.conv_transpose,
+    "DepthToSpace": _depth_to_space,
     "Div": lambda a, b: a / b,
     "Dropout": lambda x, *_, **__: x,
     "Elu": lambda x, alpha=1.0: functional.elu(x, alpha),
+    "Erf": torch.erf,
     "Exp": torch.exp,
+    "Expand": _expand,
     "Flatten": lambda x, axis=1: x.flatten(axis),
     "Gather": _gather,
+    "Gelu": lambda x, approximate=b"none": functional.gelu(x, approximate=approximate.decode()),
     "Gemm": _gemm,
     "GlobalAveragePool": lambda x: functional.adaptive_avg_pool2d(x, 1),
-    "HardSigmoid": lambda x, alpha=0.2, beta=0.5: torch.clamp(x * alpha + beta, 0.0, 1.0),
+    "GlobalMaxPool": lambda x: torch.amax(x, (2, 3), keepdim=True),
+    "HardSigmoid": _hard_sigmoid,
     "HardSwish": functional.hardswish,
     "Identity": lambda x: x,
+    "InstanceNormalization": lambda x, w, b, epsilon=1e-5: functional.instance_norm(x, weight=w, bias=b, eps=epsilon),
+    "LayerNormalization": _layer_norm,
     "LeakyRelu": lambda x, alpha=0.01: functional.leaky_relu(x, alpha),
+    "Log": torch.log,
+    "LogSoftmax": lambda x, axis=-1: torch.log_softmax(x, axis),
     "MatMul": torch.matmul,
-    "MaxPool": _max_pool,
+    "Max": lambda *values: fold(torch.maximum, values),
+    "MaxPool": windows.max_pool,
+    "Min": lambda *values: fold(torch.minimum, values),
+    "Mish": functional.mish,
     "Mul": lambda a, b: a * b,
     "Neg": torch.neg,
     "PRelu": lambda x, slope: functional.prelu(x, slope.flatten()),
     "Pad": _pad,
     "Pow": lambda a, b: torch.pow(a, float(b)),
+    "Reciprocal": torch.reciprocal,
+    "ReduceL2": _reduce(torch.linalg.vector_norm),
+    "ReduceMax": _reduce(torch.amax),
     "ReduceMean": _reduce(torch.mean),
+    "ReduceMin": _reduce(torch.amin),
     "ReduceSum": _reduce(torch.sum),
     "Relu": torch.relu,
     "Reshape": _reshape,
-    "Resize": _resize,
+    "Resize": windows.resize,
+    "Selu": lambda x: functional.selu(x),
     "Sigmoid": torch.sigmoid,
     "Slice": _slice,
     "Softmax": lambda x, axis=-1: torch.softmax(x, axis),
     "Softplus": functional.softplus,
+    "Softsign": functional.softsign,
+    "SpaceToDepth": _space_to_depth,
     "Split": _split,
     "Sqrt": torch.sqrt,
     "Squeeze": _squeeze,
     "Sub": lambda a, b: a - b,
+    "Sum": lambda *values: fold(torch.add, values),
     "Tanh": torch.tanh,
     "Transpose": lambda x, perm: x.permute(*perm),
     "Unsqueeze": _unsqueeze,
-    "Upsample": lambda x, scales, mode=b"nearest": _resize(
-        x, None, scales, mode=mode, coordinate_transformation_mode=b"asymmetric", nearest_mode=b"floor"
-    ),
+    "Upsample": windows.upsample,
+}
+
+# Where the version of the operator set is below 13.
+EARLIER_OPERATORS: dict[str, Callable[..., Any]] = {
+    "LogSoftmax": _flattened(torch.log_softmax),
+    "Softmax": _flattened(torch.softmax),
 }

@@ -343,7 +343,8 @@ def two_maps(rng: random.Random, shape: Shape, other: Shape | None = None) -> Ca
 
 BLOCKS: tuple[Block, ...] = (
     convolution, convolution, convolution, depthwise, transposed, residual, pooling, norm, squeeze_excite, attention,
-    branches, shuffle_unit, split, moved_pixels, pixel_shuffle, resize, softmax, convnext, arithmetic, two_maps, two_maps,
+    branches, shuffle_unit, split, moved_pixels, pixel_shuffle, resize, softmax, convnext, arithmetic, two_maps,
+    two_maps,
 )  # fmt: skip
 
 

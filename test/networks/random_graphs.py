@@ -1,22 +1,18 @@
 """Random small networks of everything that convolutional networks consist of, each given by its seed.
 
-A network is a list of blocks; most take the newest feature map, some a second one too. Blocks that do not fit the size of
-the map, or that make much of a rounding error, are drawn again. Every block's result is scaled to a spread of about 1,
-so that errors are comparable.
+A network is a list of blocks; most take the newest feature map, some a second one too. Blocks that do not fit the size
+of the map, or that make much of a rounding error, are drawn again. Every block's result is scaled to a spread of about
+1, so that errors are comparable.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
-from random_blocks import BLOCKS, HEADS, Block
+from networks.random_blocks import BLOCKS, HEADS, Block
 from torch import Tensor, nn
-
-from cacheinf_ros.graph.fuse import fuse
-from cacheinf_ros.graph.ir import Graph
-from cacheinf_ros.graph.lower import lower
 
 SIZES = (17, 40)
 _MOST_AMPLIFIED = 30.0  # what a block may make of a small error
@@ -73,13 +69,6 @@ def random_network(seed: int) -> RandomNetwork:
         return _Growing(rng).network()
 
 
-def graph_of(module: nn.Module, size: tuple[int, int]) -> Graph:
-    """The module as a fused graph, for images of (height, width)."""
-    with torch.no_grad():
-        program = torch.export.export(module, (torch.zeros(1, 3, *size),))
-    return fuse(lower(program.run_decompositions({})))
-
-
 class _Growing:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -121,7 +110,7 @@ class _Growing:
         try:
             value = module.eval()(*(self._values[i] for i in used))
             nearby = module(*(self._values[i] + 1e-3 * torch.randn_like(self._values[i]) for i in used))
-        except RuntimeError:  # a window larger than the map
+        except (RuntimeError, ValueError):  # a window larger than the map
             return None, None, used
         spread = float(value.std()) if value.numel() > 1 else 1.0
         if not 0 < value.numel() <= _MOST_VALUES or not 1e-3 < spread < 1e3:
@@ -131,6 +120,3 @@ class _Growing:
         if 0.3 < spread < 3:
             return module, value, used
         return _Scaled(module, 1 / spread).eval(), value / spread, used
-
-
-Factory = Callable[[int], RandomNetwork]

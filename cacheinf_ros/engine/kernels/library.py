@@ -17,7 +17,7 @@ class KernelKind(IntEnum):
     """``ci_kernel``: which kernel a parameter structure is for."""
 
     CONV = 0
-    WINOGRAD = 1
+    CONV_IN_PLACE = 1
     DEPTHWISE = 2
     POOL = 3
     ELEMENTWISE = 4

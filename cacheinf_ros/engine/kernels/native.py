@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from ctypes import Structure
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -39,6 +39,9 @@ from cacheinf_ros.graph.ir import (
     Resample,
     Select,
 )
+
+_FEW_CHANNELS = 32  # of the output, for which gathering inputs first does not pay
+_ALTERNATIVES = {KernelKind.CONV: KernelKind.CONV_IN_PLACE, KernelKind.CONV_IN_PLACE: KernelKind.CONV}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,6 +104,11 @@ class NativeKernels:
                 return _global_mean(sources[0])
         return None
 
+    def alternative(self, call: NativeCall) -> NativeCall | None:
+        """Another kernel that computes the same: which one is faster depends on shapes, pixels and machine."""
+        other = _ALTERNATIVES.get(call.kind)
+        return None if other is None else replace(call, kind=other)
+
     def _conv(self, op: Conv, sources: Sequence[MapBuffer]) -> NativeCall:
         kind = _conv_kind(op)
         source, residual = sources[0].rows, sources[1].rows if len(sources) > 1 else None
@@ -133,8 +141,10 @@ class NativeKernels:
 
 
 def _conv_kind(op: Conv) -> KernelKind:
-    """Which of the kernels for convolutions is the fastest."""
-    return KernelKind.DEPTHWISE if op.is_depthwise else KernelKind.CONV
+    """The kernel that is likely to be the fastest; measurements decide (see ``alternative``)."""
+    if op.is_depthwise:
+        return KernelKind.DEPTHWISE
+    return KernelKind.CONV_IN_PLACE if op.weight.shape[0] // op.groups <= _FEW_CHANNELS else KernelKind.CONV
 
 
 def _by_tap(op: Conv) -> torch.Tensor:

@@ -31,7 +31,7 @@ RowFunction = Callable[[torch.Tensor], torch.Tensor]
 
 _DENSE_SHARE = 0.5  # of the pixels; above it a whole-image torch operator is faster than gathered rows
 
-_COMBINE = {
+_COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     Combine.ADD: torch.add,
     Combine.SUB: torch.sub,
     Combine.MUL: torch.mul,

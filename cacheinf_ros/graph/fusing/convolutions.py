@@ -7,17 +7,17 @@ from dataclasses import replace
 import torch
 
 from cacheinf_ros.graph.activation import Activation
+from cacheinf_ros.graph.fusing.pixels import border_of
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
 from cacheinf_ros.graph.ir import Combine, Conv, Elementwise, Resample, Select
-from cacheinf_ros.graph.make_taps import padding_of
 from cacheinf_ros.graph.window import Window
 
 
 def take_padding(done: Done, conv: Conv) -> Rewrite | None:
     """conv(padded with zeros): the window begins further outside."""
     pad = done.made_by(conv.inputs[0], Resample)
-    border = pad and padding_of(pad.rows), pad and padding_of(pad.columns)
-    if pad is None or border[0] is None or border[1] is None or pad.fill != 0:
+    border = border_of(pad) if pad else None
+    if pad is None or border is None or pad.fill != 0:
         return None
     window = replace(
         conv.window,

@@ -7,12 +7,15 @@ from dataclasses import replace
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
 from cacheinf_ros.graph.ir import Pool, Resample
 from cacheinf_ros.graph.make_taps import composed, is_same, is_single, padding_of, reads_outside
+from cacheinf_ros.graph.window import Pair
 
 
 def nothing_moved(done: Done, resample: Resample) -> Rewrite | None:
     """The tensor itself."""
     same = done.tensors[resample.inputs[0]].shape == done.tensors[resample.output].shape
-    return Rewrite(same_as=resample.inputs[0]) if same and is_same(resample.rows) and is_same(resample.columns) else None
+    return (
+        Rewrite(same_as=resample.inputs[0]) if same and is_same(resample.rows) and is_same(resample.columns) else None
+    )
 
 
 def two_moves(done: Done, resample: Resample) -> Rewrite | None:
@@ -32,27 +35,31 @@ def two_moves(done: Done, resample: Resample) -> Rewrite | None:
 def take_padding(done: Done, pool: Pool) -> Rewrite | None:
     """pool(padded): the window begins further outside, where what it finds there is the same."""
     pad = done.made_by(pool.inputs[0], Resample)
-    border = pad and padding_of(pad.rows), pad and padding_of(pad.columns)
-    if pad is None or border[0] is None or border[1] is None:
-        return None
-    if not _pads_alike(pool, pad, border[0], border[1]):
+    border = border_of(pad) if pad else None
+    if pad is None or border is None or not _pads_alike(pool, pad, border):
         return None
     padding = (pool.window.padding[0] + border[0][0], pool.window.padding[1] + border[1][0])
     window = replace(pool.window, in_size=(pad.rows.in_size, pad.columns.in_size), padding=padding)
     return Rewrite(operators=(replace(pool, inputs=pad.inputs, window=window),))
 
 
-def _pads_alike(pool: Pool, pad: Resample, *borders: tuple[int, int]) -> bool:
+def border_of(resample: Resample) -> tuple[Pair, Pair] | None:
+    """((top, bottom), (left, right)) of what was padded; None where pixels moved in other ways too."""
+    vertical, horizontal = padding_of(resample.rows), padding_of(resample.columns)
+    return None if vertical is None or horizontal is None else (vertical, horizontal)
+
+
+def _pads_alike(pool: Pool, pad: Resample, border: tuple[Pair, Pair]) -> bool:
     """A maximum pads with minus infinity; an average with zeros that count, as many on both sides."""
     if not pool.average:
         return pad.fill == float("-inf")
     if pad.fill != 0 or not pool.count_padding or pool.window.padding != (0, 0):
         return False
-    return all(_is_even(pool, axis, border) for axis, border in enumerate(borders))
+    return all(_is_even(pool, axis, amounts) for axis, amounts in enumerate(border))
 
 
-def _is_even(pool: Pool, axis: int, border: tuple[int, int]) -> bool:
+def _is_even(pool: Pool, axis: int, amounts: Pair) -> bool:
     """Whether all windows lie inside a border that torch's average pooling takes."""
     window = pool.window
     end = (window.out_size[axis] - 1) * window.stride[axis] + window.kernel[axis]
-    return border[0] == border[1] and 2 * border[0] <= window.kernel[axis] and end <= window.in_size[axis]
+    return amounts[0] == amounts[1] and 2 * amounts[0] <= window.kernel[axis] and end <= window.in_size[axis]

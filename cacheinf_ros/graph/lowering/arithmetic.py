@@ -43,7 +43,10 @@ def mul(b: Builder, x: Operand, y: Operand) -> View:
     """x * y."""
     if isinstance(x, View) and isinstance(y, View):
         return combine(b, x, y, Combine.MUL)
-    return affine(b, x, scale=y) if isinstance(x, View) else affine(b, _view(y), scale=x)
+    if isinstance(x, View):
+        assert not isinstance(y, View)
+        return affine(b, x, scale=y)
+    return affine(b, _view(y), scale=x)
 
 
 def div(b: Builder, x: Operand, y: Operand) -> View:
@@ -62,7 +65,9 @@ def extremum(how: Combine) -> Callable[[Builder, Operand, Operand], View]:
         if isinstance(x, View) and isinstance(y, View):
             return combine(b, x, y, how)
         limit = _number(y if isinstance(x, View) else x)
-        return clamp(b, _view(x if isinstance(x, View) else y), *((limit,) if how is Combine.MAXIMUM else (None, limit)))
+        return clamp(
+            b, _view(x if isinstance(x, View) else y), *((limit,) if how is Combine.MAXIMUM else (None, limit))
+        )
 
     return rule
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,7 +23,6 @@ from cacheinf_ros.graph.ir import (
 from cacheinf_ros.graph.lowering.selection import Part, Selection, as_parts, as_selection, as_shuffle
 from cacheinf_ros.graph.lowering.view import Replay, Shape, View
 from cacheinf_ros.graph.make_taps import taps_at
-
 
 Result = TypeVar("Result")
 
@@ -213,7 +213,7 @@ class Builder:
         if view.is_whole:
             return view
         index = view.index().view(*view.shape[1:], *(1, 1)[: 4 - len(view.shape)])
-        key = (view.source.name, view.shape, index.numpy().tobytes())
+        key = (view.source.name, view.shape, hashlib.sha256(index.numpy().tobytes()).digest())
         if key not in self._maps:
             self._maps[key] = self._moved(View.of(view.source), index)
         return self._maps[key]

@@ -47,9 +47,7 @@ def emit_conv(
     )
 
 
-def conv2d(
-    b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> View:
+def conv2d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> View:
     """aten.conv2d; padding may be 'same' or 'valid'."""
     if not isinstance(weight, torch.Tensor) or isinstance(bias, View):
         raise NotLocal
@@ -59,7 +57,8 @@ def conv2d(
     before = (added[0] // 2, added[1] // 2) if isinstance(padding, str) else pair(padding)
     after = (added[0] - before[0], added[1] - before[1]) if isinstance(padding, str) else before
     sizes = [
-        (image.source.size[i] + before[i] + after[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)
+        (image.source.size[i] + before[i] + after[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
+        for i in (0, 1)
     ]
     window = Window(
         in_size=image.source.size, out_size=(sizes[0], sizes[1]), kernel=kernel, stride=stride, dilation=dilation,
@@ -88,7 +87,7 @@ def convolution(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Axis:
-    """A transposed convolution along one axis: input pixel i adds weight k to output i * stride + k * dilation - padding."""
+    """A transposed convolution along one axis: input i adds weight k to output i * stride + k * dilation - padding."""
 
     in_size: int
     kernel: int
@@ -137,7 +136,15 @@ class _Axis:
 
 
 def conv_transpose2d(
-    b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
+    b: Builder,
+    x: View,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
 ) -> View:
     """One convolution that computes all stride * stride phases of the output side by side, which are then shuffled.
 

@@ -134,7 +134,12 @@ def _operand(b: Builder, layout: Layout, x: View, _: View) -> View:
     if x.numel == x.shape[layout.dim]:
         pixel = b.feature_map(x.reshaped((1, x.numel, 1, 1)))
         return b.select(pixel, [0] * channels) if x.numel != channels else pixel
-    return b.feature_map(layout.to_map(x.expanded(layout.shape)))
+    x = layout.to_map(x.expanded(layout.shape))
+    if x.source.pixels == 1 and b.is_float_map(x):
+        index = x.index().view(channels, -1)
+        if torch.equal(index, index[:, :1].expand_as(index)):  # a vector that was expanded
+            return b.select(View.of(x.source), index[:, 0].tolist())
+    return b.feature_map(x)
 
 
 def _completed_operand(b: Builder, layout: Layout, x: View, other: View) -> View:

@@ -45,7 +45,9 @@ class _Dims:
         return self.reduced[0]
 
     def shape(self, x: View, keep: bool) -> Shape:
-        return tuple(1 if dim in self.reduced else n for dim, n in enumerate(x.shape) if keep or dim not in self.reduced)
+        return tuple(
+            1 if dim in self.reduced else n for dim, n in enumerate(x.shape) if keep or dim not in self.reduced
+        )
 
 
 def mean(b: Builder, x: View, dims: Any, keep: bool = False) -> View:

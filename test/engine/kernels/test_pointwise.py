@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from row_kernels import CHANNELS, NATIVE, REFERENCE, SIZES, check, filled, run_native
+from row_kernels import CHANNELS, NATIVE, REFERENCE, SIZES, check, filled, native_calls, run_native
 from torch.nn import functional
 
 from cacheinf_ros.engine.buffers import MapBuffer
@@ -26,7 +27,7 @@ from cacheinf_ros.graph.ir import (
 from cacheinf_ros.graph.window import Pair
 
 SEEDS = st.integers(0, 1000)
-COMBINE = {
+COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     Combine.ADD: torch.add,
     Combine.SUB: torch.sub,
     Combine.MUL: torch.mul,
@@ -46,8 +47,9 @@ def test_activation_is_as_accurate_as_torch(kind: ActivationKind) -> None:
     op = Elementwise(name="e", inputs=("x",), output="y", activation=activation)
     rows = np.arange(len(values), dtype=np.int32)
     exact = replace(activation, slope=None if slope is None else slope.double())(values.double())
-    for kernels in NATIVE:
-        result = run_native(kernels, op, [MapBuffer(rows=values, size=(1, len(values)))], rows, rows, *values.shape)
+    source = MapBuffer(rows=values, size=(1, len(values)))
+    for kernels, call in native_calls(op, [source], 2):
+        result = run_native(kernels, call, rows, rows, *values.shape)
         assert not bool((result.isnan() & ~activation(values).isnan()).any())
         error = (result - exact).abs() / exact.abs().clamp(min=1e-30)
         if kind in (ActivationKind.GELU, ActivationKind.GELU_TANH):  # 1 + erf(x) loses digits, in torch too

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from row_kernels import CHANNELS, NATIVE, SIZES, check, filled, run_native
+from row_kernels import CHANNELS, SIZES, check, filled, native_calls, run_native
 from torch.nn import functional
 
 from cacheinf_ros.graph.ir import GlobalMean, PixelShuffle, Resample
@@ -83,5 +83,6 @@ def test_mean_is_the_same_with_any_number_of_threads() -> None:
     source = filled((200, 150), 48, 0)
     row = np.zeros(1, np.int32)
     op = GlobalMean(name="m", inputs=("x",), output="y")
-    means = [run_native(kernels, op, [source], row, row, 1, 48) for kernels in NATIVE for _ in range(5)]
+    calls = list(native_calls(op, [source], 48))
+    means = [run_native(kernels, call, row, row, 1, 48) for kernels, call in calls for _ in range(5)]
     assert all(torch.equal(mean, means[0]) for mean in means)

@@ -141,6 +141,8 @@ void ci_program_destroy(ci_program* program) { delete program; }
 void ci_program_run(ci_program* program, const ci_step* steps, int first, int last, int outside, int refresh,
                     float* microseconds) {
   const ci::Isa& isa = *ci::best_isa();
+  if (first == last) return;
+  ci::keep_awake(program->threads, true);
   using Clock = std::chrono::steady_clock;
   Clock::time_point before = Clock::now();
   for (int i = first; i < last; ++i) {
@@ -150,6 +152,7 @@ void ci_program_run(ci_program* program, const ci_step* steps, int first, int la
     microseconds[i] = std::chrono::duration<float, std::micro>(after - before).count();
     before = after;
   }
+  ci::keep_awake(program->threads, false);
 }
 
 // all: every touched pixel counts as changed.

@@ -26,7 +26,7 @@ struct ci_activation {
   const float* slope;  // of CI_PRELU, per channel
 };
 
-struct ci_conv {  // also of CI_WINOGRAD and CI_DEPTHWISE, whose weights are laid out differently
+struct ci_conv {  // also of CI_DEPTHWISE, whose weights are laid out differently
   ci_window window;
   int32_t groups, in_channels, out_channels;  // channels per group
   int32_t residual_last;                      // residual after the activation instead of before
@@ -106,7 +106,7 @@ struct ci_global_mean {
 
 // Which kernel a parameter structure is for.
 enum ci_kernel : int32_t {
-  CI_CONV, CI_WINOGRAD, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM, CI_CHANNEL_SOFTMAX, CI_RESAMPLE,
+  CI_CONV, CI_CONV_IN_PLACE, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM, CI_CHANNEL_SOFTMAX, CI_RESAMPLE,
   CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_KERNELS
 };
 
@@ -184,6 +184,8 @@ namespace ci {
 using Task = void (*)(void* context, int task, int worker);
 void parallel_for(ci_threads* threads, int tasks, Task run, void* context);
 int thread_count(const ci_threads* threads);
+// While a program runs, workers spin between its loops: to wake one up may take longer than the loop.
+void keep_awake(ci_threads* threads, bool awake);
 float* scratch(ci_threads* threads, int worker, int64_t floats);  // 64-byte aligned, kept between calls
 
 // Computes the listed rows of `params`' operator into out, row to[i] at out + to[i] * pitch.

@@ -17,7 +17,7 @@ static inline void relax() { std::this_thread::yield(); }
 #endif
 
 namespace {
-// About 50 microseconds: longer than the Python between two operators, too short to disturb other processes.
+// About 50 microseconds: longer than the Python between two frames' parts, too short to disturb other processes.
 constexpr int kSpins = 2000;
 constexpr uint64_t kMost = (1 << 20) - 1;  // tasks of one loop
 
@@ -83,7 +83,7 @@ struct ci_threads {
   void work(int worker) {
     uint64_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < kSpins && generation() == seen; ++spin) relax();
+      for (int spin = 0; (spin < kSpins || awake.load(std::memory_order_relaxed)) && generation() == seen; ++spin) relax();
       if (generation() == seen) {
         std::unique_lock<std::mutex> lock(mutex);
         wake.wait(lock, [&] { return generation() != seen; });
@@ -101,6 +101,7 @@ struct ci_threads {
   std::atomic<uint64_t> ticket{0};
   std::atomic<int> done{0};
   std::atomic<bool> stopping{false};
+  std::atomic<bool> awake{false};
   std::atomic<ci::Task> task{nullptr};
   std::atomic<void*> context{nullptr};
 };
@@ -108,6 +109,11 @@ struct ci_threads {
 namespace ci {
 
 void parallel_for(ci_threads* threads, int tasks, Task run, void* context) { threads->run(tasks, run, context); }
+
+void keep_awake(ci_threads* threads, bool awake) {
+  threads->awake.store(awake, std::memory_order_relaxed);
+  if (awake && !threads->workers.empty()) threads->announce(0);
+}
 
 int thread_count(const ci_threads* threads) { return static_cast<int>(threads->buffers.size()); }
 

@@ -17,7 +17,7 @@ inline Vector exponential_beyond_linear(Vector x) {
 // p * 2**n for a whole number n.
 inline Vector scaled_by_power_of_two(Vector p, Vector n) {
 #if defined(__AVX512F__)
-  return (Vector)_mm512_scalef_ps((__m512)p, (__m512)n);
+  return (Vector)_mm512_maskz_scalef_ps(kAll, (__m512)p, (__m512)n);
 #else
   const Bits whole = __builtin_convertvector(n, Bits), half = whole >> 1;  // 2**n alone may be out of range
   return p * (Vector)((half + 127) << 23) * (Vector)((whole - half + 127) << 23);

@@ -3,7 +3,7 @@
 // The neighbourhoods of a block of output pixels are gathered into a packed panel that stays in the cache and is
 // multiplied with every panel of the weights; sums stay in registers over the whole depth. So nothing of the
 // size of an im2col matrix is ever written, and a sparse set of pixels runs at the speed of a dense one.
-// Where there are few output channels, packing would cost as much as it saves: their inputs are read in place.
+// Where there are few output channels, packing would cost as much as it saves: conv_in_place reads inputs where they lie.
 #include "vectors.h"
 
 namespace CI_ISA {
@@ -18,7 +18,6 @@ constexpr int kMaxRows = 6;
 #endif
 constexpr int kColumns = 2 * kLanes;
 constexpr int kDepth = 16;                   // floats of a row that lie together in a packed panel: a cache line
-constexpr int kFewPanels = 1;                // of weights, for which packing does not pay
 constexpr int kSumDepth = 512;               // of one running sum: longer ones lose digits
 constexpr int64_t kLargeBytes = 384 * 1024;  // of packed rows that leave room for a panel of weights in a 1 MiB L2
 constexpr int64_t kFewWeights = 512 * 1024;  // bytes that may be read from the L2 for every block of rows
@@ -98,7 +97,7 @@ void pack(const Job& job, int group, const int32_t* rows, int count, float* pack
 }
 
 // Adds the residual, activates and stores `width` (<= lanes) sums of one output pixel.
-inline void finish(const Job& job, int index, int64_t channel, int width, Vector sum) {
+inline void finish_part(const Job& job, int index, int64_t channel, int width, Vector sum) {
   const ci_conv& c = *job.conv;
   if (!c.residual) {
     store_part(job.out + job.to[index] * job.pitch + channel, activate(c.activation, sum, channel, width), width);
@@ -108,6 +107,30 @@ inline void finish(const Job& job, int index, int64_t channel, int width, Vector
   sum = c.residual_last ? activate(c.activation, sum, channel, width) + residual
                         : activate(c.activation, sum + residual, channel, width);
   store_part(job.out + job.to[index] * job.pitch + channel, sum, width);
+}
+
+// Finishes all sums of a register tile. The common case is unrolled and free of calls, which would spill the sums.
+template <int ROWS, int VECTORS>
+inline void finish(const Job& job, int start, int64_t channel, int width, const Vector (&sums)[ROWS][VECTORS]) {
+  const ci_conv& c = *job.conv;
+  if (!c.residual && width == VECTORS * kLanes && c.activation.kind <= CI_CLAMP) {
+    const bool clamps = c.activation.kind == CI_CLAMP;
+    const Vector low = all(clamps ? c.activation.low : -__builtin_inff());
+    const Vector high = all(clamps ? c.activation.high : __builtin_inff());
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < VECTORS; ++v)
+        store(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, smallest(largest(sums[r][v], low), high));
+    return;
+  }
+  Vector kept[ROWS][VECTORS];
+  std::memcpy(kept, sums, sizeof(kept));
+#pragma GCC unroll 1
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 1
+    for (int v = 0; v < VECTORS; ++v) {
+      const int lanes = std::min(kLanes, width - v * kLanes);
+      if (lanes > 0) finish_part(job, start + r, channel + v * kLanes, lanes, kept[r][v]);
+    }
 }
 
 // Multiplies ROWS packed rows with a panel of VECTORS * lanes output channels.
@@ -150,10 +173,8 @@ void multiply(const Job& job, int start, const float* packed, const float* weigh
     }
   }
   for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < VECTORS; ++v) {
-      const int lanes = std::min(kLanes, width - v * kLanes);
-      if (lanes > 0) finish(job, start + r, channel + v * kLanes, lanes, totals[r][v] + sums[r][v]);
-    }
+    for (int v = 0; v < VECTORS; ++v) sums[r][v] += totals[r][v];
+  finish<ROWS, VECTORS>(job, start, channel, width, sums);
 }
 
 // Where the inputs of a block of output pixels lie: `count` stretches of `length` floats for each of its rows.
@@ -198,11 +219,7 @@ void multiply_in_place(const Job& job, int start, const Runs& runs, const float*
         for (int v = 0; v < VECTORS; ++v)
           sums[r][v] += all(row(r)[k]) * *reinterpret_cast<const Vector*>(weight + v * kLanes);
   }
-  for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < VECTORS; ++v) {
-      const int lanes = std::min(kLanes, width - v * kLanes);
-      if (lanes > 0) finish(job, start + r, channel + v * kLanes, lanes, sums[r][v]);
-    }
+  finish<ROWS, VECTORS>(job, start, channel, width, sums);
 }
 
 using Multiply = void (*)(const Job&, int, const float*, const float*, int64_t, int);
@@ -331,39 +348,52 @@ void run_task(void* context, int task, int worker) {
 
 const int kConvColumns = kColumns;
 
-void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+namespace {
+
+Job make_job(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_conv* c = static_cast<const ci_conv*>(params);
-  const int count = rows.count;
-  if (count <= 0) return;
   Job job{};
   job.conv = c;
   job.rows = rows.rows;
   job.to = rows.to;
   job.out = out;
   job.pitch = pitch;
-  job.count = count;
+  job.count = rows.count;
   job.threads = threads;
-  const int taps = c->window.kernel_y * c->window.kernel_x;
-  job.depth = (taps * c->in_channels + kDepth - 1) / kDepth * kDepth;
+  job.depth = (c->window.kernel_y * c->window.kernel_x * c->in_channels + kDepth - 1) / kDepth * kDepth;
   job.panels = (c->out_channels + kColumns - 1) / kColumns;
-  job.blocks = (count + kMaxRows - 1) / kMaxRows;
-  job.block = (count + job.blocks - 1) / job.blocks;  // blocks of equal size: a thin last block would be slow
-  job.blocks = (count + job.block - 1) / job.block;
-  const int wanted = ci::thread_count(threads) > 1 ? 4 * ci::thread_count(threads) : 1;
-  if (job.panels <= kFewPanels) {
-    job.span = std::max(1, job.blocks / wanted);
-    return ci::parallel_for(threads, (job.blocks + job.span - 1) / job.span, run_task_in_place, &job);
-  }
+  job.blocks = (rows.count + kMaxRows - 1) / kMaxRows;
+  job.block = (rows.count + job.blocks - 1) / job.blocks;  // blocks of equal size: a thin last block would be slow
+  job.blocks = (rows.count + job.block - 1) / job.block;
+  return job;
+}
+
+int wanted_tasks(ci_threads* threads) { return ci::thread_count(threads) > 1 ? 4 * ci::thread_count(threads) : 1; }
+
+}  // namespace
+
+// Packs its inputs, which pays where there are many output channels.
+void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  if (rows.count <= 0) return;
+  Job job = make_job(threads, params, rows, out, pitch);
   // Few weights are read again for every block, whose rows then stay in the L1; many are read once for many blocks.
   const int64_t block_bytes = int64_t(job.block) * job.depth * sizeof(float);
-  const bool few = int64_t(job.depth) * c->out_channels * int64_t(sizeof(float)) <= kFewWeights;
-  const int fits = std::max<int64_t>(1, kLargeBytes / block_bytes);
+  const bool few = int64_t(job.depth) * job.conv->out_channels * int64_t(sizeof(float)) <= kFewWeights;
+  const int fits = std::max<int64_t>(1, kLargeBytes / block_bytes), wanted = wanted_tasks(threads);
   job.chunk = few ? 1 : std::min(fits, std::max(1, job.blocks / wanted));
   job.span = std::max(1, job.blocks / wanted);
   job.span = (job.span + job.chunk - 1) / job.chunk * job.chunk;
   const int spans = (job.blocks + job.span - 1) / job.span;
   job.panel_groups = std::min(job.panels, std::max(1, wanted / (2 * spans)));
   ci::parallel_for(threads, spans * job.panel_groups, run_task, &job);
+}
+
+// Reads its inputs where they lie, which pays where there are few output channels.
+void conv_in_place(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  if (rows.count <= 0) return;
+  Job job = make_job(threads, params, rows, out, pitch);
+  job.span = std::max(1, job.blocks / wanted_tasks(threads));
+  ci::parallel_for(threads, (job.blocks + job.span - 1) / job.span, run_task_in_place, &job);
 }
 
 }  // namespace CI_ISA

@@ -1,5 +1,6 @@
 // Kernels that treat every pixel on its own.
 #include <cmath>
+#include <utility>
 
 #include "exponential.h"
 #include "loops.h"
@@ -19,17 +20,29 @@ inline Vector combined(int32_t how, Vector a, Vector b) {
   }
 }
 
-inline void combine_row(const ci_elementwise& p, const float* a, const float* b, float* out) {
-  const auto combine = [&](int k, int width) {
+inline void combine_row(const ci_elementwise& p, const float* a, const float* b, float* out, int64_t channels) {
+  const auto combine = [&](int64_t k, int width) {
     Vector v = load_part(a + k, width);
     if (p.combine != CI_FIRST) v = combined(p.combine, v, load_part(b + k, width));
     if (p.scale) v *= load_part(p.scale + k, width);
     if (p.shift) v += load_part(p.shift + k, width);
     store_part(out + k, activate(p.activation, v, k, width), width);
   };
-  int k = 0;
-  for (; k + kLanes <= p.channels; k += kLanes) combine(k, kLanes);
-  if (k < p.channels) combine(k, p.channels - k);
+  int64_t k = 0;
+  for (; k + kLanes <= channels; k += kLanes) combine(k, kLanes);
+  if (k < channels) combine(k, int(channels - k));
+}
+
+// Whether the operator is the same for all channels, and rows lie behind one another.
+bool is_uniform(const ci_elementwise& p, int64_t pitch) {
+  return !p.scale && !p.shift && p.activation.kind != CI_PRELU && pitch == p.channels && p.a_pitch == pitch &&
+         (p.combine == CI_FIRST || p.b_pitch == pitch);
+}
+
+// Whether these rows follow one another where they are read and where they are written.
+inline bool are_together(const ci_rows& rows, int first, int last) {
+  const int steps = last - 1 - first;
+  return rows.rows[last - 1] - rows.rows[first] == steps && rows.to[last - 1] - rows.to[first] == steps;
 }
 
 // Sum over a row of function(value, channel).
@@ -109,6 +122,39 @@ int list_runs(const ci_select& p, Run* runs) {
   return count;
 }
 
+// Whether two sequences of channels alternate: a shuffle of two groups.
+bool alternates(const ci_select& p) {
+  if (!p.index || p.channels % 2) return false;
+  for (int k = 2; k < p.channels; ++k)
+    if (p.index[k] != p.index[k - 2] + 1) return false;
+  return true;
+}
+
+template <int... LANE>
+inline Vector first_half(Vector a, Vector b, std::integer_sequence<int, LANE...>) {
+  return __builtin_shuffle(a, b, Bits{(LANE / 2 + LANE % 2 * kLanes)...});
+}
+
+template <int... LANE>
+inline Vector second_half(Vector a, Vector b, std::integer_sequence<int, LANE...>) {
+  return __builtin_shuffle(a, b, Bits{(LANE / 2 + LANE % 2 * kLanes + kLanes / 2)...});
+}
+
+// out: a[0], b[0], a[1], b[1], ...
+inline void alternate(const float* a, const float* b, float* out, int pairs) {
+  const std::make_integer_sequence<int, kLanes> lanes;
+  int k = 0;
+  for (; k + kLanes <= pairs; k += kLanes) {
+    const Vector even = load(a + k), odd = load(b + k);
+    store(out + 2 * k, first_half(even, odd, lanes));
+    store(out + 2 * k + kLanes, second_half(even, odd, lanes));
+  }
+  for (; k < pairs; ++k) {
+    out[2 * k] = a[k];
+    out[2 * k + 1] = b[k];
+  }
+}
+
 // Calls body(row, out) for the listed rows, in parallel.
 template <class Body>
 void for_rows(ci_threads* threads, const ci_rows& rows, float* out, int64_t pitch, int64_t cost, const Body& body) {
@@ -121,8 +167,14 @@ void for_rows(ci_threads* threads, const ci_rows& rows, float* out, int64_t pitc
 
 void elementwise(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_elementwise& p = *static_cast<const ci_elementwise*>(params);
-  for_rows(threads, rows, out, pitch, 3 * p.channels, [&](int64_t row, float* to) {
-    combine_row(p, p.a + row * p.a_pitch, p.b + row * p.b_pitch, to);
+  const bool uniform = is_uniform(p, pitch);
+  for_spans(threads, rows.count, 3 * p.channels, [&](int first, int last, int) {
+    const int rows_at_once = uniform && are_together(rows, first, last) ? last - first : 1;
+    for (int i = first; i < last; i += rows_at_once) {
+      const int64_t row = rows.rows[i];
+      combine_row(p, p.a + row * p.a_pitch, p.b + row * p.b_pitch, out + rows.to[i] * pitch,
+                  int64_t(rows_at_once) * p.channels);
+    }
   });
 }
 
@@ -140,15 +192,14 @@ void channel_softmax(ci_threads* threads, const void* params, const ci_rows& row
 
 void select(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_select& p = *static_cast<const ci_select*>(params);
-  static_assert(sizeof(Run) % sizeof(float) == 0);
   Run* const runs = reinterpret_cast<Run*>(ci::scratch(threads, 0, p.channels * sizeof(Run) / sizeof(float)));
   const int count = list_runs(p, runs);
+  const bool pairs = alternates(p), scattered = p.index && 2 * count > p.channels;
   for_rows(threads, rows, out, pitch, 2 * p.channels + 4 * count, [&](int64_t row, float* to) {
     const float* in = p.in + row * p.in_pitch;
-    if (p.index && 2 * count > p.channels)
-      for (int k = 0; k < p.channels; ++k) to[k] = in[p.index[k]];
-    else
-      for (int i = 0; i < count; ++i) copy(to + runs[i].to, in + runs[i].from, runs[i].count);
+    if (pairs) alternate(in + p.index[0], in + p.index[1], to, p.channels / 2);
+    else if (scattered) for (int k = 0; k < p.channels; ++k) to[k] = in[p.index[k]];
+    else for (int i = 0; i < count; ++i) copy(to + runs[i].to, in + runs[i].from, runs[i].count);
   });
 }
 

@@ -4,44 +4,55 @@
 namespace CI_ISA {
 namespace {
 
-constexpr int kVectors = 4;     // of channels whose sums are in registers at the same time
-constexpr int kMeanPixels = 64; // summed in single precision before they are added in double precision
+constexpr int kVectors = 4;      // of channels whose sums are in registers at the same time
+constexpr int kMeanPixels = 64;  // summed in single precision before they are added in double precision
 
-// The taps of one output pixel along both axes.
-struct Taps {
-  const int32_t *y, *x;
-  const float *weight_y, *weight_x;
+struct Tap {
+  const float* in;
+  float weight;
 };
 
-// VECTORS vectors of channels from k on. A tap beside the image counts as 0.
-template <int VECTORS>
-inline void sum_taps(const ci_resample& p, const Taps& taps, float* out, int k, int width) {
-  Vector sums[VECTORS] = {};
-  for (int i = 0; i < p.taps_y; ++i)
-    for (int j = 0; j < p.taps_x; ++j) {
-      if (taps.y[i] < 0 || taps.x[j] < 0) continue;
-      const float* in = p.in + (int64_t(taps.y[i]) * p.in_width + taps.x[j]) * p.in_pitch + k;
-      const float weight = taps.weight_y[i] * taps.weight_x[j];
-#pragma GCC unroll 4
-      for (int v = 0; v < VECTORS; ++v) sums[v] += load_part(in + v * kLanes, width) * weight;
-    }
-#pragma GCC unroll 4
-  for (int v = 0; v < VECTORS; ++v) store_part(out + v * kLanes, sums[v], width);
+// The taps of an output pixel that lie inside the image and count.
+int list_taps(const ci_resample& p, int64_t oy, int64_t ox, Tap* taps) {
+  const int32_t *index_y = p.index_y + oy * p.taps_y, *index_x = p.index_x + ox * p.taps_x;
+  const float *weight_y = p.weight_y + oy * p.taps_y, *weight_x = p.weight_x + ox * p.taps_x;
+  int count = 0;
+  for (int i = 0; i < p.taps_y; ++i) {
+    if (index_y[i] < 0) continue;
+    const float* line = p.in + int64_t(index_y[i]) * p.in_width * p.in_pitch;
+    for (int j = 0; j < p.taps_x; ++j)
+      if (index_x[j] >= 0) taps[count++] = {line + index_x[j] * p.in_pitch, weight_y[i] * weight_x[j]};
+  }
+  return count;
 }
 
-void resample_row(const ci_resample& p, const Taps& taps, float* out) {
-  if (p.taps_y == 1 && p.taps_x == 1) {  // padding, cropping, the nearest pixel
-    if (*taps.y < 0 || *taps.x < 0) {
-      std::fill_n(out, p.channels, p.fill);
-      return;
-    }
-    const float* in = p.in + (int64_t(*taps.y) * p.in_width + *taps.x) * p.in_pitch;
-    if (*taps.weight_y == 1 && *taps.weight_x == 1) return copy(out, in, p.channels);
+// VECTORS vectors of channels from k on. PART: there are fewer channels than a vector has lanes.
+template <int VECTORS, bool PART>
+inline void sum_taps(const Tap* taps, int count, float* out, int k, int width) {
+  if (!PART) width = kLanes;
+  Vector sums[VECTORS] = {};
+  for (const Tap* tap = taps; tap < taps + count; ++tap)
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; ++v) sums[v] += load_part(tap->in + k + v * kLanes, width) * tap->weight;
+#pragma GCC unroll 4
+  for (int v = 0; v < VECTORS; ++v) store_part(out + k + v * kLanes, sums[v], width);
+}
+
+void resample_row(const ci_resample& p, const Tap* taps, int count, float* out) {
+  const bool single = p.taps_y * p.taps_x == 1;
+  if (single && count == 0) {
+    std::fill_n(out, p.channels, p.fill);
+  } else if (single && taps->weight == 1) {
+    copy(out, taps->in, p.channels);
+  } else if (p.channels < kLanes) {
+    sum_taps<1, true>(taps, count, out, 0, p.channels);
+  } else {
+    int k = 0;
+    for (; k + kVectors * kLanes <= p.channels; k += kVectors * kLanes)
+      sum_taps<kVectors, false>(taps, count, out, k, kLanes);
+    for (; k < p.channels; k += kLanes)  // the last ones may be computed twice
+      sum_taps<1, false>(taps, count, out, std::min(k, p.channels - kLanes), kLanes);
   }
-  int k = 0;
-  for (; k + kVectors * kLanes <= p.channels; k += kVectors * kLanes) sum_taps<kVectors>(p, taps, out + k, k, kLanes);
-  for (; k + kLanes <= p.channels; k += kLanes) sum_taps<1>(p, taps, out + k, k, kLanes);
-  if (k < p.channels) sum_taps<1>(p, taps, out + k, k, p.channels - k);
 }
 
 void shuffle_row(const ci_pixel_shuffle& p, int64_t row, float* out) {
@@ -73,12 +84,12 @@ void sum_pixels(const float* in, int64_t pitch, int pixels, int channels, float*
 
 void resample(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_resample& p = *static_cast<const ci_resample*>(params);
-  for_spans(threads, rows.count, int64_t(p.channels) * (p.taps_y * p.taps_x + 1), [&](int first, int last, int) {
+  const int most = p.taps_y * p.taps_x;
+  for_spans(threads, rows.count, int64_t(p.channels) * (most + 1), [&](int first, int last, int worker) {
+    Tap* const taps = reinterpret_cast<Tap*>(ci::scratch(threads, worker, most * sizeof(Tap) / sizeof(float)));
     for (int i = first; i < last; ++i) {
-      const int64_t oy = rows.rows[i] / p.out_width, ox = rows.rows[i] - oy * p.out_width;
-      const Taps taps{p.index_y + oy * p.taps_y, p.index_x + ox * p.taps_x, p.weight_y + oy * p.taps_y,
-                      p.weight_x + ox * p.taps_x};
-      resample_row(p, taps, out + rows.to[i] * pitch);
+      const int oy = rows.rows[i] / p.out_width, ox = rows.rows[i] - oy * p.out_width;
+      resample_row(p, taps, list_taps(p, oy, ox, taps), out + rows.to[i] * pitch);
     }
   });
 }

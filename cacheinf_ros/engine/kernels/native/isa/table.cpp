@@ -10,7 +10,7 @@ namespace ci {
 const Isa* CI_ISA() {
   static const Isa isa{CI_TEXT(CACHEINF_ISA),
                        ::CI_ISA::kConvColumns,
-                       {::CI_ISA::conv, ::CI_ISA::winograd, ::CI_ISA::depthwise, ::CI_ISA::pool, ::CI_ISA::elementwise,
+                       {::CI_ISA::conv, ::CI_ISA::conv_in_place, ::CI_ISA::depthwise, ::CI_ISA::pool, ::CI_ISA::elementwise,
                         ::CI_ISA::channel_norm, ::CI_ISA::channel_softmax, ::CI_ISA::resample, ::CI_ISA::pixel_shuffle,
                         ::CI_ISA::select, ::CI_ISA::global_mean},
                        ::CI_ISA::grow_window,

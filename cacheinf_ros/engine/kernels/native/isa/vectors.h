@@ -37,8 +37,9 @@ inline void store(float* p, Vector v) { *reinterpret_cast<LooseVector*>(p) = v; 
 inline Vector all(float v) { return v - Vector{}; }
 
 #if defined(__AVX512F__)  // where compilers make three instructions of a > b ? a : b
-inline Vector largest(Vector a, Vector b) { return (Vector)_mm512_max_ps((__m512)a, (__m512)b); }
-inline Vector smallest(Vector a, Vector b) { return (Vector)_mm512_min_ps((__m512)a, (__m512)b); }
+constexpr __mmask16 kAll = 0xffff;  // GCC 12 warns of the forms without a mask
+inline Vector largest(Vector a, Vector b) { return (Vector)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b); }
+inline Vector smallest(Vector a, Vector b) { return (Vector)_mm512_maskz_min_ps(kAll, (__m512)a, (__m512)b); }
 #elif defined(__AVX2__)
 inline Vector largest(Vector a, Vector b) { return (Vector)_mm256_max_ps((__m256)a, (__m256)b); }
 inline Vector smallest(Vector a, Vector b) { return (Vector)_mm256_min_ps((__m256)a, (__m256)b); }
@@ -123,7 +124,7 @@ inline Vector activate(const ci_activation& a, Vector v, int64_t channel, int wi
 // Declared here, defined in the files beside: one per ci_kernel.
 #define CI_KERNEL(name) void name(ci_threads*, const void* params, const ci_rows& rows, float* out, int64_t pitch)
 CI_KERNEL(conv);
-CI_KERNEL(winograd);
+CI_KERNEL(conv_in_place);
 CI_KERNEL(depthwise);
 CI_KERNEL(pool);
 CI_KERNEL(elementwise);

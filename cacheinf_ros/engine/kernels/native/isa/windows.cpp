@@ -8,7 +8,7 @@
 namespace CI_ISA {
 namespace {
 
-constexpr int kBatch = 64;  // pixels
+constexpr int kBatch = 128;  // pixels
 
 // Pixels and vectors of channels whose sums are in registers at the same time.
 #if defined(__AVX512F__)
@@ -37,10 +37,12 @@ struct Inside {
         first(start < 0 ? std::min(kernel, (-start + dilation - 1) / dilation) : 0),
         last(std::max(first, start < size ? std::min(kernel, (size - 1 - start) / dilation + 1) : 0)) {}
   int count() const { return last - first; }
+  // Of averages too: only where all taps are inside may windows that are alike begin at different places.
   bool is_like(const Inside& other) const { return first == other.first && last == other.last; }
 };
 
-// What is done with the values under a window: start, then add for each tap, then finish.
+// What is done with the values under a window: start, then add for each tap, then finish: in registers where that is
+// simple, otherwise with the rest of what the pixel needs.
 struct Depthwise {
   const ci_conv& p;
   const ci_window& window = p.window;

@@ -1,0 +1,157 @@
+"""The ONNX operators with sliding windows, and resizing, as torch calls, as in :mod:`onnx_operators`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from cacheinf_ros.errors import ModelError
+
+Tensor = torch.Tensor
+Numbers = list[int]
+
+
+def conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    strides: Numbers | None = None,
+    pads: Numbers | None = None,
+    dilations: Numbers | None = None,
+    group: int = 1,
+    kernel_shape: Numbers | None = None,
+    auto_pad: bytes = b"NOTSET",
+) -> Tensor:
+    """Conv of images."""
+    steps, gaps = strides or [1, 1], dilations or [1, 1]
+    border = _border(x, pads, auto_pad, list(weight.shape[2:]), steps, gaps)
+    x, padding = _padded(x, border, 0.0)
+    return functional.conv2d(x, weight, bias, steps, padding, gaps, group)
+
+
+def conv_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    strides: Numbers | None = None,
+    pads: Numbers | None = None,
+    dilations: Numbers | None = None,
+    output_padding: Numbers | None = None,
+    group: int = 1,
+    kernel_shape: Numbers | None = None,
+    auto_pad: bytes = b"NOTSET",
+) -> Tensor:
+    """ConvTranspose of images."""
+    if auto_pad not in (b"NOTSET", b"VALID"):
+        raise ModelError(f"the ONNX operator ConvTranspose with auto_pad {auto_pad.decode()} is not supported")
+    top, left, bottom, right = pads or (0, 0, 0, 0)
+    even = (top, left) == (bottom, right)
+    padding = (top, left) if even else (0, 0)
+    extra = output_padding or [0, 0]
+    result = functional.conv_transpose2d(x, weight, bias, strides or 1, padding, extra, group, dilations or 1)
+    return result if even else functional.pad(result, (-left, -right, -top, -bottom))
+
+
+def max_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Numbers,
+    strides: Numbers | None = None,
+    pads: Numbers | None = None,
+    dilations: Numbers | None = None,
+    ceil_mode: int = 0,
+    auto_pad: bytes = b"NOTSET",
+    storage_order: int = 0,
+) -> Tensor:
+    """MaxPool of images: its first result."""
+    steps, gaps = strides or [1, 1], dilations or [1, 1]
+    border = _border(x, pads, auto_pad, kernel_shape, steps, gaps)
+    x, padding = _padded(x, border, float("-inf"))
+    return functional.max_pool2d(x, kernel_shape, steps, padding, gaps, bool(ceil_mode))
+
+
+def average_pool(
+    x: Tensor,
+    *,
+    kernel_shape: Numbers,
+    strides: Numbers | None = None,
+    pads: Numbers | None = None,
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    auto_pad: bytes = b"NOTSET",
+) -> Tensor:
+    """AveragePool of images."""
+    steps = strides or [1, 1]
+    border = _border(x, pads, auto_pad, kernel_shape, steps, [1, 1])
+    x, padding = _padded(x, border, 0.0)
+    if padding == (0, 0) and any(border) and not count_include_pad:
+        raise ModelError(
+            f"the ONNX operator AveragePool with uneven padding {border} that does not count is not supported"
+        )
+    return functional.avg_pool2d(x, kernel_shape, steps, padding, bool(ceil_mode), bool(count_include_pad))
+
+
+def resize(
+    x: Tensor,
+    roi: Any = None,
+    scales: np.ndarray | None = None,
+    sizes: np.ndarray | None = None,
+    *,
+    mode: bytes = b"nearest",
+    coordinate_transformation_mode: bytes = b"half_pixel",
+    nearest_mode: bytes = b"round_prefer_floor",
+    **_: Any,
+) -> Tensor:
+    """Resize of images."""
+    if sizes is not None and len(sizes):
+        size = (int(sizes[-2]), int(sizes[-1]))
+    else:
+        assert scales is not None
+        size = (round(x.shape[2] * float(scales[2])), round(x.shape[3] * float(scales[3])))
+    corners = coordinate_transformation_mode == b"align_corners"
+    centred = coordinate_transformation_mode in (b"half_pixel", b"pytorch_half_pixel")
+    if mode in (b"linear", b"cubic") and (corners or centred):
+        name = {b"linear": "bilinear", b"cubic": "bicubic"}[mode]
+        return functional.interpolate(x, size, mode=name, align_corners=corners)
+    whole = size[0] % x.shape[2] == 0 and size[1] % x.shape[3] == 0
+    if mode == b"nearest" and (whole or (coordinate_transformation_mode, nearest_mode) == (b"asymmetric", b"floor")):
+        return functional.interpolate(x, size, mode="nearest")
+    raise ModelError(
+        f"the ONNX operator Resize with mode {mode.decode()}, {coordinate_transformation_mode.decode()}, "
+        f"{nearest_mode.decode()} is not supported"
+    )
+
+
+def upsample(x: Tensor, given: np.ndarray | None = None, *, scales: Any = None, mode: bytes = b"nearest") -> Tensor:
+    """Upsample, which Resize replaced."""
+    factors = np.asarray(scales if given is None else given)
+    return resize(x, None, factors, mode=mode, coordinate_transformation_mode=b"asymmetric", nearest_mode=b"floor")
+
+
+def _border(
+    x: Tensor, pads: Numbers | None, auto_pad: bytes, kernel: Numbers, strides: Numbers, dilations: Numbers
+) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right)."""
+    if auto_pad in (b"NOTSET", b"VALID"):
+        top, left, bottom, right = pads or (0, 0, 0, 0)
+        return top, left, bottom, right
+    before, after = [], []
+    for size, window, stride, dilation in zip(x.shape[2:], kernel, strides, dilations, strict=True):
+        total = max(0, (-(size // -stride) - 1) * stride + dilation * (window - 1) + 1 - size)
+        larger = total - total // 2
+        before.append(larger if auto_pad == b"SAME_LOWER" else total - larger)
+        after.append(total - before[-1])
+    return before[0], before[1], after[0], after[1]
+
+
+def _padded(x: Tensor, border: tuple[int, int, int, int], value: float) -> tuple[Tensor, tuple[int, int]]:
+    """Uneven padding becomes an operator of its own."""
+    top, left, bottom, right = border
+    if (top, left) == (bottom, right):
+        return x, (top, left)
+    return functional.pad(x, (left, right, top, bottom), value=value), (0, 0)
