@@ -116,7 +116,7 @@ def _varied_outputs(model: Model, exact: Dense, images: Sequence[Image]) -> Iter
 def _settings(
     config: EngineConfig, matching: MatchingConfig | None, calibration_frames: int, calibration_ms: float | None
 ) -> dict[str, Any]:
-    settings = {
+    settings: dict[str, Any] = {
         "mode": config.mode.value,
         "threads": config.threads,
         "device": config.device,

@@ -36,7 +36,8 @@ class ErrorScale:
                 deviation = np.subtract(value, first[i], dtype=np.float32)
                 sums[i] += deviation
                 squares[i] += mean_square(deviation)
-        variances = [total / count - mean_square(mean / count) for total, mean in zip(squares, sums, strict=True)]
+        means = [np.divide(total, count, dtype=np.float32) for total in sums]
+        variances = [total / count - mean_square(mean) for total, mean in zip(squares, means, strict=True)]
         self._spread = [math.sqrt(max(v, 0.0)) or float(np.finfo(np.float32).tiny) for v in variances]
 
     def error(self, ours: Outputs, exact: Outputs) -> float:

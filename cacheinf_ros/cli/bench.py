@@ -97,6 +97,51 @@ def engine(
 
 
 @bench.command()
+def truncation(
+    model: ModelReference = "scenenet",
+    weights: Weights = None,
+    size: Size = None,
+    source: SourceReference = _DEFAULT_SCENE,
+    frames: Annotated[int, typer.Option(min=3, help="How many frames are measured, after those to learn from.")] = 20,
+    skip: Annotated[int, typer.Option(min=0, help="Frames of the source to leave out first.")] = 0,
+    calibration_frames: Annotated[int, typer.Option(min=2, help="How many frames the strategies learn from.")] = 8,
+    max_error: Annotated[float, described(EngineConfig, "max_error")] = _DEFAULTS.max_error,
+    max_missed: Annotated[float, described(EngineConfig, "max_missed")] = _DEFAULTS.max_missed,
+    threads: Threads = _DEFAULTS.threads,
+    json_file: JsonFile = None,
+) -> None:
+    """Ways to decide what bounded mode holds back: time against error of each."""
+    from cacheinf_ros.benchmarks.engine import matching_for
+    from cacheinf_ros.benchmarks.truncation import run_truncation_benchmark
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.sources import open_source
+
+    images = [frame.image for frame in itertools.islice(open_source(source), skip, skip + calibration_frames + frames)]
+    report = run_truncation_benchmark(
+        load_model(model, weights=weights, input_size=parse_size(size)),
+        images,
+        config=EngineConfig(mode=Mode.BOUNDED, threads=threads, max_error=max_error, max_missed=max_missed),
+        matching=matching_for(Mode.BOUNDED),
+        calibration_frames=calibration_frames,
+    )
+    report = {"source": Path(source).name, **report}
+    _write(json_file, report)
+    _print_truncation(report)
+
+
+@bench.command("truncation-plot")
+def truncation_plot(
+    reports: Annotated[list[Path], typer.Argument(help="JSON files of `cacheinf bench truncation`.", exists=True)],
+    out: Annotated[Path, typer.Option(help="The picture.")] = Path("truncation.png"),
+) -> None:
+    """Draw the curves of several reports side by side."""
+    from cacheinf_ros.benchmarks.truncation import plot_truncation
+
+    plot_truncation([json.loads(path.read_text(encoding="utf-8")) for path in reports], out)
+    typer.echo(f"wrote {out}")
+
+
+@bench.command()
 def matcher(
     source: SourceReference = _DEFAULT_SCENE,
     sizes: Annotated[
@@ -177,6 +222,18 @@ def _add_quality(
 def _figure(value: float | None) -> str:
     """Four digits; nothing where nothing was measured."""
     return "" if value is None else f"{value:.4g}"
+
+
+def _print_truncation(report: dict[str, Any]) -> None:
+    title = f"{report['model']}, {report['source']}: {report['changed_pixels']:.1%} of the pixels change"
+    table = Table("strategy", "missed", "error", "ms", "predicted ms", "active FLOPs", title=title)
+    for name, curve in {"exact": [report["exact"]], **report["curves"]}.items():
+        for point in curve:
+            missed, error = f"{point['missed_change']:.3f}", f"{point['engine_error']:.4f}"
+            times = (f"{point[key]:.1f}" for key in ("measured_ms", "predicted_ms"))
+            table.add_row(name, missed, error, *times, f"{point['active_flops']:.1%}")
+            name = ""
+    Console().print(table)
 
 
 def _print_matchers(report: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -11,6 +13,8 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Graph, Operator
+from cacheinf_ros.graph.receptive_field import receptive_field
 
 models = typer.Typer(help="Built-in models, and how the engine understands any model.", no_args_is_help=True)
 
@@ -36,30 +40,91 @@ def inspect(
     model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")],
     weights: Weights = None,
     size: Size = None,
+    every: Annotated[bool, typer.Option("--all", help="List every operator, in the order of execution.")] = False,
 ) -> None:
     """Print which operators are computed sparsely, which globally, and which nobody has taught the engine."""
     from cacheinf_ros.graph import load_model
-    from cacheinf_ros.graph.ir import Conv, Global
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
-    graph = loaded.graph
-    kinds: Counter[tuple[str, str]] = Counter()
-    flops: Counter[tuple[str, str]] = Counter()
-    for operator in graph.operators:
-        is_global = isinstance(operator, Global)
-        name = operator.target if isinstance(operator, Global) else type(operator).__name__.lower()
-        kind = ("global" if operator.known else "unknown") if isinstance(operator, Global) else "sparse"
-        kinds[kind, name] += 1
-        if isinstance(operator, Conv) and not is_global:
-            flops[kind, name] += operator.flops_per_pixel * graph.tensors[operator.output].pixels
-    table = Table("execution", "operator", "count", "GFLOP", title=f"{loaded.name}, input {loaded.input_size}")
-    for (kind, name), count in sorted(kinds.items()):
-        work = flops[kind, name]
-        table.add_row(kind, name, str(count), f"{work / 1e9:.2f}" if work else "")
+    table = _every_operator(loaded.graph) if every else _counts(loaded.graph)
+    table.title = f"{loaded.name}, input {_by(loaded.input_size)}"
     console = Console()
     console.print(table)
-    cached = sum(s.pixels * s.channels * 4 for s in graph.tensors.values() if s.is_map)
-    console.print(f"outputs: {', '.join(f'{n} {graph.tensors[t].shape}' for n, t in graph.outputs)}")
-    console.print(f"feature maps: {cached / 1e6:.1f} MB, kept between frames")
+    for line in _remarks(loaded.graph):
+        console.print(line, highlight=False)
+
+
+class Execution(Enum):
+    """How the engine computes an operator."""
+
+    SPARSE = "sparse"
+    """For the pixels that changed."""
+    GLOBAL = "global"
+    """Completely whenever anything changed: it depends on the whole image, or its output is one pixel."""
+    UNKNOWN = "unknown"
+    """Completely, because nobody has taught the engine what it does."""
+
+
+def execution(operator: Operator, graph: Graph) -> Execution:
+    """How the engine computes an operator."""
+    if isinstance(operator, Global):
+        return Execution.GLOBAL if operator.known else Execution.UNKNOWN
+    is_pixel = graph.tensors[operator.output].pixels == 1
+    return Execution.GLOBAL if is_pixel or isinstance(operator, GlobalMean) else Execution.SPARSE
+
+
+def _counts(graph: Graph) -> Table:
+    counts: Counter[tuple[str, str]] = Counter()
+    flops: Counter[tuple[str, str]] = Counter()
+    for operator in graph.operators:
+        key = execution(operator, graph).value, _kind(operator)
+        counts[key] += 1
+        flops[key] += _flops(operator, graph)
+    table = Table("execution", "operator", "count", "GFLOP", "share of FLOPs")
+    for key in sorted(counts, key=lambda key: ([e.value for e in Execution].index(key[0]), key[1])):
+        work = flops[key]
+        share = f"{work / flops.total():.1%}" if work else ""
+        table.add_row(*key, str(counts[key]), f"{work / 1e9:.3g}" if work else "", share)
+    return table
+
+
+def _every_operator(graph: Graph) -> Table:
+    table = Table("execution", "operator", "name", "output", "GFLOP")
+    for operator in graph.operators:
+        work = _flops(operator, graph)
+        table.add_row(
+            execution(operator, graph).value,
+            _kind(operator),
+            operator.name,
+            _by(graph.tensors[operator.output].shape),
+            f"{work / 1e9:.3g}" if work else "",
+        )
+    return table
+
+
+def _remarks(graph: Graph) -> Iterator[str]:
+    image = graph.tensors[graph.input].size
+    for name, tensor in graph.outputs:
+        field = receptive_field(graph, tensor)
+        reach = "the whole image" if field == image else f"{_by(field)} pixels of the image"
+        yield f"output {name} {_by(graph.tensors[tensor].shape)}: a pixel depends on {reach}"
+    cached = sum(spec.pixels * spec.channels * 4 for spec in graph.tensors.values() if spec.is_map)
+    yield f"feature maps kept between frames: at most {cached / 1e6:.1f} MB"
     if graph.unknown:
-        console.print(f"[yellow]computed densely on every frame:[/] {', '.join(graph.unknown)}")
+        yield (
+            f"[yellow]unknown to the engine:[/] {', '.join(graph.unknown)}. These and all that depends on them are "
+            "computed completely on every frame: slower, never wrong."
+        )
+
+
+def _kind(operator: Operator) -> str:
+    return operator.target if isinstance(operator, Global) else type(operator).__name__.lower()
+
+
+def _flops(operator: Operator, graph: Graph) -> int:
+    """Of convolutions and linear layers; what the others take is small, or unknown to us."""
+    return operator.flops_per_pixel * graph.tensors[operator.output].pixels if isinstance(operator, Conv) else 0
+
+
+def _by(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))

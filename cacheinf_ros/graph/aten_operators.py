@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 aten = torch.ops.aten
@@ -41,12 +38,6 @@ MOVES = {
     aten.t.default, aten.tile.default, aten.transpose.int, aten.unbind.int, aten.unflatten.int, aten.unfold.default,
     aten.unsqueeze.default, aten.view.default,
 }  # fmt: skip
-
-# A view of the exported program's contiguous tensor can be impossible on ours, whose channels lie together.
-ANY_LAYOUT: dict[Any, Callable[..., Any]] = {
-    aten.view.default: aten.reshape.default,
-    aten._unsafe_view.default: aten.reshape.default,
-}
 
 # Global by their nature: nothing to warn about.
 GLOBALS = {

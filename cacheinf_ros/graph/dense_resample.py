@@ -79,7 +79,7 @@ def _resize(operator: Resample) -> Callable[[Tensor], Tensor] | None:
 
 
 def _is_resize(taps: AxisTaps, mode: str, corners: bool | None) -> bool:
-    size = (taps.out_size, 1)
+    size = (taps.out_size, 2)
     other = resized_taps(
         lambda columns: functional.interpolate(columns, size, mode=mode, align_corners=corners), taps.in_size
     )

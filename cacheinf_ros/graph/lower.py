@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.aten_operators import ANY_LAYOUT, CHECKS, CONVERSIONS, GLOBALS, IDENTITIES, MOVES, SHAPES
+from cacheinf_ros.graph.aten_operators import CHECKS, CONVERSIONS, GLOBALS, IDENTITIES, MOVES, SHAPES
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
 from cacheinf_ros.graph.lowering.rules import RULES
@@ -89,9 +90,12 @@ class _Lowering:
 
     def _outputs(self, node: Node) -> list[tuple[str, str]]:
         names = _output_names(self._program)
-        values = [self._values[item.name] for item in cast(Sequence[object], node.args[0]) if isinstance(item, Node)]
+        specs = self._program.graph_signature.output_specs  # an input that the model overwrites is among them too
+        results = zip(specs, cast(Sequence[object], node.args[0]), strict=True)
+        items = [item for spec, item in results if spec.kind is OutputKind.USER_OUTPUT]
         pairs = []
-        for name, view in zip(names, values, strict=True):
+        for name, item in zip(names, items, strict=True):
+            view = self._values[item.name] if isinstance(item, Node) else None
             if isinstance(view, View):
                 self._builder.node = name
                 pairs.append((name, self._builder.result(view).source.name))
@@ -173,7 +177,7 @@ class _Lowering:
 
 def _moved(node: Node, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> View | tuple[View, ...]:
     source: View = arguments[0]
-    target = ANY_LAYOUT.get(node.target, _target(node))
+    target = _target(node)
     result = node.meta["val"]
     if isinstance(result, torch.Tensor):
         return source.then(target, *arguments[1:], **keywords)

@@ -40,8 +40,12 @@ def averaging_taps(in_size: int, out_size: int) -> AxisTaps:
 
 
 def resized_taps(resize: Callable[[torch.Tensor], torch.Tensor], in_size: int) -> AxisTaps:
-    """Of a linear function of columns [1, n, in_size, 1] -> [1, n, out_size, 1], found by trying it on unit vectors."""
-    return weighted_taps(resize(torch.eye(in_size).view(1, in_size, in_size, 1))[0, :, :, 0].t())
+    """Of a linear function [1, n, in_size, 2] -> [1, n, out_size, 2] of columns, found by trying it on unit vectors.
+
+    There are two columns because torch 2.13 resizes a single one wrongly when it smooths it too.
+    """
+    unit = torch.eye(in_size).view(1, in_size, in_size, 1)
+    return weighted_taps(resize(unit.repeat(1, 1, 1, 2))[0, :, :, 0].t())
 
 
 def is_single(taps: AxisTaps) -> bool:

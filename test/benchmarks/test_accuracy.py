@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.benchmarks.accuracy import Detections, DetectionScore, box_iou, score_frame, score_sequence
+from cacheinf_ros.engine import Box
 from cacheinf_ros.sources import open_source
 
 
@@ -97,3 +98,9 @@ def test_truth_of_a_scene():
     first = truth.objects[0]
     assert ideal.boxes[0].tolist() == [first.x, first.y, first.width, first.height]
     assert Detections.of_truth(open_source("scene:fixed?objects=0").truth(0)).boxes.shape == (0, 4)
+
+
+def test_boxes_of_a_decoder():
+    found = Detections.of_boxes([Box(x=1, y=2, width=3, height=4, class_id=5, name="five", score=0.5)])
+    assert found.boxes.tolist() == [[1, 2, 3, 4]] and found.classes.tolist() == [5] and found.scores.tolist() == [0.5]
+    assert Detections.of_boxes([]).boxes.shape == (0, 4)

@@ -8,7 +8,7 @@ import pytest
 from cacheinf_ros.engine import decode
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.card import Boxes, ClassVector
+from cacheinf_ros.graph.card import Boxes, ClassVector, FastestDet, SsdBoxes
 
 
 def card(**values: object) -> ModelCard:
@@ -30,6 +30,17 @@ def test_boxes_are_suppressed_within_their_class_and_scaled_to_the_frame() -> No
     assert [(b.class_id, round(b.score, 3)) for b in decoded.boxes] == [(1, 0.9), (2, 0.7)]
     first = decoded.boxes[0]
     assert (first.x, first.y, first.width, first.height) == pytest.approx((5, 5, 10, 20), abs=1e-4)
+
+
+def test_detectors_are_chosen_by_their_kind_and_scaled_to_the_frame() -> None:
+    cells = np.zeros((1, 6, 2, 4), np.float32)
+    cells[0, [0, 5], 1, 2] = 1  # centre (2 / 4, 1 / 2) of the image, half its width and height
+    found = decode({"758": cells}, card(decoder=FastestDet(), labels=("thing",)), (50, 50)).boxes
+    assert [(b.x, b.y, b.width, b.height, b.name) for b in found] == [(12.5, 12.5, 25, 25, "thing")]
+    decoder = SsdBoxes(strides=(100,), min_boxes=((50,),))
+    outputs = {"boxes": np.zeros((1, 2, 4), np.float32), "scores": np.array([[[0.2, 0.8], [0.9, 0.1]]], np.float32)}
+    found = decode(outputs, card(decoder=decoder), (200, 400)).boxes
+    assert [(b.x, b.y, b.width, b.height) for b in found] == [(50, 50, 100, 100)]
 
 
 def test_shape_decides_without_a_decoder() -> None:

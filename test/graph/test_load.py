@@ -5,52 +5,21 @@ from pathlib import Path
 import onnx
 import pytest
 import torch
+from networks.lowered import assert_same_function
 from onnx import TensorProto, helper
 from safetensors.torch import save_file
 
 from cacheinf_ros.errors import CacheinfError, ModelError
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.graph.interpret import DenseGraph
-from cacheinf_ros.graph.ir import Conv, Global, Pointwise
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
-TORCHVISION = ["alexnet", "googlenet", "mobilenet_v2", "resnet50", "squeezenet1_1", "vgg19"]
-
-
-def _values(result: object) -> list[torch.Tensor]:
-    if isinstance(result, dict):
-        return list(result.values())
-    return list(result) if isinstance(result, (tuple, list)) else [result]  # type: ignore[list-item]
-
-
-@torch.no_grad()
-def _assert_graph_equals_module(reference: str, size: tuple[int, int]) -> None:
-    model = load_model(reference, input_size=size)
-    image = torch.randn(1, 3, *model.input_size)
-    for ours, theirs in zip(_values(DenseGraph(model.graph)(image)), _values(model.module(image)), strict=True):
-        assert (ours - theirs).abs().max() <= 1e-4 * theirs.abs().max()
-    assert model.graph.unknown == ()
-
-
-@pytest.mark.parametrize("name", TORCHVISION)
-def test_torchvision_graph_equals_module(name: str) -> None:
-    _assert_graph_equals_module(f"torchvision:{name}", (96, 128) if name != "alexnet" else (224, 224))
 
 
 @pytest.mark.parametrize(("name", "size"), [("pilotnet", (66, 200)), ("mixed", (61, 47))])
 def test_file_factory_graph_equals_module(name: str, size: tuple[int, int]) -> None:
-    _assert_graph_equals_module(f"{SMALL}:{name}", size)
-
-
-def test_batch_norms_activations_and_residuals_are_fused() -> None:
-    graph = load_model("torchvision:resnet50", input_size=(64, 64)).graph
-    assert not [o for o in graph.operators if isinstance(o, Pointwise)]
-    convolutions = [o for o in graph.operators if isinstance(o, Conv)]
-    assert len(convolutions) == 53
-    assert sum(len(o.inputs) == 2 for o in convolutions) == 16
-    assert [o.target for o in graph.operators if isinstance(o, Global)] == [
-        "aten.adaptive_avg_pool2d.default", "aten.view.default", "aten.linear.default",
-    ]  # fmt: skip
+    model = load_model(f"{SMALL}:{name}", input_size=size)
+    assert_same_function(model.graph, model.module, size)
+    assert model.graph.unknown == ()
 
 
 def test_exported_program_file(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ VECTOR = torch.linspace(0.5, 1.5, 6)
     [
         lambda x: x + 1, lambda x: 1 - x, lambda x: x / 3, lambda x: 2 / (x + 5), lambda x: torch.add(x, 2, alpha=3),
         lambda x: torch.rsub(x, 2, alpha=0.5), lambda x: x * VECTOR.view(6, 1, 1),
-        lambda x: VECTOR.view(1, 6, 1, 1) - x, lambda x: x - VECTOR.view(6, 1, 1) * 2, lambda x: x / VECTOR.view(6, 1, 1),
+        lambda x: VECTOR.view(1, 6, 1, 1) - x, lambda x: x - VECTOR.view(6, 1, 1) * 2,
+        lambda x: x / VECTOR.view(6, 1, 1),
         lambda x: (x.permute(0, 2, 3, 1) * VECTOR).permute(0, 3, 1, 2),
         lambda x: (x.view(1, 2, 3, *SIZE) * VECTOR[:2].view(1, 2, 1, 1, 1)).flatten(1, 2),
         lambda x: torch.maximum(x, torch.tensor(0.1)), lambda x: torch.minimum(torch.tensor(0.1), x),

@@ -35,7 +35,7 @@ def checked(module: nn.Module, size: tuple[int, int], kinds: tuple[type, ...] = 
     return graph
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(size=sizes, kernel=pairs(1, 5), stride=pairs(1, 3), dilation=pairs(1, 3), data=st.data())
 def test_convolution(size, kernel, stride, dilation, data) -> None:
     padding = data.draw(st.one_of(pairs(0, 5), st.just("same" if stride == (1, 1) else "valid")))
@@ -44,9 +44,10 @@ def test_convolution(size, kernel, stride, dilation, data) -> None:
     assert len(graph.operators) == 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
-    size=sizes, kernel=pairs(1, 5), stride=pairs(1, 4), dilation=pairs(1, 3), groups=st.sampled_from([1, 3]), data=st.data()
+    size=sizes, kernel=pairs(1, 5), stride=pairs(1, 4), dilation=pairs(1, 3), groups=st.sampled_from([1, 3]),
+    data=st.data(),
 )  # fmt: skip
 def test_transposed_convolution(size, kernel, stride, dilation, groups, data) -> None:
     stride = data.draw(st.sampled_from([stride, (stride[0], stride[0])]))
@@ -69,7 +70,7 @@ def test_what_follows_a_transposed_convolution_moves_into_it() -> None:
     assert [type(o) for o in checked(module, (6, 7)).operators] == [Conv, PixelShuffle, Resample]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(size=sizes, kernel=pairs(1, 4), stride=pairs(1, 4), ceil=st.booleans(), data=st.data())
 def test_pooling(size, kernel, stride, ceil, data) -> None:
     padding = tuple(data.draw(st.integers(0, k // 2)) for k in kernel)
@@ -87,7 +88,7 @@ def test_another_divisor_is_a_scale() -> None:
     assert_same_function(graph_of(uneven, (10, 12)), uneven, (10, 12))
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(size=sizes, out=pairs(1, 16))
 def test_adaptive_average(size, out) -> None:
     graph = graph_of(module := nn.AdaptiveAvgPool2d(out), size)
@@ -115,7 +116,7 @@ MODES = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(size=sizes, out=pairs(1, 25), factor=st.sampled_from([None, 0.5, 1.7, 2.0, 3.0]), mode=st.sampled_from(MODES))
 def test_resizing(size, out, factor, mode) -> None:
     name, _, option = mode.partition(" ")
@@ -138,7 +139,7 @@ def test_a_resized_pixel_is_the_second_operand_of_what_reads_it() -> None:
     assert [type(o).__name__ for o in graph.operators] == ["GlobalMean", "Elementwise"]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     size=sizes, amounts=st.lists(st.integers(-2, 4), min_size=4, max_size=4),
     mode=st.sampled_from(["constant", "reflect", "replicate", "circular"]),

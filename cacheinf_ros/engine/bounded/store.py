@@ -19,6 +19,7 @@ from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
 
 _VERSION = 1  # of the file's content
+_CONTENT = "__content__"
 _log = logging.getLogger(__name__)
 
 
@@ -34,10 +35,11 @@ def save_calibration(calibration: Calibration, path: Path) -> None:
         "spreads": calibration.output_scale.spreads,
         "base": {name: (t.threshold, t.criterion.value) for name, t in calibration.base.items()},
     }
-    weights: dict[str, Any] = {name: t.weight for name, t in calibration.base.items() if t.weight is not None}
+    arrays: dict[str, Any] = {name: t.weight for name, t in calibration.base.items() if t.weight is not None}
+    arrays[_CONTENT] = np.array(json.dumps(content))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **{"__content__": np.array(json.dumps(content))}, **weights)
+        np.savez(path, allow_pickle=False, **arrays)
     except OSError as error:
         _log.warning("the calibration cannot be kept for the next start: %s", error)
 
@@ -48,7 +50,7 @@ def load_calibration(path: Path) -> Calibration | None:
         return None
     try:
         with np.load(path) as file:
-            return _calibration(json.loads(str(file["__content__"])), {name: file[name] for name in file.files})
+            return _calibration(json.loads(str(file[_CONTENT])), {name: file[name] for name in file.files})
     except (OSError, ValueError, KeyError, TypeError) as error:
         _log.warning("the stored calibration %s is unusable, calibrating anew: %s", path, error)
         return None

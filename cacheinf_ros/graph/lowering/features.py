@@ -54,7 +54,7 @@ class Pixels:
         """Such as transposed images, or windows one after the other."""
         if not b.is_float_map(x):
             raise NotLocal
-        index = x.index().movedim(layout.dim, 0).flatten(1)
+        index = x.index().movedim(layout.dim, 0).flatten(1)  # [channels, pixels]
         pixels = x.source.pixels
         channels, order = index[:, 0] // pixels, index[0] % pixels
         if not torch.equal(channels[:, None] * pixels + order, index) or 2 * len(order) < pixels:
@@ -70,9 +70,8 @@ class Pixels:
         """The function's result, read as the tensor was."""
         if self.order is None:
             return self.layout.from_map(view)
-        channels, others = view.shape[1], [n for dim, n in enumerate(self.layout.shape) if dim != self.layout.dim]
-        pixels = view.reshaped((channels, self.source.source.pixels)).then(aten.index_select.default, 1, self.order)
-        return pixels.reshaped((channels, *others)).then(aten.movedim.int, 0, self.layout.dim)
+        pixels = view.reshaped((1, view.shape[1], self.source.source.pixels))
+        return self.layout.from_map(pixels.then(aten.index_select.default, 2, self.order))
 
 
 def linear(b: Builder, x: View, weight: Any, bias: Any) -> View:

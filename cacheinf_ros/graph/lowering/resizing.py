@@ -48,7 +48,7 @@ def _resized(
 
 
 def _taps(call: Resize, corners: tuple[bool, ...], in_size: int, out_size: int, factor: float | None) -> AxisTaps:
-    return resized_taps(lambda columns: call(columns, [out_size, 1], *corners, factor, None), in_size)
+    return resized_taps(lambda columns: call(columns, [out_size, 2], *corners, factor, None), in_size)
 
 
 def pad(b: Builder, x: View, amounts: Any, mode: str = "constant", value: float | None = None) -> View:

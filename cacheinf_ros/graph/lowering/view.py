@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -15,6 +15,16 @@ aten = torch.ops.aten
 
 Shape = tuple[int, ...]
 
+# They keep the order of the elements; those of a tensor whose channels lie together cannot always be viewed so.
+_RESHAPES = {
+    aten._unsafe_view.default, aten.flatten.using_ints, aten.reshape.default, aten.squeeze.default, aten.squeeze.dim,
+    aten.squeeze.dims, aten.unflatten.int, aten.unsqueeze.default, aten.view.default,
+}  # fmt: skip
+_PERMUTATIONS = {
+    aten.movedim.int, aten.movedim.intlist, aten.permute.default, aten.swapaxes.default, aten.t.default,
+    aten.transpose.int,
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Move:
@@ -23,17 +33,28 @@ class Move:
     Attributes:
         arguments: after the tensor.
         item: which of several results; None of a call with one.
+        shape: of the result.
     """
 
     target: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     keywords: dict[str, Any] = field(default_factory=dict)
     item: int | None = None
+    shape: Shape = ()
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Move the elements of a tensor."""
         result = self.target(x, *self.arguments, **self.keywords)
         return result if self.item is None else result[self.item]
+
+    def is_like(self, other: Move) -> bool:
+        """Whether both surely do the same."""
+        if self.target is not other.target or self.item != other.item or self.shape != other.shape:
+            return False
+        try:
+            return bool(self.arguments == other.arguments and self.keywords == other.keywords)
+        except RuntimeError:  # tensors are among them
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +74,21 @@ class Replay:
 class View:
     """A tensor of the program: a tensor of the graph, with its elements moved.
 
-    Attributes:
-        shape: after the moves.
+    Moves that undo each other are left out.
     """
 
     source: TensorSpec
-    shape: Shape
     moves: tuple[Move, ...] = ()
 
     @classmethod
     def of(cls, source: TensorSpec) -> View:
         """The tensor as it is."""
-        return cls(source=source, shape=source.shape)
+        return cls(source=source)
+
+    @property
+    def shape(self) -> Shape:
+        """After the moves."""
+        return self.moves[-1].shape if self.moves else self.source.shape
 
     @property
     def is_whole(self) -> bool:
@@ -80,27 +104,45 @@ class View:
         """With one more move."""
         move = Move(target=target, arguments=arguments, keywords=keywords, item=item)
         shape = tuple(move(torch.empty(self.shape, device="meta")).shape)
-        return replace(self, shape=shape, moves=(*self.moves, move))
+        if target in _RESHAPES:
+            return self.reshaped(shape)
+        if target in _PERMUTATIONS:
+            numbered = torch.empty(tuple(range(len(shape))), device="meta")  # each size names its dimension
+            return self.permuted(tuple(move(numbered).shape))
+        return replace(self, moves=(*self.moves, replace(move, shape=shape)))
+
+    def reshaped(self, shape: Shape) -> View:
+        """The same elements in the same order."""
+        if self.moves and self.moves[-1].target is aten.reshape.default:
+            return replace(self, moves=self.moves[:-1]).reshaped(shape)
+        if shape == self.shape:
+            return self
+        return replace(self, moves=(*self.moves, Move(target=aten.reshape.default, arguments=(shape,), shape=shape)))
+
+    def permuted(self, order: Sequence[int]) -> View:
+        """Dimension i is dimension order[i]."""
+        if self.moves and self.moves[-1].target is aten.permute.default:
+            earlier = self.moves[-1].arguments[0]
+            return replace(self, moves=self.moves[:-1]).permuted([earlier[dim] for dim in order])
+        if list(order) == list(range(len(self.shape))):
+            return self
+        shape = tuple(self.shape[dim] for dim in order)
+        return replace(
+            self, moves=(*self.moves, Move(target=aten.permute.default, arguments=(list(order),), shape=shape))
+        )
+
+    def expanded(self, shape: Shape) -> View:
+        """Broadcast."""
+        return self if shape == self.shape else self.then(aten.broadcast_to.default, shape)
 
     def first(self, count: int) -> View:
         """With only the first moves."""
-        view = View.of(self.source)
-        for move in self.moves[:count]:
-            view = view.then(move.target, *move.arguments, item=move.item, **move.keywords)
-        return view
+        return replace(self, moves=self.moves[:count])
 
     def on(self, source: View) -> View:
         """The same moves of another tensor of the same shape."""
         assert source.is_whole and source.shape == self.source.shape
         return replace(self, source=source.source)
-
-    def reshaped(self, shape: Shape) -> View:
-        """The same elements in the same order."""
-        return self if shape == self.shape else self.then(aten.reshape.default, shape)
-
-    def expanded(self, shape: Shape) -> View:
-        """Broadcast."""
-        return self if shape == self.shape else self.then(aten.broadcast_to.default, shape)
 
     def index(self) -> torch.Tensor:
         """int64, in the view's shape: where in the flattened source each element comes from."""
@@ -110,7 +152,8 @@ class View:
         """Whether both read sources of one shape in the same way."""
         if self.source.shape != other.source.shape or self.shape != other.shape:
             return False
-        return self.moves is other.moves or torch.equal(self.index(), other.index())
+        alike = len(self.moves) == len(other.moves) and all(map(Move.is_like, self.moves, other.moves))
+        return alike or torch.equal(self.index(), other.index())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +197,17 @@ class Layout:
 
     def to_map(self, view: View) -> View:
         """A view with this layout, read as a map."""
-        if self.is_plain:
-            return view
-        moved = view.then(aten.movedim.int, self.dim, 0)
-        return moved.reshaped(self.map_shape(moved.shape[0]))
+        return view.permuted(self._order).reshaped(self.map_shape(view.shape[self.dim]))
 
     def from_map(self, view: View) -> View:
-        """A map of any number of channels, read as a tensor with this layout."""
-        if self.is_plain:
-            return view.reshaped(self.map_shape(view.shape[1]))
-        others = self.shape[: self.dim] + self.shape[self.dim + 1 :]
-        return view.reshaped((view.shape[1], *others)).then(aten.movedim.int, 0, self.dim)
+        """[1, channels, ...] with the pixels of a map, read as a tensor with this layout and any number of channels."""
+        order = self._order
+        shape = tuple(view.shape[1] if dim == self.dim else self.shape[dim] for dim in order)
+        return view.reshaped(shape).permuted([order.index(dim) for dim in range(len(order))])
+
+    @property
+    def _order(self) -> list[int]:
+        """The channels before the pixels."""
+        others = [dim for dim in range(len(self.shape)) if dim != self.dim]
+        first = 1 if self.dim and self.shape[0] == 1 else 0
+        return [*others[:first], self.dim, *others[first:]]

@@ -19,7 +19,8 @@ constexpr int kMaxRows = 6;
 constexpr int kColumns = 2 * kLanes;
 constexpr int kDepth = 16;                   // floats of a row that lie together in a packed panel: a cache line
 constexpr int kSumDepth = 512;               // of one running sum: longer ones lose digits
-constexpr int64_t kLargeBytes = 384 * 1024;  // of packed rows that leave room for a panel of weights in a 1 MiB L2
+constexpr int64_t kLargeBytes = 640 * 1024;  // of packed rows that leave room for a panel of weights in a 1 MiB L2
+constexpr int kAhead = 2048;                 // floats of weights fetched ahead: they are many and used once per block
 constexpr int64_t kFewWeights = 512 * 1024;  // bytes that may be read from the L2 for every block of rows
 
 struct Job {
@@ -162,7 +163,10 @@ void multiply(const Job& job, int start, const float* packed, const float* weigh
     for (int depth = block; depth < end; depth += kDepth) {
       for (int k = 0; k < kDepth; ++k) {
         Vector w[VECTORS];
-        for (int v = 0; v < VECTORS; ++v) w[v] = *reinterpret_cast<const Vector*>(weight + v * kLanes);
+        for (int v = 0; v < VECTORS; ++v) {
+          w[v] = *reinterpret_cast<const Vector*>(weight + v * kLanes);
+          __builtin_prefetch(weight + kAhead + v * kLanes);
+        }
         weight += kColumns;
         for (int r = 0; r < ROWS; ++r) {
           const Vector a = all(packed[r * kDepth + k]);
@@ -379,12 +383,13 @@ void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* o
   // Few weights are read again for every block, whose rows then stay in the L1; many are read once for many blocks.
   const int64_t block_bytes = int64_t(job.block) * job.depth * sizeof(float);
   const bool few = int64_t(job.depth) * job.conv->out_channels * int64_t(sizeof(float)) <= kFewWeights;
-  const int fits = std::max<int64_t>(1, kLargeBytes / block_bytes), wanted = wanted_tasks(threads);
-  job.chunk = few ? 1 : std::min(fits, std::max(1, job.blocks / wanted));
-  job.span = std::max(1, job.blocks / wanted);
-  job.span = (job.span + job.chunk - 1) / job.chunk * job.chunk;
+  // Tasks share the rows where there are enough of them, otherwise the weights, which come from far away.
+  const int fits = few ? 1 : std::max<int64_t>(1, kLargeBytes / block_bytes), wanted = wanted_tasks(threads);
+  const int chunks = (job.blocks + fits - 1) / fits;
+  job.chunk = (job.blocks + chunks - 1) / chunks;
+  job.span = std::max(1, chunks / wanted) * job.chunk;
   const int spans = (job.blocks + job.span - 1) / job.span;
-  job.panel_groups = std::min(job.panels, std::max(1, wanted / (2 * spans)));
+  job.panel_groups = std::min(job.panels, few ? std::max(1, wanted / (2 * spans)) : (wanted + spans - 1) / spans);
   ci::parallel_for(threads, spans * job.panel_groups, run_task, &job);
 }
 

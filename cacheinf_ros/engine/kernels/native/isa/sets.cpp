@@ -46,6 +46,12 @@ void mark_border(const ci_window& w, ci_set& to) {
   }
 }
 
+bool is_identity(const int32_t* index, int taps, int size) {
+  bool same = taps == 1;
+  for (int i = 0; i < size && same; ++i) same = index[i] == i;
+  return same;
+}
+
 }  // namespace
 
 void grow_window(const ci_window& w, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch) {
@@ -80,7 +86,9 @@ void grow_window(const ci_window& w, const ci_set& from, ci_set& to, bool outsid
 void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, bool outside, uint8_t* between) {
   if (ci::is_full(from)) return ci::fill(to);
   if (from.count == 0 && !outside) return ci::clear(to);
-  for (int y = 0; y < from.height; ++y) {
+  const bool same_columns = from.width == to.width && is_identity(r.index_x, r.taps_x, to.width);
+  if (same_columns) between = from.mask;
+  for (int y = 0; y < from.height && !same_columns; ++y) {
     const uint8_t* line = from.mask + int64_t(y) * from.width;
     uint8_t* to_line = between + int64_t(y) * to.width;
     for (int x = 0; x < to.width; ++x) {

@@ -1,0 +1,164 @@
+"""What is fused with what, and what must not be."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from networks.lowered import assert_same_function, graph_of
+from networks.random_blocks import Call, batch_norm
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cacheinf_ros.graph.activation import ActivationKind
+from cacheinf_ros.graph.ir import ChannelNorm, Concat, Conv, Elementwise, GlobalMean, Graph
+
+SIZE = (11, 14)
+
+
+def fused(function: Callable[..., Tensor], *parts: nn.Module) -> Graph:
+    torch.manual_seed(0)
+    module = Call(function, *parts).eval()
+    graph = graph_of(module, SIZE)
+    assert_same_function(graph, module, SIZE)
+    return graph
+
+
+def kinds(graph: Graph) -> list[type]:
+    return [type(operator) for operator in graph.operators]
+
+
+def conv(inputs: int = 3, outputs: int = 4, kernel: int = 3, **options: int) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, **options)
+
+
+def test_batch_norm_and_activation() -> None:
+    graph = fused(lambda x, c, n, a: a(n(c(x))), conv(), batch_norm(4), nn.PReLU(4))
+    (only,) = graph.operators
+    assert isinstance(only, Conv) and only.activation.kind is ActivationKind.PRELU
+
+
+@pytest.mark.parametrize(
+    ("function", "last"),
+    [
+        (lambda x, c, n: torch.relu(x + n(c(x))), False),
+        (lambda x, c, n: torch.relu(n(c(x)) + x), False),
+        (lambda x, c, n: torch.relu(n(c(x))) + x, True),
+        (lambda x, c, n: x + functional.silu(n(c(x))), True),
+        (lambda x, c, n: x + n(c(x)), False),
+    ],
+)
+def test_residual(function: Callable[..., Tensor], last: bool) -> None:
+    (only,) = fused(function, conv(3, 3), batch_norm(3)).operators
+    assert isinstance(only, Conv) and len(only.inputs) == 2 and only.residual_last == last
+
+
+def test_no_place_for_two_activations_around_a_residual() -> None:
+    assert kinds(fused(lambda x, c: torch.sigmoid(torch.relu(c(x)) + x), conv(3, 3))) == [Conv, Elementwise]
+
+
+def test_a_batch_norm_behind_a_residual_stays() -> None:
+    graph = fused(lambda x, c, n: n(c(x) + x), conv(3, 3), batch_norm(3))
+    assert kinds(graph) == [Conv, Elementwise]
+
+
+def test_a_sum_with_one_pixel_is_no_residual() -> None:
+    graph = fused(lambda x, c: c(x) + x.mean((2, 3), keepdim=True), conv(3, 3))
+    assert set(kinds(graph)) == {Conv, GlobalMean, Elementwise}
+    assert all(len(o.inputs) == 1 for o in graph.operators if isinstance(o, Conv))
+
+
+def test_a_convolution_of_one_pixel_is_not_given_a_map_as_residual() -> None:
+    graph = fused(lambda x, c: x + c(x.mean((2, 3), keepdim=True)), conv(3, 3, 1))
+    assert kinds(graph) == [GlobalMean, Conv, Elementwise]
+
+
+def test_a_convolution_that_somebody_else_reads_stays_as_it_is() -> None:
+    def function(x: Tensor, c: nn.Module) -> Tensor:
+        y = c(x)
+        return torch.cat([torch.relu(y), y], 1)
+
+    assert kinds(fused(function, conv())) == [Conv, Elementwise, Concat]
+
+
+def test_an_output_is_read_by_the_user() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = conv()
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            y = self.conv(x)
+            return y, torch.relu(y)
+
+    module = Two().eval()
+    graph = graph_of(module, SIZE)
+    assert_same_function(graph, module, SIZE)
+    assert kinds(graph) == [Conv, Elementwise]
+
+
+@pytest.mark.parametrize(
+    ("gate", "kind"), [(torch.sigmoid, ActivationKind.SILU), (functional.hardsigmoid, ActivationKind.HARDSWISH)]
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_gates_of_their_own_input(gate: Callable[[Tensor], Tensor], kind: ActivationKind, swapped: bool) -> None:
+    (only,) = fused(
+        lambda x, c: (gate(y) * y if swapped else y * gate(y)) if (y := c(x)) is not None else y, conv()
+    ).operators
+    assert isinstance(only, Conv) and only.activation.kind is kind
+
+
+def test_sum_scale_shift_and_activation_are_one_operator() -> None:
+    graph = fused(lambda x, n, a: a(n(x + x.flip(1))), batch_norm(3), nn.PReLU(3))
+    assert kinds(graph)[-1] is Elementwise and len(graph.operators) == 2
+
+
+def test_a_scale_after_a_layer_norm_moves_into_it() -> None:
+    def function(x: Tensor, norm: nn.Module) -> Tensor:
+        return torch.relu(norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) * 2 + 1)
+
+    assert kinds(fused(function, nn.LayerNorm(3))) == [ChannelNorm, Elementwise]
+    assert kinds(fused(lambda x, n: n(x.permute(0, 2, 3, 1)) * 2, nn.LayerNorm(3)))[0] is ChannelNorm
+
+
+@pytest.mark.parametrize(
+    ("padding", "shift", "expected"), [(0, 0.5, 1), (1, 0.5, 2), (1, 0.0, 1)], ids=["inside", "border", "scale only"]
+)
+def test_a_scale_before_a_convolution(padding: int, shift: float, expected: int) -> None:
+    layer = nn.Conv2d(3, 6, 3, padding=padding, groups=3)
+    graph = fused(lambda x, c: c(x * 2 + shift) if shift else c(x * 2), layer)
+    assert len(graph.operators) == expected
+
+
+def test_what_nobody_reads_ends() -> None:
+    def function(x: Tensor, a: nn.Module, b: nn.Module) -> Tensor:
+        return torch.cat([a(x), b(x)], 1)[:, :4]
+
+    (only,) = fused(function, conv(), conv()).operators
+    assert isinstance(only, Conv)
+
+
+def test_channels_that_nobody_reads_are_not_computed() -> None:
+    graph = fused(lambda x, c, a: a(c(x))[:, [5, 1]], conv(3, 8), nn.PReLU(8))
+    (only,) = graph.operators
+    assert isinstance(only, Conv) and only.weight.shape[0] == 2
+
+
+def test_growing_concatenations_share_their_beginning() -> None:
+    """So that they can share memory: DenseNet's."""
+
+    def function(x: Tensor, a: nn.Module, b: nn.Module) -> Tensor:
+        first = a(x)
+        second = b(torch.cat([x, first], 1))
+        return torch.cat([x, first, second], 1)
+
+    graph = fused(function, conv(3, 4), conv(7, 4))
+    concats = [o for o in graph.operators if isinstance(o, Concat)]
+    assert len(concats) == 2 and concats[1].inputs[0] == concats[0].output
+
+
+def test_equal_concatenations_are_one() -> None:
+    def function(x: Tensor, a: nn.Module, b: nn.Module) -> Tensor:
+        return a(torch.cat([x, x], 1)) - b(torch.cat([x, x], 1))
+
+    graph = fused(function, conv(6, 4), conv(6, 4))
+    assert kinds(graph) == [Concat, Conv, Conv, Elementwise]

@@ -1,0 +1,182 @@
+"""ONNX operators: the module and its graph compute what the format's reference implementation computes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph.interpret import DenseGraph
+
+SIZE = (9, 12)
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> NDArray[np.float32]:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def integers(*values: int) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def saved(
+    path: Path, nodes: Sequence[onnx.NodeProto], constants: dict[str, NDArray[Any]], opset: int = 18
+) -> onnx.ModelProto:
+    """A model from ``x`` [1, 3, 9, 12] to ``y``."""
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, *SIZE])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    return model
+
+
+def assert_as_the_reference(path: Path, model: onnx.ModelProto) -> None:
+    x = floats(1, 3, *SIZE)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    loaded = load_model(str(path))
+    assert loaded.graph.unknown == ()
+    with torch.inference_mode():
+        for network in (loaded.module, DenseGraph(loaded.graph)):
+            result = network(torch.from_numpy(x))["y"].numpy()
+            assert result.shape == expected.shape
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+ONE_INPUT: list[tuple[str, dict[str, Any]]] = [
+    ("Abs", {}), ("Celu", {"alpha": 0.5}), ("Elu", {"alpha": 0.5}), ("Erf", {}), ("Exp", {}), ("Flatten", {"axis": 1}),
+    ("GlobalAveragePool", {}), ("GlobalMaxPool", {}), ("HardSigmoid", {}),
+    ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}), ("HardSwish", {}), ("Identity", {}),
+    ("LeakyRelu", {"alpha": 0.2}), ("LogSoftmax", {"axis": 1}), ("Mish", {}),
+    ("Neg", {}), ("Relu", {}), ("Selu", {}), ("Sigmoid", {}), ("Softmax", {"axis": 1}), ("Softplus", {}),
+    ("Softsign", {}), ("SpaceToDepth", {"blocksize": 3}), ("Tanh", {}), ("Transpose", {"perm": [0, 2, 3, 1]}),
+    ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [0, 1, 2, 1]}),
+    ("MaxPool", {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1}),
+    ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    ("AveragePool", {"kernel_shape": [3, 3], "strides": [1, 2], "pads": [1, 1, 1, 1]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "attributes"), ONE_INPUT, ids=lambda value: str(value))
+def test_operators_of_one_tensor(tmp_path: Path, name: str, attributes: dict[str, Any]) -> None:
+    node = helper.make_node(name, ["x"], ["y"], **attributes)
+    assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", [node], {}))
+
+
+WITH_CONSTANTS: list[tuple[str, dict[str, NDArray[Any]], dict[str, Any]]] = [
+    ("Add", {"b": floats(3, 1, 1)}, {}),
+    ("Mul", {"b": floats(1)}, {}),
+    ("Sub", {"b": floats(1, 3, 1, 1)}, {}),
+    ("Div", {"b": floats(3, 1, 1) + 4}, {}),
+    ("Max", {"b": np.float32(0.2)}, {}),
+    ("Min", {"b": np.float32(0.2)}, {}),
+    ("Sum", {"b": floats(3, 1, 1), "c": floats(1)}, {}),
+    ("Pow", {"b": np.float32(2)}, {}),
+    ("PRelu", {"b": floats(3, 1, 1)}, {}),
+    ("Clip", {"b": np.float32(-0.3), "c": np.float32(0.4)}, {}),
+    ("MatMul", {"b": floats(12, 5)}, {}),
+    ("BatchNormalization", {"s": floats(3), "b": floats(3), "m": floats(3), "v": floats(3) ** 2 + 1}, {}),
+    ("InstanceNormalization", {"s": floats(3), "b": floats(3)}, {}),
+    ("LayerNormalization", {"s": floats(12), "b": floats(12)}, {"axis": -1}),
+    ("Conv", {"w": floats(4, 3, 3, 2), "b": floats(4)}, {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+    ("Conv", {"w": floats(4, 3, 3, 4)}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    ("Conv", {"w": floats(4, 3, 4, 3)}, {"auto_pad": "SAME_LOWER"}),
+    ("Conv", {"w": floats(6, 1, 3, 3)}, {"group": 3, "dilations": [2, 2]}),
+    ("ConvTranspose", {"w": floats(3, 4, 3, 3), "b": floats(4)}, {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("ConvTranspose", {"w": floats(3, 4, 3, 3)}, {"strides": [2, 2], "pads": [0, 1, 1, 0], "output_padding": [1, 1]}),
+    ("Reshape", {"s": integers(1, 3, -1)}, {}),
+    ("Reshape", {"s": integers(0, -1, 3, 4)}, {}),
+    ("Squeeze", {"a": integers(0)}, {}),
+    ("Unsqueeze", {"a": integers(1)}, {}),
+    ("Expand", {"s": integers(2, 1, 1, 1)}, {}),
+    ("Gather", {"i": integers(2, 0)}, {"axis": 1}),
+    ("Gather", {"i": np.array(-1)}, {"axis": 2}),
+    ("Slice", {"s": integers(1, 0), "e": integers(8, 10**9), "a": integers(2, 3), "t": integers(2, 3)}, {}),
+    ("Slice", {"s": integers(-1), "e": integers(-(10**9)), "a": integers(3), "t": integers(-1)}, {}),
+    ("Pad", {"p": integers(0, 0, 1, 2, 0, 0, 3, 0), "v": np.float32(0.5)}, {}),
+    ("Pad", {"p": integers(0, 0, 1, 2, 0, 0, 3, 1)}, {"mode": "reflect"}),
+    ("Pad", {"p": integers(0, 0, 1, 2, 0, 0, 3, 1)}, {"mode": "edge"}),
+    ("ReduceMean", {"a": integers(2, 3)}, {"keepdims": 0}),
+    ("ReduceMean", {"a": integers(1)}, {}),
+    ("ReduceSum", {"a": integers(2, 3)}, {}),
+    ("ReduceMax", {"a": integers(1)}, {}),
+    ("ReduceMin", {"a": integers(2, 3)}, {}),
+    ("ReduceL2", {"a": integers(1)}, {}),
+    ("Resize", {"r": floats(0), "s": np.array([1, 1, 2, 2], np.float32)},
+     {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+    ("Resize", {"r": floats(0), "s": floats(0), "z": integers(1, 3, 20, 17)}, {"mode": "linear"}),
+    ("Resize", {"r": floats(0), "s": floats(0), "z": integers(1, 3, 20, 17)},
+     {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "constants", "attributes"), WITH_CONSTANTS)
+def test_operators_with_constants(
+    tmp_path: Path, name: str, constants: dict[str, NDArray[Any]], attributes: dict[str, Any]
+) -> None:
+    node = helper.make_node(name, ["x", *constants], ["y"], **attributes)
+    assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", [node], constants))
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_channels_become_pixels(tmp_path: Path, mode: str) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("DepthToSpace", ["c"], ["y"], blocksize=2, mode=mode),
+    ]
+    model = saved(tmp_path / "net.onnx", nodes, {"w": floats(8, 3, 1, 1)})
+    assert_as_the_reference(tmp_path / "net.onnx", model)
+    kinds = [type(o).__name__ for o in load_model(str(tmp_path / "net.onnx")).graph.operators]
+    assert kinds == ["Conv", "PixelShuffle"]
+
+
+def test_parts_of_equal_size(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Split", ["x"], ["a", "b"], axis=3, num_outputs=2),
+        helper.make_node("Concat", ["b", "a"], ["y"], axis=1),
+    ]
+    assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", nodes, {}))
+
+
+def test_a_fully_connected_layer(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["f"]),
+        helper.make_node("Gemm", ["f", "w", "b"], ["y"], transB=1, alpha=0.5, beta=2.0),
+    ]
+    constants = {"w": floats(4, 3 * SIZE[0] * SIZE[1]), "b": floats(4)}
+    assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", nodes, constants))
+
+
+def test_softmax_of_earlier_versions_is_over_all_later_dimensions(tmp_path: Path) -> None:
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=2)
+    saved(tmp_path / "net.onnx", [node], {}, opset=11)
+    x = torch.randn(1, 3, *SIZE)
+    result = load_model(str(tmp_path / "net.onnx")).module(x)["y"]
+    assert torch.allclose(result, x.flatten(2).softmax(2).view(x.shape), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "message"),
+    [
+        ("Hardmax", {}, "operator Hardmax"),
+        ("AveragePool", {"kernel_shape": [3, 3], "pads": [0, 1, 1, 0]}, "AveragePool with uneven padding"),
+    ],
+)
+def test_what_is_not_supported_is_named(tmp_path: Path, name: str, attributes: dict[str, Any], message: str) -> None:
+    saved(tmp_path / "net.onnx", [helper.make_node(name, ["x"], ["y"], **attributes)], {})
+    with pytest.raises(ModelError, match=message):
+        load_model(str(tmp_path / "net.onnx"))

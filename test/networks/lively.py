@@ -1,0 +1,38 @@
+"""torchvision's networks, untrained, such that their outputs depend on their images: factories by torchvision's names.
+
+Untrained, many of them let activations vanish, and a graph that computes nonsense deep inside would still give the
+right outputs. Here batch norms have the statistics of an image, and no layer starts as nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from cacheinf_ros.graph.reference import build_module
+
+_SIZE = (128, 128)
+
+
+def __getattr__(name: str) -> Callable[[], nn.Module]:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return lambda: _lively(build_module(f"torchvision:{name}"))
+
+
+@torch.no_grad()
+def _lively(network: nn.Module) -> nn.Module:
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    for name, parameter in network.named_parameters():
+        if name.endswith("layer_scale"):  # ConvNeXt begins with almost nothing
+            parameter.uniform_(0.5, 1.5)
+    for norm in norms:
+        norm.momentum = None  # the plain mean over the batches
+        norm.train()
+        norm.weight.uniform_(0.8, 1.2)
+        norm.bias.normal_(std=0.1)
+    if norms:
+        network(torch.randn(2, 3, *_SIZE))
+    return network.eval()
