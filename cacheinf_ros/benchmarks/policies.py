@@ -43,7 +43,7 @@ class Skipping:
 
     def __init__(self) -> None:
         self.computed = 0
-        self._saved_ms = 0.0
+        self._budget_ms = 0.0
         self._kept: tuple[Image, Answer] | None = None
 
     def answer(self, image: Image, dense: Answer, *, cached_ms: float, dense_ms: float) -> Repeated:
@@ -55,12 +55,12 @@ class Skipping:
             cached_ms: what the cached engine took for it.
             dense_ms: what dense inference takes in the mean.
         """
-        self._saved_ms += cached_ms
-        if self._kept is None or self._saved_ms >= dense_ms:
-            self._saved_ms -= dense_ms
-            self.computed += 1
+        self._budget_ms += cached_ms
+        if self._kept is None or self._budget_ms >= dense_ms:
+            # the first answer is a gift, as the frames are that fill the cache
+            self._budget_ms = self._budget_ms - dense_ms if self._kept else 0.0
             self._kept = (image, dense)
-            return Repeated(skipped=dense, warped=dense if _are_maps(dense) else None)
+            self.computed += 1
         before, kept = self._kept
         return Repeated(skipped=kept, warped=_warped(kept, before, image) if _are_maps(kept) else None)
 
@@ -85,7 +85,7 @@ def _are_maps(answer: Answer) -> bool:
 
 
 def _warped(answer: Answer, before: Image, now: Image) -> Answer:
-    shift = estimate_shift(before, now)
+    shift = (0.0, 0.0) if before is now else estimate_shift(before, now)
     if shift == (0.0, 0.0):
         return answer
     return answer.changed({name: _moved(value, shift) for name, value in answer.outputs.items()})

@@ -109,11 +109,12 @@ class Race:
         if counts:
             self.log.note(latency_ms, answers[CACHED])
             self.measures.add(frame, shot.truth if self._knows_objects else None)
-            self._compare_policies(shot.image, frame.on_frame)
         else:
             self.measures.see(frame)
         if self._engine.audit_due:
             self._audit(frame)
+        if counts:
+            self._compare_policies(shot.image, frame.on_frame)
 
     def _timed(self, shot: Shot, turn: int) -> tuple[dict[str, Any], dict[str, float]]:
         first = turn % len(self._runs)

@@ -47,7 +47,8 @@ def test_doctor_finds_everything_that_is_needed() -> None:
 def test_models_lists_and_inspects() -> None:
     assert "scenenet" in cacheinf("models", "list").stdout
     inspected = cacheinf("models", "inspect", "torchvision:squeezenet1_1", "--size", "96x128").stdout
-    assert "conv" in inspected and "sparse" in inspected and "aten.adaptive_avg_pool2d" in inspected
+    assert "conv" in inspected and "sparse" in inspected and "globalmean" in inspected
+    assert "a pixel depends on 95x127 pixels" in inspected  # its last pooling leaves a row and a column out
 
 
 def test_bench_engine_writes_json(tmp_path: Path) -> None:
@@ -59,8 +60,19 @@ def test_bench_engine_writes_json(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     report = json.loads(out.read_text())
     assert {"model", "size", "frames", "mode", "threads", "reuse_ratio", "latency_ms"} <= set(report)
-    assert "speedup_vs_best_dense" in report
-    assert {"speedup_vs_eager", "output_error", "top1_agreement", "cache_mb"} <= set(report)
+    assert {"speedup_vs_best_dense", "speedup_vs_eager", "efficiency", "top1_agreement", "cache_mb"} <= set(report)
+    assert {"engine_error", "matching_error", "output_error", "flicker", "agreement", "missed_change"} <= set(report)
+    assert {"f1", "f1_truth", "policies"} <= set(report)
+
+
+def test_bench_engine_on_a_set_share_of_change(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    words = ("--size", "96x128", "--frames", "2", "--contenders", "dense_channels_last", "--json", str(out))
+    result = cacheinf("bench", "engine", "--changed", "0.1:scatter", *words)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(out.read_text())
+    assert report["source"] == "changed 0.1:scatter"
+    assert report["reuse_ratio"]["mean"] == pytest.approx(0.9, abs=0.001)
 
 
 def test_bench_matcher_writes_json(tmp_path: Path) -> None:
@@ -90,6 +102,7 @@ def test_bench_matcher_writes_json(tmp_path: Path) -> None:
         (("bench", "engine", "--source", "nothing.mp4"), "nothing.mp4: no such file or folder"),
         (("bench", "engine", "--size", "big"), "size 'big': expected HEIGHTxWIDTH"),
         (("bench", "engine", "--contenders", "tensorflow"), "known: dense_eager"),
+        (("bench", "engine", "--changed", "much"), "changed 'much': expected a share"),
         (("models", "inspect", "torchvision:nothing"), "torchvision has no model 'nothing'"),
         (("models", "inspect", __file__), "is not a model"),
         (("replay", "nothing.bag"), "nothing.bag"),

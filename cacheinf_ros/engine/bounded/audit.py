@@ -63,7 +63,7 @@ class Auditor:
         self._frames = 0 if refreshed else self._frames + 1
         if refreshed and self.calibration is not None:
             values = outputs.values() if isinstance(outputs, Mapping) else outputs
-            self._stale = [value.cpu().numpy().copy() for value in values]
+            self._stale = [value.cpu().numpy().copy(order="K") for value in values]
 
     def truncations(self, config: EngineConfig) -> dict[str, Truncation]:
         """What may be held back."""

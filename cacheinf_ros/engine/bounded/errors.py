@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.quality import Outputs, OutputScale
@@ -40,4 +41,5 @@ class ErrorSum:
 
 
 def _mean_square(first: NDArray[Any], second: NDArray[Any]) -> float:
-    return float(np.mean(np.square(np.subtract(first, second, dtype=np.float32), dtype=np.float64)))
+    difference = torch.from_numpy(first) - torch.from_numpy(second)  # feature maps are no contiguous arrays
+    return float(difference.square_().mean(dtype=torch.float64))

@@ -1,0 +1,64 @@
+"""What `cacheinf models inspect` says of operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from networks.lowered import graph_of
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+from cacheinf_ros.cli.models import Execution, execution, models
+
+TINY = Path(__file__).parents[1] / "networks" / "tiny.py"
+
+
+class Three(nn.Module):
+    """A local operator, a global one, and one that nobody has heard of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3, 2, 1)
+
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
+        features = self.layer(image)
+        return {"sum": features.mean((2, 3)), "odd": torch.linalg.matrix_exp(features)}
+
+
+def test_operators_are_told_apart() -> None:
+    graph = graph_of(Three().eval(), (16, 16))
+    assert [execution(operator, graph) for operator in graph.operators] == [
+        Execution.SPARSE, Execution.GLOBAL, Execution.UNKNOWN,
+    ]  # fmt: skip
+
+
+def inspected(*words: str) -> str:
+    result = CliRunner().invoke(models, ["inspect", *words])
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def test_counts_and_shares() -> None:
+    text = inspected(f"{TINY}:tiny")
+    assert "tiny.py:tiny, input 48x64" in text
+    assert "sparse │ conv │ 2 │" in text and "global │ conv │ 1 │" in text and "globalmean │ 1" in text
+    assert "output output 1x5: a pixel depends on the whole image" in text
+    assert "unknown" not in text
+
+
+def test_every_operator() -> None:
+    text = inspected(f"{TINY}:tiny", "--all")
+    assert "1x8x24x32" in text and text.index("1x8x24x32") < text.index("1x8x12x16")
+
+
+def test_the_unknown_is_named_with_what_it_costs(tmp_path: Path) -> None:
+    network = tmp_path / "odd.py"
+    network.write_text(
+        "import torch\n"
+        "class Odd(torch.nn.Module):\n"
+        "    def forward(self, image):\n"
+        "        return torch.linalg.matrix_exp(image)\n"
+    )
+    text = inspected(f"{network}:Odd", "--size", "16x16")
+    assert "unknown to the engine: aten.linalg_matrix_exp.default" in text and "slower, never wrong" in text
