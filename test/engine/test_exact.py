@@ -10,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lowered import graph_of
 from oracle import assert_equals_dense, changed
-from random_graphs import graph_of, random_network
+from random_graphs import random_network
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode

@@ -55,7 +55,7 @@ def test_an_activation_becomes_part_of_the_convolution(layer: nn.Module) -> None
         lambda x: x.clamp(min=-0.1), lambda x: x.clamp(max=0.2), lambda x: x.clamp(-0.3, 0.3), lambda x: x**2,
         lambda x: x**3, lambda x: (x.abs() + 0.1) ** 0.5, lambda x: (x.abs() + 0.1).rsqrt(), functional.normalize,
     ],
-    ids=str,
+    ids=lambda function: getattr(function, "__name__", str(function)),  # an address differs from process to process
 )  # fmt: skip
 def test_other_functions_of_one_value_are_local(function: Callable[[Tensor], Tensor]) -> None:
     graph = checked(lambda x, c: function(c(x)), conv())
@@ -223,6 +223,8 @@ def test_what_depends_on_shapes_alone_is_constant() -> None:
         lambda x: torch.einsum("bchw,bdhw->bcd", x, x),
         lambda x: functional.scaled_dot_product_attention(*[x.flatten(2).transpose(1, 2)] * 3),
         lambda x: x.argmax(1),
+        lambda x: functional.conv2d(x, x.mean((2, 3)).view(1, 6, 1, 1)),
+        lambda x: functional.batch_norm(x, *x.flatten(2).sort(2)[0][0, :, :2].t().abs()),
         lambda x: x.flatten(2).sort(2)[0],
         lambda x: x.flatten(2).topk(3, 2)[1],
         lambda x: x.softmax(1).flatten(2).cumsum(2),
