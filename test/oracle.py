@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,12 +22,30 @@ def dense(model: Model, image: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
 
 
 def assert_equals_dense(engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
-    """As close as float32 allows: torch's own results are as far from float64 on the deepest networks tested."""
+    """1e-5 of the outputs' spread; where torch itself is further from float64 than that, as close as torch."""
     result = engine.run(image, cache_map)
-    for ours, exact in zip(result.outputs.values(), dense(engine.model, image), strict=True):
-        spread = max(float(exact.std() if exact.size > 1 else np.abs(exact).max()), 1e-3)
-        assert np.sqrt(np.mean(np.square(ours - exact))) <= 1e-5 * spread
-        assert np.abs(ours - exact).max() <= 2e-4 * spread, "one wrong pixel"
+    ours, exact = list(result.outputs.values()), dense(engine.model, image)
+    errors = [_error(a, b) for a, b in zip(ours, exact, strict=True)]
+    if max(errors) <= 1e-5:
+        return
+    precise = _precise(engine.model, image)
+    for a, b, p in zip(ours, exact, precise, strict=True):
+        assert _error(a, p) <= max(1e-5, 4 * _error(b, p))
+
+
+def _error(ours: NDArray[np.float32], exact: NDArray[Any]) -> float:
+    """RMS over the spread; a single wrong pixel counts as if all were a twentieth as wrong."""
+    spread = max(float(exact.std() if exact.size > 1 else np.abs(exact).max()), 1e-3)
+    difference = np.abs(ours - exact)
+    return max(float(np.sqrt(np.mean(np.square(difference)))), float(difference.max()) / 20) / spread
+
+
+@torch.inference_mode()
+def _precise(model: Model, image: NDArray[np.uint8]) -> list[NDArray[np.float64]]:
+    module = copy.deepcopy(model.module).double()
+    result = module(torch.from_numpy(Preprocessor(model.card).input(image)).double())
+    values = list(result.values()) if isinstance(result, dict) else [result]
+    return [value.numpy() for value in values]
 
 
 def changed(

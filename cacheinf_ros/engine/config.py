@@ -26,6 +26,9 @@ class EngineConfig(Config):
     mode: Mode = parameter(Mode.EXACT, "what is taken from the cache: dense, exact, deepcache or bounded", live=True)
     device: str = parameter("cpu", "torch device that holds the model: cpu, cuda, cuda:1")
     threads: int = parameter(2, "threads of the engine's own kernels", low=1, high=256)
+    dense_fallback: bool = parameter(
+        True, "compute everything where frames with as much change have been slower with the cache", live=True
+    )
     max_error: float = parameter(
         0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=10.0, live=True
     )

@@ -163,7 +163,6 @@ class Engine:
         self._input.write(self._input.composed, self.program.changed_input, everything=True)
         exact = self.program.run(refresh=True)
         audit = self._auditor.compare(ours, list(exact.values()), self._config)
-        self._auditor.count(exact, refreshed=True)
         self._truncate()
         return audit
 
@@ -191,7 +190,7 @@ class Engine:
 
     def _prefers_dense(self, changed_share: float) -> bool:
         """Whether the cache would cost more than it saves; then everything that the cache stands for is computed."""
-        if not self._switch.prefers_dense(changed_share):
+        if not self._config.dense_fallback or not self._switch.prefers_dense(changed_share):
             return False
         self._input.touch_all()
         self._input.write(self._input.composed, self.program.changed_input, everything=True)
@@ -200,7 +199,7 @@ class Engine:
     def _observe(
         self, changed_share: float, outputs: dict[str, torch.Tensor], took_ms: float, *, refresh: bool
     ) -> None:
-        self._auditor.count(outputs, refreshed=refresh)
+        self._auditor.count(list(outputs.values()), refreshed=refresh)
         if refresh:
             self._switch.observe_dense(took_ms)
         else:

@@ -17,7 +17,7 @@ from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.aten_operators import CHECKS, CONVERSIONS, GLOBALS, IDENTITIES, MOVES, SHAPES
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
-from cacheinf_ros.graph.lowering.rules import RULES
+from cacheinf_ros.graph.lowering.rules import OF_SEVERAL, RULES
 from cacheinf_ros.graph.lowering.view import View
 
 
@@ -126,7 +126,8 @@ class _Lowering:
         if node.target is operator.getitem and isinstance(arguments[0], tuple):
             return arguments[0][arguments[1]]
         if node.target in SHAPES:
-            return _target(node)(torch.zeros(arguments[0].shape), *arguments[1:], **keywords)
+            blank = torch.zeros(arguments[0].shape, dtype=cast(Node, node.args[0]).meta["val"].dtype)
+            return _target(node)(blank, *arguments[1:], **keywords)
         if node.target in IDENTITIES or _keeps_type(node):
             return arguments[0]
         if node.target in MOVES and not any(_views((arguments[1:], keywords))):
@@ -138,6 +139,8 @@ class _Lowering:
         rule = RULES.get(node.target)
         expected = _first_result(node)
         if rule is None or expected is None or expected.dtype != torch.float32 or not expected.numel():
+            return None
+        if node.target not in OF_SEVERAL and any(_views((arguments[1:], keywords))):  # such as computed weights
             return None
         self._builder.shape = tuple(expected.shape)
         positional = _with_defaults(node.target, arguments)

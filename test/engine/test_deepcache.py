@@ -27,7 +27,7 @@ MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
 def test_without_motion_and_loss_it_equals_dense(size: tuple[int, int], shares: list[float], seed: int) -> None:
     """Reusable outputs have their whole receptive field in unchanged blocks, so nothing is approximated."""
     rng = np.random.default_rng(seed)
-    engine = Engine(MIXED, EngineConfig(mode=Mode.DEEPCACHE))
+    engine = Engine(MIXED, EngineConfig(mode=Mode.DEEPCACHE, dense_fallback=False))
     image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
     assert_equals_dense(engine, image, None)
     for share in shares:
@@ -43,7 +43,10 @@ def test_a_moved_picture_reuses_moved_features(tmp_path: Path) -> None:
         "    stem = [nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU()]\n"
         "    return nn.Sequential(*stem, nn.Conv2d(8, 8, 3, 2, 1), nn.Conv2d(8, 4, 3, 1, 1))\n"
     )
-    engine = Engine(load_model(f"{tmp_path / 'net.py'}:net", input_size=(80, 120)), EngineConfig(mode=Mode.DEEPCACHE))
+    engine = Engine(
+        load_model(f"{tmp_path / 'net.py'}:net", input_size=(80, 120)),
+        EngineConfig(mode=Mode.DEEPCACHE, dense_fallback=False),
+    )
     rng = np.random.default_rng(0)
     world = rng.integers(0, 256, (100, 200, 3), dtype=np.uint8)
     engine.run(world[:80, 40:160], None)
@@ -60,7 +63,7 @@ def test_a_moved_picture_reuses_moved_features(tmp_path: Path) -> None:
 
 
 def test_expired_maps_recompute_everything() -> None:
-    engine = Engine(MIXED, EngineConfig(mode=Mode.DEEPCACHE))
+    engine = Engine(MIXED, EngineConfig(mode=Mode.DEEPCACHE, dense_fallback=False))
     image = np.full((61, 47, 3), 80, np.uint8)
     engine.run(image, None)
     result = engine.run(image, CacheMap.nothing((61, 47), 10, "expired"))

@@ -35,7 +35,7 @@ MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
 def test_sequences_equal_dense(size: tuple[int, int], block: int, shares: list[float], seed: int) -> None:
     """Frames of any size (they are resized), any masks, five in a row."""
     rng = np.random.default_rng(seed)
-    engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT))
+    engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT, dense_fallback=False))
     image = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
     assert_equals_dense(engine, image, None)
     for share in shares:
@@ -94,7 +94,7 @@ def test_random_networks_equal_dense(seed: int) -> None:
 def _assert_sequence_equals_dense(model: Model, shares: tuple[float, ...] = (0.02, 0.0, 0.1), block: int = 10) -> None:
     """Photographs: in random noise whole networks may be chaotic."""
     rng = np.random.default_rng(1)
-    engine = Engine(model, EngineConfig(mode=Mode.EXACT))
+    engine = Engine(model, EngineConfig(mode=Mode.EXACT, dense_fallback=False))
     photographs = [cv2.resize(p, model.input_size[::-1]) for p in load_photographs(Gallery.TEST)]
     image = np.asarray(photographs[0], np.uint8)
     assert_equals_dense(engine, image, None)
@@ -114,7 +114,7 @@ def test_nothing_changed_computes_nothing() -> None:
 
 def test_motion_is_not_followed() -> None:
     """Exact mode reuses at the same position only: a moved picture is computed anew."""
-    engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT))
+    engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT, dense_fallback=False))
     rng = np.random.default_rng(0)
     image = rng.integers(0, 256, (61, 47, 3), dtype=np.uint8)
     engine.run(image, None)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import networks.lively
 import pytest
-from networks.lowered import assert_same_function
+from networks.lowered import assert_depends_on_image, assert_same_function
 
 from cacheinf_ros.graph import Graph, load_model
 from cacheinf_ros.graph.ir import Concat, Conv, Global
@@ -30,6 +30,7 @@ def kinds(graph: Graph) -> Counter[str]:
 @pytest.mark.parametrize("name", MODELS)
 def test_torchvision(name: str) -> None:
     model = load_model(f"{LIVELY}:{name}", input_size=MODELS[name])
+    assert_depends_on_image(model.module, model.input_size)
     assert_same_function(model.graph, model.module, model.input_size)
     assert model.graph.unknown == ()
     assert "Global" not in kinds(model.graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ class Auditor:
     def __init__(self) -> None:
         self.calibration: Calibration | None = None
         self._tightness = 1.0
-        self._frames = 0  # since the last dense one
+        self._frames = 0  # since the last audit
         self._audits = 0
         self._stale: list[NDArray[Any]] = []
 
@@ -58,12 +58,11 @@ class Auditor:
         wait = config.audit_every if self._audits else min(config.audit_every, _FIRST)
         return self._frames >= patience * wait
 
-    def count(self, outputs: Mapping[str, torch.Tensor] | Sequence[torch.Tensor], *, refreshed: bool) -> None:
+    def count(self, outputs: Sequence[torch.Tensor], *, refreshed: bool) -> None:
         """Take note of a frame; ``refreshed``: it was computed densely."""
-        self._frames = 0 if refreshed else self._frames + 1
+        self._frames += 1
         if refreshed and self.calibration is not None:
-            values = outputs.values() if isinstance(outputs, Mapping) else outputs
-            self._stale = [value.cpu().numpy().copy(order="K") for value in values]
+            self._stale = _copies(outputs)
 
     def truncations(self, config: EngineConfig) -> dict[str, Truncation]:
         """What may be held back."""
@@ -76,13 +75,19 @@ class Auditor:
         """Judge the outputs of a frame and adjust the thresholds."""
         assert self.calibration is not None
         self._audits += 1
+        self._frames = 0
         cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
         errors = ErrorSum(self.calibration.output_scale, self._stale or dense)
         errors.add(cached, dense)
         error, missed = errors.engine_error, errors.missed_change
+        self._stale = _copies(exact)
         kept = error <= config.max_error and missed <= config.max_missed
         if not kept:
             self._tightness *= _TIGHTEN
         elif error < _ROOM * config.max_error and missed < _ROOM * config.max_missed:
             self._tightness = min(1.0, self._tightness * _RELAX)
         return Audit(engine_error=error, missed_change=missed, kept=kept, tightness=self._tightness)
+
+
+def _copies(values: Sequence[torch.Tensor]) -> list[NDArray[Any]]:
+    return [value.cpu().numpy().copy(order="K") for value in values]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from cacheinf_ros.graph.ir import Conv, PixelShuffle, Resample
-from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
+from cacheinf_ros.graph.lowering.builder import Builder
 from cacheinf_ros.graph.lowering.view import Shape, View
 from cacheinf_ros.graph.make_taps import taps_at
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
@@ -49,8 +49,6 @@ def emit_conv(
 
 def conv2d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> View:
     """aten.conv2d; padding may be 'same' or 'valid'."""
-    if not isinstance(weight, torch.Tensor) or isinstance(bias, View):
-        raise NotLocal
     image = b.image(x)
     kernel, stride, dilation = pair(weight.shape[2:]), pair(stride), pair(dilation)
     added = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
@@ -150,8 +148,6 @@ def conv_transpose2d(
 
     With unequal strides, a convolution over the input with zeros in between.
     """
-    if not isinstance(weight, torch.Tensor) or isinstance(bias, View):
-        raise NotLocal
     image = b.image(x)
     numbers = (pair(weight.shape[2:]), pair(stride), pair(padding), pair(output_padding), pair(dilation))
     names = ("kernel", "stride", "padding", "output_padding", "dilation")

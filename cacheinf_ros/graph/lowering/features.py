@@ -74,9 +74,9 @@ class Pixels:
         return self.layout.from_map(pixels.then(aten.index_select.default, 2, self.order))
 
 
-def linear(b: Builder, x: View, weight: Any, bias: Any) -> View:
+def linear(b: Builder, x: View, weight: torch.Tensor, bias: Any) -> View:
     """aten.linear: a 1x1 convolution over the last dimension; of a flattened map one with a window of the whole map."""
-    if not isinstance(weight, torch.Tensor) or isinstance(bias, View) or weight.dim() != 2:
+    if weight.dim() != 2:
         raise NotLocal
     try:
         return _mixed(b, x, -1, weight, bias)
@@ -86,24 +86,24 @@ def linear(b: Builder, x: View, weight: Any, bias: Any) -> View:
     return _of_whole_map(b, x, weight, bias)
 
 
-def matmul(b: Builder, x: Any, y: Any) -> View:
-    """aten.mm and aten.matmul with a constant matrix."""
-    if not isinstance(x, View) or not isinstance(y, torch.Tensor) or y.dim() != 2:
+def matmul(b: Builder, x: View, y: torch.Tensor) -> View:
+    """aten.mm and aten.matmul with a constant on the right, which must be a matrix."""
+    if y.dim() != 2:
         raise NotLocal
     return linear(b, x, y.t(), None)
 
 
 def addmm(b: Builder, bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> View:
-    """aten.addmm with a constant matrix."""
-    if not isinstance(x, View) or not isinstance(y, torch.Tensor) or beta != 1 or alpha != 1:
+    """aten.addmm with a constant matrix and a constant of each column."""
+    if not isinstance(x, View) or not isinstance(y, torch.Tensor) or not isinstance(bias, torch.Tensor):
         raise NotLocal
-    return linear(b, x, y.t(), bias)
+    if (beta, alpha) != (1, 1) or bias.numel() != y.shape[1]:
+        raise NotLocal
+    return linear(b, x, y.t(), bias.flatten())
 
 
 def batch_norm(b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance: Any, epsilon: float) -> View:
     """Of the second dimension, by the statistics that were trained."""
-    if not isinstance(mean, torch.Tensor) or not isinstance(variance, torch.Tensor):
-        raise NotLocal
     scale = torch.rsqrt(variance.double() + epsilon)
     scale = scale if weight is None else scale * weight.double()
     shift = -mean.double() * scale

@@ -140,6 +140,9 @@ _REDUCTIONS: dict[Any, Rule] = {
     aten.var.dim: reductions.variance_unbiased(torch.var),
 }
 
+# What depends on the image may be any of their arguments; of all others only the first.
+OF_SEVERAL = frozenset({*_ARITHMETIC, aten.addmm.default, aten.cat.default, aten.stack.default})
+
 RULES: Mapping[Any, Rule] = MappingProxyType(
     {**_ACTIVATIONS, **_ARITHMETIC, **_WINDOWS, **_PIXELS, **_CHANNELS, **_REDUCTIONS}
 )

@@ -22,7 +22,7 @@ from cacheinf_ros.graph.ir import Conv
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
 from cacheinf_ros.sources import open_source
 
-CONFIG = EngineConfig(mode=Mode.BOUNDED, max_error=0.05, max_missed=0.4, audit_every=10)
+CONFIG = EngineConfig(mode=Mode.BOUNDED, max_error=0.05, max_missed=0.4, audit_every=10, dense_fallback=False)
 Image = NDArray[np.uint8]
 
 
