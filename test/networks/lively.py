@@ -1,7 +1,8 @@
 """torchvision's networks, untrained, such that their outputs depend on their images: factories by torchvision's names.
 
 Untrained, many of them let activations vanish, and a graph that computes nonsense deep inside would still give the
-right outputs. Here batch norms have the statistics of an image, and no layer starts as nothing.
+right outputs. Here batch norms have the statistics of an image, no layer starts as nothing, and no
+bias drowns what it is added to.
 """
 
 from __future__ import annotations
@@ -35,4 +36,9 @@ def _lively(network: nn.Module) -> nn.Module:
         norm.bias.normal_(std=0.1)
     if norms:
         network(torch.randn(2, 3, *_SIZE))
+    elif not any(isinstance(module, nn.LayerNorm) for module in network.modules()):
+        for module in network.modules():
+            if isinstance(module, (nn.Conv2d, nn.Linear)):  # AlexNet's and SqueezeNet's biases outweigh the image
+                nn.init.kaiming_normal_(module.weight)
+                nn.init.zeros_(module.bias)
     return network.eval()
