@@ -20,6 +20,7 @@ from cacheinf_ros.graph.window import Pair, Window
 CPU = torch.device("cpu")
 REFERENCE = ReferenceKernels(CPU)
 _LIBRARY = kernel_library()
+HAS_BFLOAT16 = _LIBRARY is not None and bool(_LIBRARY.ci_has_bfloat16())
 NATIVE = [] if _LIBRARY is None else [NativeKernels(_LIBRARY, threads) for threads in (1, 3)]
 
 CHANNELS = st.integers(1, 70)

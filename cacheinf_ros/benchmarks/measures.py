@@ -15,6 +15,7 @@ from cacheinf_ros.benchmarks.quality import Agreement, ErrorScale, MissedChange
 from cacheinf_ros.sources import SceneTruth
 
 Mask = NDArray[np.bool_]
+_STRETCH = 100  # frames
 
 
 class Comparison:
@@ -38,6 +39,12 @@ class Comparison:
     def error(self) -> dict[str, float] | None:
         """Mean and maximum over frames; None without frames."""
         return mean_and_max(self._errors)
+
+    @property
+    def error_over_time(self) -> list[float]:
+        """Means over 100 frames each, in their order: an error that builds up would show here."""
+        starts = range(0, len(self._errors), _STRETCH)
+        return [float(np.mean(self._errors[start : start + _STRETCH])) for start in starts]
 
     @property
     def agreement(self) -> float | None:
@@ -114,6 +121,7 @@ class Measures:
         """The figures, by the names of the benchmarks page."""
         return {
             "engine_error": self._engine.error,
+            "engine_error_over_time": self._engine.error_over_time,
             "matching_error": self._matching.error,
             "output_error": self._output.error,
             "flicker": self._flicker.error,

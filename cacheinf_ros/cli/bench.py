@@ -14,7 +14,7 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, described
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine import EngineConfig, Mode, Precision
 from cacheinf_ros.matching import MatcherName
 
 bench = typer.Typer(
@@ -61,6 +61,7 @@ def engine(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device,
+    precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision,
     threads: Threads = _DEFAULTS.threads,
     contenders: Annotated[
         str,
@@ -86,7 +87,9 @@ def engine(
     report = run_engine_benchmark(
         loaded,
         changing(change, loaded.input_size) if change else recorded(open_source(source)),
-        config=EngineConfig(mode=mode, device=device, threads=threads, max_error=max_error, max_missed=max_missed),
+        config=EngineConfig(
+            mode=mode, device=device, threads=threads, precision=precision, max_error=max_error, max_missed=max_missed
+        ),
         matching=None if change else matching_for(mode, threshold_db=threshold, matcher=matcher),
         frames=frames,
         calibration_frames=calibration_frames,

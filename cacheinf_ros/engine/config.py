@@ -20,12 +20,24 @@ class Mode(Enum):
     """Like exact, and changes that matter too little are not passed on: the error stays below the one asked for."""
 
 
+class Precision(Enum):
+    """What convolutions multiply; sums and everything else are float32."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    """Inputs and weights rounded to 8 bits of mantissa: faster where the processor has it, with another error."""
+
+
 class EngineConfig(Config):
     """Parameters of the engine."""
 
     mode: Mode = parameter(Mode.EXACT, "what is taken from the cache: dense, exact, deepcache or bounded", live=True)
     device: str = parameter("cpu", "torch device that holds the model: cpu, cuda, cuda:1")
     threads: int = parameter(2, "threads of the engine's own kernels", low=1, high=256)
+    precision: Precision = parameter(
+        Precision.FLOAT32,
+        "what convolutions multiply: float32, or bfloat16: faster, and less precise; needs AVX512_BF16",
+    )
     dense_fallback: bool = parameter(
         True, "compute everything where frames with as much change have been slower with the cache", live=True
     )

@@ -37,7 +37,7 @@ class Engine:
     """
 
     def __init__(self, model: Model, config: EngineConfig) -> None:
-        kernels = choose_kernels(config.device, config.threads)
+        kernels = choose_kernels(config.device, config.threads, config.precision)
         self.model = model
         self.kernel_name = kernels.name
         self.keep_composed = False

@@ -21,7 +21,14 @@ def cache_folder() -> Path:
 
 def stored_file(kind: str, model: Model, config: EngineConfig, suffix: str) -> Path:
     """A file keyed by all that its content depends on: graph, weights, shapes, machine, device, threads, versions."""
-    parts = (graph_hash(model.graph), platform.node(), platform.processor(), config.device, config.threads)
+    parts = (
+        graph_hash(model.graph),
+        platform.node(),
+        platform.processor(),
+        config.device,
+        config.threads,
+        config.precision.value,
+    )
     key = "/".join(map(str, (*parts, torch.__version__, suffix)))
     name = f"{Path(model.name).name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.{suffix}"
     return cache_folder() / kind / name

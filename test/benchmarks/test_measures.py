@@ -38,6 +38,13 @@ def test_each_error_compares_its_own_pair() -> None:
     assert report["missed_change"] == pytest.approx(0.5)  # (2 - 1) / (2 - 0)
 
 
+def test_errors_over_time_are_means_of_a_hundred_frames() -> None:
+    measures = Measures(SCALE)
+    for index in range(150):
+        measures.add(frame(answer(1 if index < 100 else 3), answer(0), answer(0)))
+    assert measures.report()["engine_error_over_time"] == pytest.approx([1 / np.sqrt(8), 3 / np.sqrt(8)])
+
+
 def test_agreement_in_the_changed_area_and_in_all() -> None:
     measures = Measures(SCALE)
     measures.see(frame(answer(0), answer(0), answer(0), refreshed=True))

@@ -14,10 +14,12 @@ from cacheinf_ros.engine.bounded.errors import ErrorSum
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.truncation import Truncation
 
-_TIGHTEN = 0.7  # factor of all thresholds when the promise was broken
-_RELAX = 1.05  # and when much room was left, never beyond what calibration found
+_GOAL = 0.75  # of the promise: errors above it are on their way to breaking it
+_STEEPEST = 0.5  # factor of all thresholds in one step, at the least
+_RELAX = 1.05  # factor when much room is left, never beyond what calibration found
 _ROOM = 0.5  # of the promise
-_FIRST = 20  # frames until the first audit: a calibration may be stored, from another stream
+_ROUNDING = 1e-5  # a promise below it cannot be kept in float32
+_FIRST = 5  # frames until the first audit; a calibration saw few frames, or another stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +50,18 @@ class Auditor:
         self.calibration: Calibration | None = None
         self._tightness = 1.0
         self._frames = 0  # since the last audit
-        self._audits = 0
+        self._wait = _FIRST  # until the next one
         self._stale: list[NDArray[Any]] = []
 
     def is_due(self, config: EngineConfig, patience: float = 1.0) -> bool:
-        """Whether it is time for an audit; the first one comes early. ``patience``: how often it may be put off."""
+        """Whether it is time for an audit.
+
+        The first ones come early and, as the promise is kept, ever later, up to ``audit_every`` frames: errors may
+        grow with the frames since the last dense one. ``patience``: times the frames that it may be put off.
+        """
         if self.calibration is None or not config.audit_every:
             return False
-        wait = config.audit_every if self._audits else min(config.audit_every, _FIRST)
-        return self._frames >= patience * wait
+        return self._frames >= patience * min(config.audit_every, self._wait)
 
     def count(self, outputs: Sequence[torch.Tensor], *, refreshed: bool) -> None:
         """Take note of a frame; ``refreshed``: it was computed densely."""
@@ -74,19 +79,25 @@ class Auditor:
     def compare(self, ours: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], config: EngineConfig) -> Audit:
         """Judge the outputs of a frame and adjust the thresholds."""
         assert self.calibration is not None
-        self._audits += 1
         self._frames = 0
         cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
         errors = ErrorSum(self.calibration.output_scale, self._stale or dense)
         errors.add(cached, dense)
         error, missed = errors.engine_error, errors.missed_change
         self._stale = _copies(exact)
-        kept = error <= config.max_error and missed <= config.max_missed
-        if not kept:
-            self._tightness *= _TIGHTEN
-        elif error < _ROOM * config.max_error and missed < _ROOM * config.max_missed:
+        used = max(_share(error, config.max_error), _share(missed, config.max_missed))
+        if used > _GOAL:
+            self._tightness *= max(_STEEPEST, _GOAL / used)
+        elif used < _ROOM:
             self._tightness = min(1.0, self._tightness * _RELAX)
+        kept = used <= 1.0
+        self._wait = min(2 * self._wait, config.audit_every) if kept else max(_FIRST, self._wait // 2)
         return Audit(engine_error=error, missed_change=missed, kept=kept, tightness=self._tightness)
+
+
+def _share(error: float, promised: float) -> float:
+    """Of what was promised."""
+    return error / max(promised, _ROUNDING)
 
 
 def _copies(values: Sequence[torch.Tensor]) -> list[NDArray[Any]]:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.quality import Outputs, OutputScale
 
+_ROUNDING = 1e-5  # of the spread: a smaller change of the outputs is none
+
 
 class ErrorSum:
     """Mean squares over frames and pixels, per output."""
@@ -36,8 +38,8 @@ class ErrorSum:
     @property
     def missed_change(self) -> float:
         """RMS(ours - exact) / RMS(stale - exact), the largest of the outputs': 0 is exact, 1 is never updated."""
-        smallest = np.finfo(np.float64).tiny
-        return float(np.max(np.sqrt(self._errors / np.maximum(self._changes, smallest))))
+        nothing = max(1, self._frames) * np.square(_ROUNDING * self._spreads)
+        return float(np.max(np.sqrt(self._errors / np.maximum(self._changes, nothing))))
 
 
 def _mean_square(first: NDArray[Any], second: NDArray[Any]) -> float:

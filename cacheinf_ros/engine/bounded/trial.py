@@ -50,7 +50,7 @@ class TrialEngine:
 
     def __init__(self, model: Model, config: EngineConfig, composed: Sequence[Image]) -> None:
         """``composed``: what the cache is to stand for after each frame, uint8 at the model's size."""
-        kernels = choose_kernels(config.device, config.threads)
+        kernels = choose_kernels(config.device, config.threads, config.precision)
         self._frames = composed
         self._input_name = model.graph.input
         with torch.inference_mode():

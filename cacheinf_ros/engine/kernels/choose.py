@@ -6,6 +6,7 @@ import logging
 
 import torch
 
+from cacheinf_ros.engine.config import Precision
 from cacheinf_ros.engine.kernels.library import kernel_library
 from cacheinf_ros.engine.kernels.native import NativeKernels
 from cacheinf_ros.engine.kernels.reference import ReferenceKernels
@@ -16,8 +17,8 @@ _log = logging.getLogger(__name__)
 Kernels = ReferenceKernels | NativeKernels
 
 
-def choose_kernels(device: str, threads: int) -> Kernels:
-    """The fastest kernels for a device.
+def choose_kernels(device: str, threads: int, precision: Precision = Precision.FLOAT32) -> Kernels:
+    """The fastest kernels for a device. Where it has no bfloat16, a warning says that float32 is used.
 
     Raises:
         EngineError: torch does not know the device, or this machine does not have it.
@@ -27,10 +28,15 @@ def choose_kernels(device: str, threads: int) -> Kernels:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         text = str(error).splitlines()[0]
         raise EngineError(f"device {device!r} cannot be used: {text}; use cpu, cuda or cuda:N") from None
-    if torch.device(device).type != "cpu":
+    on_cpu = torch.device(device).type == "cpu"
+    library = kernel_library() if on_cpu else None
+    bfloat16 = precision is Precision.BFLOAT16
+    if bfloat16 and (library is None or not library.ci_has_bfloat16()):
+        _log.warning("precision bfloat16 needs a processor with AVX512_BF16 and device cpu: computing in float32")
+        bfloat16 = False
+    if not on_cpu:
         return ReferenceKernels(torch.device(device))
-    library = kernel_library()
     if library is None:
         _log.warning("the compiled kernels are not built (no C++ compiler?): using slower ones in torch")
         return ReferenceKernels(torch.device("cpu"))
-    return NativeKernels(library, threads)
+    return NativeKernels(library, threads, bfloat16=bfloat16)

@@ -18,15 +18,16 @@ class KernelKind(IntEnum):
 
     CONV = 0
     CONV_IN_PLACE = 1
-    DEPTHWISE = 2
-    POOL = 3
-    ELEMENTWISE = 4
-    CHANNEL_NORM = 5
-    CHANNEL_SOFTMAX = 6
-    RESAMPLE = 7
-    PIXEL_SHUFFLE = 8
-    SELECT = 9
-    GLOBAL_MEAN = 10
+    CONV_BFLOAT16 = 2
+    DEPTHWISE = 3
+    POOL = 4
+    ELEMENTWISE = 5
+    CHANNEL_NORM = 6
+    CHANNEL_SOFTMAX = 7
+    RESAMPLE = 8
+    PIXEL_SHUFFLE = 9
+    SELECT = 10
+    GLOBAL_MEAN = 11
 
 
 class CWindow(Structure):
@@ -140,6 +141,8 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "ci_threads_create": (c_void_p, [c_int]),
     "ci_threads_destroy": (None, [c_void_p]),
     "ci_instruction_set": (c_char_p, []),
+    "ci_has_bfloat16": (c_int, []),
+    "ci_packed_columns": (c_int, []),
     "ci_packed_size": (c_int64, [c_int] * 4),
     "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),
     "ci_run_kernel": (None, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),

@@ -67,13 +67,16 @@ class NativeKernels:
         device: the CPU.
         library: the compiled functions.
         threads: the ``ci_threads``, alive as long as this object.
+        bfloat16: whether convolutions round inputs and weights to bfloat16.
     """
 
-    def __init__(self, library: ctypes.CDLL, threads: int) -> None:
+    def __init__(self, library: ctypes.CDLL, threads: int, *, bfloat16: bool = False) -> None:
         self.library = library
         self.device = torch.device("cpu")
         self.threads: int = library.ci_threads_create(threads)
-        self.name = f"native ({library.ci_instruction_set().decode()}, {threads} threads)"
+        self.bfloat16 = bfloat16
+        precision = "bfloat16, " if bfloat16 else ""
+        self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"
         weakref.finalize(self, library.ci_threads_destroy, self.threads)
 
     def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> NativeCall | None:
@@ -110,9 +113,11 @@ class NativeKernels:
         return None if other is None else replace(call, kind=other)
 
     def _conv(self, op: Conv, sources: Sequence[MapBuffer]) -> NativeCall:
-        kind = _conv_kind(op)
+        kind = _conv_kind(op, bfloat16=self.bfloat16)
         source, residual = sources[0].rows, sources[1].rows if len(sources) > 1 else None
         weight = _by_tap(op) if kind is KernelKind.DEPTHWISE else self._packed(op)
+        if kind is KernelKind.CONV_BFLOAT16:
+            weight = self._in_pairs(weight)
         bias = op.bias.contiguous()
         activation, slope = _activation(op.activation)
         params = CConv(
@@ -139,12 +144,21 @@ class NativeKernels:
         self.library.ci_pack_weight(weight.data_ptr(), packed.data_ptr(), *sizes)
         return packed
 
+    def _in_pairs(self, packed: torch.Tensor) -> torch.Tensor:
+        """Packed weights as bfloat16; two that follow each other in depth lie together."""
+        columns = self.library.ci_packed_columns()
+        pairs = packed.view(-1, 2, columns).transpose(1, 2).to(torch.bfloat16)
+        halves = MapBuffer.allocate((1, 1), packed.numel() // 2, self.device).rows.view(torch.bfloat16)
+        return halves.copy_(pairs.reshape(1, -1))
 
-def _conv_kind(op: Conv) -> KernelKind:
+
+def _conv_kind(op: Conv, *, bfloat16: bool) -> KernelKind:
     """The kernel that is likely to be the fastest; measurements decide (see ``alternative``)."""
     if op.is_depthwise:
         return KernelKind.DEPTHWISE
-    return KernelKind.CONV_IN_PLACE if op.weight.shape[0] // op.groups <= _FEW_CHANNELS else KernelKind.CONV
+    if op.weight.shape[0] // op.groups <= _FEW_CHANNELS:
+        return KernelKind.CONV_IN_PLACE
+    return KernelKind.CONV_BFLOAT16 if bfloat16 else KernelKind.CONV
 
 
 def _by_tap(op: Conv) -> torch.Tensor:

@@ -19,6 +19,7 @@ from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.graph.ir import Conv
+from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
 from cacheinf_ros.sources import open_source
 
@@ -43,13 +44,13 @@ def engine(scenenet: Model, stream: list[tuple[Image, CacheMap]]) -> Engine:
     engine = Engine(scenenet, CONFIG)
     frames, maps = zip(*stream[:6], strict=True)
     engine.calibrate(frames, maps)
+    engine.keep_composed = True
     return engine
 
 
 def test_the_error_stays_below_the_promise(engine: Engine, stream: list[tuple[Image, CacheMap]]) -> None:
     assert engine.calibration is not None
     scale = engine.calibration.output_scale
-    engine.keep_composed = True
     shares, errors, audits = [], [], []
     engine.run(stream[6][0], None)
     for image, cache_map in stream[7:]:
@@ -124,9 +125,9 @@ def test_too_few_frames_are_refused(scenenet: Model) -> None:
 
 def test_uncalibrated_it_is_exact(scenenet: Model, stream: list[tuple[Image, CacheMap]]) -> None:
     engine = Engine(scenenet, CONFIG)
+    engine.keep_composed = True
     assert engine.calibration is None
     assert engine.audit() is None
-    engine.keep_composed = True
     engine.run(stream[0][0], None)
     result = engine.run(*stream[1])
     assert result.composed is not None
@@ -141,8 +142,6 @@ def test_weights_are_the_rows_of_the_jacobian() -> None:
     module = torch.nn.Sequential(conv)
     module.input_size = (4, 6)  # type: ignore[assignment]
     program = torch.export.export(module, (torch.zeros(1, 3, 4, 6),)).run_decompositions({})
-    from cacheinf_ros.graph.lower import lower
-
     graph = lower(program)
     image = np.random.default_rng(0).random((1, 3, 4, 6), np.float32)
     weights = channel_weights(graph, [image], OutputScale(spreads=(2.0,)), draws=400)

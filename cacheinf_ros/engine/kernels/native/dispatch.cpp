@@ -16,7 +16,7 @@ const Isa* best_isa() {
 }  // namespace ci
 
 namespace {
-constexpr int kDepth = 16;  // as in isa/igemm.cpp
+constexpr int kDepth = 16;  // as in isa/igemm.h
 
 int64_t padded_depth(int taps, int in_channels) { return (int64_t(taps) * in_channels + kDepth - 1) / kDepth * kDepth; }
 }  // namespace
@@ -24,6 +24,18 @@ int64_t padded_depth(int taps, int in_channels) { return (int64_t(taps) * in_cha
 extern "C" {
 
 const char* ci_instruction_set() { return ci::best_isa()->name; }
+
+// Whether CI_CONV_BFLOAT16 runs on this machine.
+int ci_has_bfloat16() {
+#if defined(__x86_64__)
+  return ci::best_isa()->has_bfloat16 && __builtin_cpu_supports("avx512bf16");
+#else
+  return 0;
+#endif
+}
+
+// Output channels of a panel of packed weights.
+int ci_packed_columns() { return ci::best_isa()->columns; }
 
 // Floats that ci_pack_weight writes; channels are per group.
 int64_t ci_packed_size(int groups, int out_channels, int in_channels, int taps) {

@@ -33,7 +33,7 @@ struct ci_conv {  // also of CI_DEPTHWISE, whose weights are laid out differentl
   ci_activation activation;
   int64_t in_pitch, residual_pitch;
   const float* in;
-  const float* weight;
+  const float* weight;    // of CI_CONV_BFLOAT16: uint16_t
   const float* bias;      // [groups * out_channels]
   const float* residual;  // may be null
 };
@@ -106,8 +106,8 @@ struct ci_global_mean {
 
 // Which kernel a parameter structure is for.
 enum ci_kernel : int32_t {
-  CI_CONV, CI_CONV_IN_PLACE, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM, CI_CHANNEL_SOFTMAX, CI_RESAMPLE,
-  CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_KERNELS
+  CI_CONV, CI_CONV_IN_PLACE, CI_CONV_BFLOAT16, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM,
+  CI_CHANNEL_SOFTMAX, CI_RESAMPLE, CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_KERNELS
 };
 
 struct ci_threads;  // a pool of threads, owned by one engine
@@ -202,6 +202,7 @@ inline const int32_t* rows_of(const ci_set& set) { return is_full(set) ? set.all
 struct Isa {
   const char* name;
   int columns;  // of the convolution's register tile
+  bool has_bfloat16;  // a CI_CONV_BFLOAT16, for processors that have the instructions
   Kernel kernels[CI_KERNELS];
   void (*grow_window)(const ci_window& window, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);
   void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);

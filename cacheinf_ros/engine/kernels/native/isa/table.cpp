@@ -10,8 +10,9 @@ namespace ci {
 const Isa* CI_ISA() {
   static const Isa isa{CI_TEXT(CACHEINF_ISA),
                        ::CI_ISA::kConvColumns,
-                       {::CI_ISA::conv, ::CI_ISA::conv_in_place, ::CI_ISA::depthwise, ::CI_ISA::pool, ::CI_ISA::elementwise,
-                        ::CI_ISA::channel_norm, ::CI_ISA::channel_softmax, ::CI_ISA::resample, ::CI_ISA::pixel_shuffle,
+                       ::CI_ISA::kHasBfloat16,
+                       {::CI_ISA::conv, ::CI_ISA::conv_in_place, ::CI_ISA::conv_bfloat16, ::CI_ISA::depthwise, ::CI_ISA::pool,
+                        ::CI_ISA::elementwise, ::CI_ISA::channel_norm, ::CI_ISA::channel_softmax, ::CI_ISA::resample, ::CI_ISA::pixel_shuffle,
                         ::CI_ISA::select, ::CI_ISA::global_mean},
                        ::CI_ISA::grow_window,
                        ::CI_ISA::grow_reach,

@@ -125,6 +125,7 @@ inline Vector activate(const ci_activation& a, Vector v, int64_t channel, int wi
 #define CI_KERNEL(name) void name(ci_threads*, const void* params, const ci_rows& rows, float* out, int64_t pitch)
 CI_KERNEL(conv);
 CI_KERNEL(conv_in_place);
+CI_KERNEL(conv_bfloat16);
 CI_KERNEL(depthwise);
 CI_KERNEL(pool);
 CI_KERNEL(elementwise);
@@ -135,5 +136,6 @@ CI_KERNEL(pixel_shuffle);
 CI_KERNEL(select);
 CI_KERNEL(global_mean);
 extern const int kConvColumns;  // output channels of the convolution's register tile
+extern const bool kHasBfloat16;
 
 }  // namespace CI_ISA

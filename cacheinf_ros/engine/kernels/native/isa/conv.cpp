@@ -1,0 +1,78 @@
+// Convolution in float32, inputs packed.
+#include "igemm.h"
+
+namespace CI_ISA {
+namespace {
+
+constexpr int kSumDepth = 512;  // of one running sum: longer ones lose digits
+constexpr int kAhead = 2048;    // floats of weights fetched ahead: they are many and used once per block
+
+// Multiplies ROWS packed rows with a panel of VECTORS * lanes output channels.
+template <int ROWS, int VECTORS>
+void multiply(const Job& job, int start, const float* packed, const float* weight, int64_t channel, int width) {
+  const ci_conv& c = *job.conv;
+  Vector sums[ROWS][VECTORS];
+  for (int v = 0; v < VECTORS; ++v) {
+    float bias[kLanes] = {};
+    const int lanes = std::min(kLanes, width - v * kLanes);
+    if (lanes > 0) std::memcpy(bias, c.bias + channel + v * kLanes, lanes * sizeof(float));
+    for (int r = 0; r < ROWS; ++r) sums[r][v] = load(bias);
+  }
+  // Rows lie far apart, which hides them from the hardware's prefetcher; the product gives time to fetch them.
+  for (int r = 0; r < ROWS; ++r)
+    for (int v = 0; v < VECTORS; ++v) {
+      __builtin_prefetch(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, 1);
+      if (c.residual) __builtin_prefetch(c.residual + job.rows[start + r] * c.residual_pitch + channel + v * kLanes);
+    }
+  Vector totals[ROWS][VECTORS] = {};
+  for (int block = 0; block < job.depth; block += kSumDepth) {
+    if (block > 0)
+      for (int r = 0; r < ROWS; ++r)
+        for (int v = 0; v < VECTORS; ++v) {
+          totals[r][v] += sums[r][v];
+          sums[r][v] = all(0);
+        }
+    const int end = std::min(block + kSumDepth, job.depth);
+    for (int depth = block; depth < end; depth += kDepth) {
+      for (int k = 0; k < kDepth; ++k) {
+        Vector w[VECTORS];
+        for (int v = 0; v < VECTORS; ++v) {
+          w[v] = *reinterpret_cast<const Vector*>(weight + v * kLanes);
+          __builtin_prefetch(weight + kAhead + v * kLanes);
+        }
+        weight += kColumns;
+        for (int r = 0; r < ROWS; ++r) {
+          const Vector a = all(packed[r * kDepth + k]);
+          for (int v = 0; v < VECTORS; ++v) sums[r][v] += a * w[v];
+        }
+      }
+      packed += ROWS * kDepth;
+    }
+  }
+  for (int r = 0; r < ROWS; ++r)
+    for (int v = 0; v < VECTORS; ++v) sums[r][v] += totals[r][v];
+  finish<ROWS, VECTORS>(job, start, channel, width, sums);
+}
+
+using Multiply = void (*)(const Job&, int, const float*, const float*, int64_t, int);
+
+template <int... R>
+constexpr Table<Multiply> make_table(std::integer_sequence<int, R...>) {
+  return {{nullptr, multiply<R + 1, 1>...}, {nullptr, multiply<R + 1, 2>...}};
+}
+
+struct Floats {
+  using Value = float;
+  static constexpr Table<Multiply> kTable = make_table(std::make_integer_sequence<int, kMaxRows>{});
+  static void put(float* to, const float* from) { std::memcpy(to, from, kDepth * sizeof(float)); }
+};
+
+}  // namespace
+
+const int kConvColumns = kColumns;
+
+void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  run_packed<Floats>(threads, params, rows, out, pitch);
+}
+
+}  // namespace CI_ISA

@@ -1,0 +1,59 @@
+"""When audits are due and what they do to the thresholds, on outputs written by hand."""
+
+import pytest
+import torch
+
+from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine.bounded import Auditor, Calibration
+from cacheinf_ros.engine.quality import OutputScale
+
+CONFIG = EngineConfig(mode=Mode.BOUNDED, max_error=0.1, max_missed=1.0, audit_every=30)
+EXACT = [torch.zeros(1, 4)]
+STALE = [torch.full((1, 4), 100.0)]  # far away: no change is missed
+
+
+@pytest.fixture
+def auditor() -> Auditor:
+    auditor = Auditor()
+    auditor.calibration = Calibration(base={}, curve=(), output_scale=OutputScale(spreads=(1.0,)))
+    return auditor
+
+
+def wait(auditor: Auditor) -> int:
+    """Frames until the next audit is due."""
+    frames = 0
+    while not auditor.is_due(CONFIG):
+        auditor.count(STALE, refreshed=True)
+        frames += 1
+    return frames
+
+
+def error_of(value: float) -> list[torch.Tensor]:
+    return [torch.full((1, 4), value)]
+
+
+def test_audits_become_rarer_while_the_promise_is_kept_and_come_forward_when_it_is_broken(auditor: Auditor) -> None:
+    waits = []
+    for error in (0.05, 0.05, 0.05, 0.05, 0.2, 0.05):
+        waits.append(wait(auditor))
+        auditor.compare(error_of(error), EXACT, CONFIG)
+    assert waits == [5, 10, 20, 30, 30, 15]
+
+
+def test_thresholds_follow_the_error(auditor: Auditor) -> None:
+    """0.09 of 0.1 is too near; 0.06 is fine; 0.4 halves them at once; little error gives back a twentieth."""
+    tightness = []
+    for error in (0.09, 0.06, 0.4, 0.01):
+        wait(auditor)
+        audit = auditor.compare(error_of(error), EXACT, CONFIG)
+        assert audit.kept == (error <= 0.1)
+        tightness.append(audit.tightness)
+    first = 0.75 / 0.9
+    assert tightness == pytest.approx([first, first, first / 2, first / 2 * 1.05])
+
+
+def test_rounding_breaks_no_promise(auditor: Auditor) -> None:
+    auditor.count(EXACT, refreshed=True)  # nothing changed since
+    audit = auditor.compare(error_of(1e-6), EXACT, CONFIG.changed(max_error=0.0))
+    assert audit.kept
+    assert audit.tightness == 1.0
