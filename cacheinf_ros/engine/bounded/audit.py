@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.errors import ErrorSum
 from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.quality import Outputs
 from cacheinf_ros.engine.truncation import Truncation
 
 _GOAL = 0.75  # of the promise: errors above it are on their way to breaking it
+_MEMORY = 0.8  # of the audits before, where the missed share of change is measured
 _STEEPEST = 0.5  # factor of all thresholds in one step, at the least
-_RELAX = 1.05  # factor when much room is left, never beyond what calibration found
+_RELAX = 1.2  # factor when much room is left, never beyond what calibration found
 _ROOM = 0.5  # of the promise
 _ROUNDING = 1e-5  # a promise below it cannot be kept in float32
 _FIRST = 5  # frames until the first audit; a calibration saw few frames, or another stream
@@ -28,8 +30,10 @@ class Audit:
 
     Attributes:
         engine_error: RMS of cached against dense output on the composed input, over the outputs' spread.
-        missed_change: RMS(cached - exact) / RMS(stale - exact), stale being the outputs of the last dense frame.
-        kept: whether both were below what was promised.
+        missed_change: RMS(cached - exact) / RMS(stale - exact), stale being the outputs of the last dense frame; over
+            the last few audits, as little may have changed since one dense frame.
+        kept: whether both were below what was promised; as long as the outputs changed less than ``max_error``, no share
+            of that change is asked for.
         tightness: factor of the calibrated thresholds from now on, at most 1.
     """
 
@@ -52,6 +56,7 @@ class Auditor:
         self._frames = 0  # since the last audit
         self._wait = _FIRST  # until the next one
         self._stale: list[NDArray[Any]] = []
+        self._recent: ErrorSum | None = None
 
     def is_due(self, config: EngineConfig, patience: float = 1.0) -> bool:
         """Whether it is time for an audit.
@@ -81,11 +86,11 @@ class Auditor:
         assert self.calibration is not None
         self._frames = 0
         cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
-        errors = ErrorSum(self.calibration.output_scale, self._stale or dense)
-        errors.add(cached, dense)
-        error, missed = errors.engine_error, errors.missed_change
+        error, missed, change = self._errors(cached, dense)
         self._stale = _copies(exact)
-        used = max(_share(error, config.max_error), _share(missed, config.max_missed))
+        used = _share(error, config.max_error)
+        if change > config.max_error:
+            used = max(used, _share(missed, config.max_missed))
         if used > _GOAL:
             self._tightness *= max(_STEEPEST, _GOAL / used)
         elif used < _ROOM:
@@ -93,6 +98,19 @@ class Auditor:
         kept = used <= 1.0
         self._wait = min(2 * self._wait, config.audit_every) if kept else max(_FIRST, self._wait // 2)
         return Audit(engine_error=error, missed_change=missed, kept=kept, tightness=self._tightness)
+
+    def _errors(self, cached: Outputs, dense: Outputs) -> tuple[float, float, float]:
+        """The engine's error now; the missed change and all change over the last audits."""
+        assert self.calibration is not None
+        stale, scale = self._stale or dense, self.calibration.output_scale
+        now = ErrorSum(scale, stale)
+        recent = self._recent or ErrorSum(scale, stale)
+        recent.stale = stale
+        recent.fade(_MEMORY)
+        for sums in (now, recent):
+            sums.add(cached, dense)
+        self._recent = recent
+        return now.engine_error, recent.missed_change, recent.change
 
 
 def _share(error: float, promised: float) -> float:
