@@ -79,6 +79,8 @@ class CacheMap:
         rectangles: int32 [n, 4], (x, y, width, height) in pixels, disjoint; together they are exactly the
             reusable blocks.
         reason: why nothing is reusable, where that is so for another reason than the picture ("expired").
+        field: int16 [rows, columns, 2], or None: by how many pixels (dx, dy) each reusable block has moved, where they
+            have not moved together; ``motion`` is then the translation that most of them share.
     """
 
     image_size: tuple[int, int]
@@ -87,6 +89,7 @@ class CacheMap:
     motion: Motion
     rectangles: NDArray[np.int32]
     reason: str = ""
+    field: NDArray[np.int16] | None = None
 
     def __post_init__(self) -> None:
         expected = grid_shape(self.image_size, self.block_size)
@@ -97,6 +100,10 @@ class CacheMap:
             )
         if self.rectangles.ndim != 2 or self.rectangles.shape[1] != 4:
             raise CacheMapError(f"rectangles are [n, 4], not {self.rectangles.shape}")
+        if self.field is not None and (self.field.shape != (*expected, 2) or self.field.dtype != np.int16):
+            raise CacheMapError(
+                f"a block field is int16 of {(*expected, 2)}, not {self.field.dtype} {self.field.shape}"
+            )
 
     @classmethod
     def nothing(cls, image_size: tuple[int, int], block_size: int, reason: str = "") -> CacheMap:
@@ -122,6 +129,33 @@ class CacheMap:
             motion=motion,
             rectangles=merge_blocks(reusable, image_size, block_size),
         )
+
+    @classmethod
+    def of_field(
+        cls, reusable: NDArray[np.bool_], field: NDArray[np.int16], image_size: tuple[int, int], block_size: int
+    ) -> CacheMap:
+        """The map of these reusable blocks, each moved by its own whole number of pixels.
+
+        Without a field where all of them moved together.
+        """
+        moves, counts = np.unique(field[reusable], axis=0, return_counts=True)
+        most = moves[counts.argmax()] if len(moves) else (0, 0)
+        return cls(
+            image_size=image_size,
+            block_size=block_size,
+            reusable=reusable,
+            motion=Motion.translation(float(most[0]), float(most[1])),
+            rectangles=merge_blocks(reusable, image_size, block_size),
+            field=np.where(reusable[..., None], field, 0).astype(np.int16) if len(moves) > 1 else None,
+        )
+
+    @cached_property
+    def as_one_piece(self) -> CacheMap:
+        """What of this map moved as ``motion`` says: itself, unless it has a field."""
+        if self.field is None:
+            return self
+        together = self.reusable & (self.field == self.motion.matrix[:2, 2].round()).all(axis=2)
+        return CacheMap.of_blocks(together, self.image_size, self.block_size, self.motion)
 
     @cached_property
     def reusable_mask(self) -> NDArray[np.bool_]:
@@ -184,10 +218,40 @@ def compose(earlier: CacheMap, later: CacheMap) -> CacheMap:
     """
     if earlier.image_size != later.image_size:
         return CacheMap.nothing(later.image_size, later.block_size, "the image size changed")
+    if earlier.field is not None or later.field is not None:
+        return _compose_fields(earlier, later)
     kept = later.reusable_mask & _moved(earlier.reusable_mask, later.motion)
     return CacheMap.of_blocks(
         _whole_blocks(kept, later.block_size), later.image_size, later.block_size, earlier.motion.then(later.motion)
     )
+
+
+def _compose_fields(earlier: CacheMap, later: CacheMap) -> CacheMap:
+    """A block stays reusable if all that it shows moved as one piece, in both maps."""
+    size, block_size = later.image_size, later.block_size
+    first, second = _pixel_field(earlier), _pixel_field(later)
+    if first is None or second is None:
+        return CacheMap.nothing(size, block_size, "a block field does not fold with a homography")
+    y, x = np.mgrid[: size[0], : size[1]]
+    source_y, source_x = y - second[..., 1], x - second[..., 0]
+    inside = (source_y >= 0) & (source_y < size[0]) & (source_x >= 0) & (source_x < size[1])
+    source = np.where(inside, source_y, 0), np.where(inside, source_x, 0)
+    total = first[source] + second
+    field = total[::block_size, ::block_size]
+    kept = later.reusable_mask & inside & earlier.reusable_mask[source]
+    kept &= (total == field.repeat(block_size, 0).repeat(block_size, 1)[: size[0], : size[1]]).all(axis=2)
+    return CacheMap.of_field(_whole_blocks(kept, block_size), field.astype(np.int16), size, block_size)
+
+
+def _pixel_field(cache_map: CacheMap) -> NDArray[np.int64] | None:
+    """int64 [height, width, 2]: by how much each pixel moved; None where not by whole pixels."""
+    if cache_map.field is not None:
+        field = cache_map.field.astype(np.int64).repeat(cache_map.block_size, 0).repeat(cache_map.block_size, 1)
+        return field[: cache_map.image_size[0], : cache_map.image_size[1]]
+    shift = cache_map.motion.shift
+    if shift is None or not all(value.is_integer() for value in shift):
+        return None
+    return np.broadcast_to(np.array(shift, np.int64), (*cache_map.image_size, 2))
 
 
 def _moved(mask: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:

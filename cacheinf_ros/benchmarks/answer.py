@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.benchmarks.accuracy import Detections
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import decode
+from cacheinf_ros.engine.following import move_output, shift_output
 from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.card import ClassVector, DenseMap
 
@@ -24,10 +26,18 @@ class Answer:
 
     Attributes:
         outputs: by name, in the model's order.
+        motion: where the frame shows what they are for, in pixels of the model's input.
     """
 
-    def __init__(self, outputs: Mapping[str, NDArray[Any]], card: ModelCard, image_size: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        outputs: Mapping[str, NDArray[Any]],
+        card: ModelCard,
+        image_size: tuple[int, int],
+        motion: Motion | None = None,
+    ) -> None:
         self.outputs = dict(outputs)
+        self.motion = motion or Motion.none()
         self._card = card
         self._image_size = image_size
 
@@ -38,11 +48,27 @@ class Answer:
 
     def copy(self) -> Answer:
         """The same with outputs of its own."""
-        return Answer({name: value.copy() for name, value in self.outputs.items()}, self._card, self._image_size)
+        return self.changed({name: value.copy() for name, value in self.outputs.items()}, self.motion)
 
-    def changed(self, outputs: Mapping[str, NDArray[Any]]) -> Answer:
+    def changed(self, outputs: Mapping[str, NDArray[Any]], motion: Motion | None = None) -> Answer:
         """Other outputs of the same model for the same size of frame."""
-        return Answer(outputs, self._card, self._image_size)
+        return Answer(outputs, self._card, self._image_size, motion)
+
+    def shifted(self, shift: tuple[int, int]) -> Answer:
+        """The answer after all that is cached was moved by (dx, dy) pixels of the model's input."""
+        return self.changed({n: shift_output(v, shift, self._input_size) for n, v in self.outputs.items()}, self.motion)
+
+    @cached_property
+    def in_frame(self) -> Answer:
+        """Maps moved to where the frame shows what they are for; their boxes are found there."""
+        if self.motion.is_none:
+            return self
+        return _Moved(self, {n: move_output(v, self.motion, self._input_size) for n, v in self.outputs.items()})
+
+    @property
+    def _input_size(self) -> tuple[int, int]:
+        assert self._card.input_size is not None
+        return self._card.input_size
 
     @cached_property
     def decisions(self) -> NDArray[np.int64] | None:
@@ -62,4 +88,17 @@ class Answer:
         card = self._card.model_copy(
             update={"decoder": decoder.model_copy(update={"score_threshold": SCORE_THRESHOLD})}
         )
-        return Detections.of_boxes(decode(self.outputs, card, self._image_size).boxes)
+        return Detections.of_boxes(decode(self.outputs, card, self._image_size, self.motion).boxes)
+
+
+class _Moved(Answer):
+    """Moved outputs, with the detections of the unmoved ones: boxes are moved without resampling."""
+
+    def __init__(self, unmoved: Answer, outputs: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__(outputs, unmoved._card, unmoved._image_size)
+        self._unmoved = unmoved
+
+    @cached_property
+    def detections(self) -> Detections | None:
+        """As :attr:`Answer.detections`."""
+        return self._unmoved.detections

@@ -36,7 +36,9 @@ def matching_for(
     otherwise blocks at the same place, in exact mode identical ones.
     """
     config = MatchingConfig()
-    if mode is not Mode.DEEPCACHE:
+    if mode is Mode.BOUNDED and matcher not in (None, MatcherName.IDENTITY):
+        config = MatchingConfig(expiry=10000)
+    elif mode is not Mode.DEEPCACHE:
         identical = math.inf if mode is not Mode.BOUNDED else config.threshold
         config = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=identical, expiry=10000)
     asked = {"threshold": threshold_db, "matcher": matcher}

@@ -66,12 +66,13 @@ class MeasuredFrame:
     """What was computed for one frame.
 
     Attributes:
-        ours: by the cached engine.
+        ours: by the cached engine; it and the next with the motion that leads to the frame.
         on_composed: densely, from the composed input: the frame where it is active, what the cache was computed from
             elsewhere.
         on_frame: densely, from the frame.
         changed: bool [height, width] of the model's input: the pixels of the composed input that changed.
         refreshed: whether the engine computed everything.
+        shift: (dx, dy), by how many pixels of the model's input all that is cached was moved for this frame.
     """
 
     ours: Answer
@@ -79,6 +80,7 @@ class MeasuredFrame:
     on_frame: Answer
     changed: Mask
     refreshed: bool
+    shift: tuple[int, int] = (0, 0)
 
 
 class Measures:
@@ -100,9 +102,11 @@ class Measures:
 
     def add(self, frame: MeasuredFrame, truth: SceneTruth | None = None) -> None:
         """Take a frame into account; ``truth``: where the model finds the objects of built-in scenes."""
+        if self._stale is not None and frame.shift != (0, 0):
+            self._stale = self._stale.shifted(frame.shift)
         self._engine.add(frame.ours, frame.on_composed)
-        self._matching.add(frame.on_composed, frame.on_frame)
-        self._output.add(frame.ours, frame.on_frame)
+        self._matching.add(frame.on_composed.in_frame, frame.on_frame)
+        self._output.add(frame.ours.in_frame, frame.on_frame)
         if self._before is not None:
             self._flicker.add(frame.on_frame, self._before)
         if not frame.refreshed:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cacheinf_ros.benchmarks.answer import Answer
 from cacheinf_ros.benchmarks.contenders import Contender, Dense
@@ -15,7 +16,9 @@ from cacheinf_ros.benchmarks.measures import Comparison, MeasuredFrame, Measures
 from cacheinf_ros.benchmarks.policies import Skipping
 from cacheinf_ros.benchmarks.quality import ErrorScale, Outputs
 from cacheinf_ros.benchmarks.timing import timed
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
+from cacheinf_ros.engine.following import shifted
 from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.sources import OBJECT_LABELS
 
@@ -41,10 +44,10 @@ class Log:
     active: list[float] = field(default_factory=list)
     audits: dict[str, list[float]] = field(default_factory=dict)
 
-    def note(self, latency_ms: dict[str, float], result: EngineResult) -> None:
+    def note(self, latency_ms: dict[str, float], result: EngineResult, matching_ms: float) -> None:
         """Note a frame."""
         _append(self.latency_ms, latency_ms)
-        _append(self.stage_ms, result.stage_ms)
+        _append(self.stage_ms, {"match": matching_ms, **result.stage_ms})
         self.reuse.append(result.reuse_ratio)
         self.active.append(result.active_share)
 
@@ -92,6 +95,7 @@ class Race:
         self._runs += [(contender.value, self._densely(run)) for contender, run in dense.items()]
         self._knows_objects = engine.model.card.labels == OBJECT_LABELS
         self._composed: Image | None = None
+        self._matching_ms = 0.0  # of the last frame
         self._skipping = Skipping()
         self.log = Log()
         self.measures = Measures(scale)
@@ -107,7 +111,7 @@ class Race:
         answers, latency_ms = self._timed(shot, turn)
         frame = self._measured(shot, answers[CACHED], answers.get(Contender.EAGER.value))
         if counts:
-            self.log.note(latency_ms, answers[CACHED])
+            self.log.note(latency_ms, answers[CACHED], self._matching_ms)
             self.measures.add(frame, shot.truth if self._knows_objects else None)
         else:
             self.measures.see(frame)
@@ -122,7 +126,9 @@ class Race:
         return {name: answer for name, (answer, _) in timings.items()}, {name: ms for name, (_, ms) in timings.items()}
 
     def _cached(self, shot: Shot) -> EngineResult:
-        cache_map = self._stream.match(shot.image) if self._stream else shot.cache_map
+        if self._stream is None:
+            return self._engine.run(shot.image, shot.cache_map)
+        cache_map, self._matching_ms = timed(self._stream.match, shot.image)
         return self._engine.run(shot.image, cache_map)
 
     def _densely(self, run: Dense) -> Callable[[Shot], Outputs]:
@@ -134,19 +140,23 @@ class Race:
         assert composed is not None
         self._composed = composed
         on_frame = self._answer(shot, exact or self._exact(self._preprocessor.input(shot.image)))
-        same = np.array_equal(composed, self._preprocessor.resize(shot.image))
+        if result.motion.is_none and np.array_equal(composed, self._preprocessor.resize(shot.image)):
+            on_composed = on_frame
+        else:
+            on_composed = self._answer(shot, self._exact(self._engine.input_of(composed)), result.motion)
         return MeasuredFrame(
-            ours=self._answer(shot, list(result.outputs.values())),
-            on_composed=on_frame if same else self._answer(shot, self._exact(self._engine.input_of(composed))),
+            ours=self._answer(shot, list(result.outputs.values()), result.motion),
+            on_composed=on_composed,
             on_frame=on_frame,
-            changed=np.ones(composed.shape[:2], np.bool_) if before is None else (composed != before).any(axis=2),
+            changed=np.ones(composed.shape[:2], np.bool_) if before is None else _changed(before, composed, result),
             refreshed=result.refreshed,
+            shift=result.shift,
         )
 
-    def _answer(self, shot: Shot, outputs: Outputs) -> Answer:
+    def _answer(self, shot: Shot, outputs: Outputs, motion: Motion | None = None) -> Answer:
         model = self._engine.model
         named = {name: value for (name, _), value in zip(model.graph.outputs, outputs, strict=True)}
-        return Answer(named, model.card, (shot.image.shape[0], shot.image.shape[1]))
+        return Answer(named, model.card, (shot.image.shape[0], shot.image.shape[1]), motion)
 
     def _compare_policies(self, image: Image, dense: Answer) -> None:
         means = self.log.dense_ms
@@ -171,6 +181,12 @@ class Race:
                 }
             )
             self.measures.refresh(frame.on_composed)
+
+
+def _changed(before: Image, composed: Image, result: EngineResult) -> NDArray[np.bool_]:
+    """bool [height, width]: which pixels of what the cache stands for changed, beside being moved."""
+    there = shifted(before.transpose(2, 0, 1), *result.shift).transpose(1, 2, 0) if any(result.shift) else before
+    return np.asarray((composed != there).any(axis=2))
 
 
 def _append(lists: dict[str, list[float]], values: Mapping[str, float]) -> None:

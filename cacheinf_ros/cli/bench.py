@@ -45,7 +45,12 @@ def engine(
         ),
     ] = None,
     frames: Annotated[int, typer.Option(min=1, help="How many frames are counted, after two to warm up.")] = 60,
-    mode: Annotated[Mode, typer.Option(help="What is taken from the cache.")] = Mode.EXACT,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="What is taken from the cache. Without it: exact; bounded with a matcher other than identity."
+        ),
+    ] = None,
     max_error: Annotated[float, described(EngineConfig, "max_error")] = _DEFAULTS.max_error,
     max_missed: Annotated[float, described(EngineConfig, "max_missed")] = _DEFAULTS.max_missed,
     calibration_frames: Annotated[
@@ -83,6 +88,7 @@ def engine(
     from cacheinf_ros.sources import open_source
 
     change = Change.parse(changed) if changed else None
+    mode = mode or (Mode.EXACT if matcher in (None, MatcherName.IDENTITY) else Mode.BOUNDED)
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
     report = run_engine_benchmark(
         loaded,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 _ALIGNMENT = 16  # floats: a cache line
+_UNSEEN = 1e30  # far from every value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +53,12 @@ class MapBuffer:
     def move(self, dx: int, dy: int) -> None:
         """Move the picture by whole pixels; what enters at the border keeps stale values."""
         move_pixels(self.rows.unflatten(0, self.size), dx, dy)
+
+    def expose(self, dx: int, dy: int) -> None:
+        """Mark what entered in such a move, so that no comparison holds its change back."""
+        image, (height, width) = self.rows.unflatten(0, self.size), self.size
+        image[: max(0, dy)] = image[height - max(0, -dy) :] = _UNSEEN
+        image[:, : max(0, dx)] = image[:, width - max(0, -dx) :] = _UNSEEN
 
 
 def move_pixels(pixels: torch.Tensor, dx: int, dy: int) -> None:

@@ -47,6 +47,13 @@ class EngineConfig(Config):
     max_missed: float = parameter(
         0.2, "bounded mode: share of the outputs' change that may be missed, RMS", low=0.0, high=1.0, live=True
     )
+    max_motion_error: float = parameter(
+        0.3,
+        "bounded mode: error that following a moving camera may cost, RMS over the outputs' spread",
+        low=0.0,
+        high=10.0,
+        live=True,
+    )
     audit_every: int = parameter(
         100, "bounded mode: frames between two audits by a dense frame; 0: none", low=0, high=1_000_000, live=True
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
+from cacheinf_ros.engine.canvas import MOST_DISTORTED, Canvas
 from cacheinf_ros.engine.config import EngineConfig, Mode
 from cacheinf_ros.engine.cost import DenseSwitch, load_or_measure
+from cacheinf_ros.engine.following import in_input, move_output, seen_from_canvas, shift_unit
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -45,6 +48,8 @@ class Engine:
         with torch.inference_mode():
             self.program = Program(model.graph, kernels)
         self._input = InputWriter(self._preprocessor, self.program.input, kernels)
+        self._canvas = Canvas(self._preprocessor.size, shift_unit(model.graph))
+        self._frame = np.empty((*self._preprocessor.size, 3), np.uint8)  # the last one, while the camera moves
         self.cost = load_or_measure(self.program, model, config)
         self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
@@ -107,29 +112,24 @@ class Engine:
         reusable = cache_map if self._holds_frame else None
         self._holds_frame = False  # whatever fails below leaves no half-updated cache
         resized = self._preprocessor.resize(image)
-        reused = self._reused(image, reusable)
-        moved = reused is not None and not reused.motion.is_none
-        if reused is None:
-            self._input.touch_all()
-        else:
-            self._follow(reused)
-            self._input.touch(reused)
-        self._input.write(resized, self.program.changed_input, everything=reused is None or moved)
+        entry = self._enter(resized, self._reused(image, reusable))
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
-        refresh = reused is None or self._prefers_dense(changed_share)
+        refresh = entry.reused is None or self._prefers_dense(changed_share, resized)
         prepared = time.perf_counter_ns()
-        outputs = self.program.run(outside_is_active=moved, refresh=refresh)
+        outputs = self.program.run(outside_is_active=entry.border_moved, refresh=refresh)
         computed = time.perf_counter_ns()
         self._holds_frame = True
         self._observe(changed_share, outputs, (computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
             outputs=_arrays(outputs),
-            mode=Mode.DENSE if reused is None else self._config.mode,
-            reuse_ratio=reused.reuse_ratio if reused else 0.0,
+            mode=self._config.mode if entry.reused else Mode.DENSE,
+            reuse_ratio=entry.reused.reuse_ratio if entry.reused else 0.0,
             active_share=self.program.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,
             composed=self._input.composed.copy() if self.keep_composed else None,
+            motion=self._canvas.motion,
+            shift=entry.shift,
         )
 
     def calibrate(self, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None = None) -> Calibration:
@@ -159,10 +159,10 @@ class Engine:
         if not self._holds_frame or self._auditor.calibration is None:
             return None
         ours = [value.clone() for value in self.program.outputs.values()]
-        self._input.touch_all()
-        self._input.write(self._input.composed, self.program.changed_input, everything=True)
-        exact = self.program.run(refresh=True)
-        audit = self._auditor.compare(ours, list(exact.values()), self._config)
+        audit = self._auditor.compare(ours, self._dense(self._input.composed), self._config)
+        if not self._canvas.motion.is_none:
+            audit = self._auditor.add_motion(audit, self._motion_error(), self._config)
+            self._canvas.limit = audit.room_for_motion * MOST_DISTORTED
         self._truncate()
         return audit
 
@@ -177,23 +177,76 @@ class Engine:
         mode = self._config.mode
         if mode is Mode.DENSE or cache_map is None or not len(cache_map.rectangles):
             return None
-        follows = mode is Mode.DEEPCACHE and cache_map.motion.shift is not None
-        return cache_map if follows or cache_map.motion.is_none else None
+        together = cache_map.as_one_piece
+        shifts = mode is Mode.DEEPCACHE and together.motion.shift is not None
+        return together if shifts or mode is Mode.BOUNDED or together.motion.is_none else None
 
-    def _follow(self, cache_map: CacheMap) -> None:
-        """Move the cache with the picture."""
+    def _enter(self, resized: Image, reused: CacheMap | None) -> _Entry:
+        """Write what a frame changes, where the cache has it."""
+        if reused is None:
+            return self._enter_anew(resized)
+        if self._config.mode is Mode.DEEPCACHE:
+            self._move(reused)
+            self._input.touch(reused)
+            moved = not reused.motion.is_none
+            self._input.write(resized, self.program.changed_input, everything=moved)
+            return _Entry(reused=reused, border_moved=moved)
+        step = self._canvas.follow(in_input(reused.motion, reused.image_size, self._preprocessor.size))
+        if step is None:
+            return self._enter_anew(resized)
+        if step.moves:
+            self._input.move(*step.shift)
+            self.program.shift(*step.shift)
+            self._auditor.moved(step.shift, self._preprocessor.size)
+        self._input.touch(reused)
+        if not self._canvas.is_frame:
+            np.copyto(self._frame, resized)
+            resized, touched = self._canvas.paint(resized, self._input.touched.mask)
+            self._input.touch_only(touched)
+        self._input.write(resized, self.program.changed_input, everything=step.moves)
+        return _Entry(reused=reused, border_moved=step.moves, shift=step.shift)
+
+    def _enter_anew(self, resized: Image) -> _Entry:
+        self._canvas.restart()
+        self._write_all(resized)
+        return _Entry()
+
+    def _write_all(self, image: Image) -> None:
+        self._input.touch_all()
+        self._input.write(image, self.program.changed_input, everything=True)
+
+    def _dense(self, image: Image) -> list[torch.Tensor]:
+        """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""
+        self._write_all(image)
+        return list(self.program.run(refresh=True).values())
+
+    def _motion_error(self) -> float:
+        """What it costs to see the last frame from the canvas; the cache then holds that frame."""
+        assert self._auditor.calibration is not None
+        motion, size = self._canvas.motion, self._preprocessor.size
+        outputs = self._dense(seen_from_canvas(self._frame, motion))
+        seen = [move_output(value.cpu().numpy(), motion, size) for value in outputs]
+        self._canvas.restart()
+        exact = self._dense(self._frame)
+        self._auditor.refreshed(exact)
+        return self._auditor.calibration.output_scale.error(seen, [value.cpu().numpy() for value in exact])
+
+    def _move(self, cache_map: CacheMap) -> None:
+        """Move the cache with the picture (DeepCache section 4.3): each map by whole pixels of its own."""
         if cache_map.motion.is_none or cache_map.motion.shift is None:
             return
         dx, dy = self._preprocessor.scale_shift(cache_map.motion.shift, cache_map.image_size)
         self._input.move(round(dx), round(dy))
         self.program.move(dx, dy)
 
-    def _prefers_dense(self, changed_share: float) -> bool:
-        """Whether the cache would cost more than it saves; then everything that the cache stands for is computed."""
+    def _prefers_dense(self, changed_share: float, resized: Image) -> bool:
+        """Whether the cache would cost more than it saves; then everything that it stands for is computed."""
         if not self._config.dense_fallback or not self._switch.prefers_dense(changed_share):
             return False
-        self._input.touch_all()
-        self._input.write(self._input.composed, self.program.changed_input, everything=True)
+        if self._canvas.is_frame:
+            self._write_all(self._input.composed)
+        else:
+            self._enter_anew(resized)
         return True
 
     def _observe(
@@ -209,6 +262,21 @@ class Engine:
         truncations = self._auditor.truncations(self._config) if self._config.mode is Mode.BOUNDED else {}
         self._input.truncate(truncations.pop(self.model.graph.input, None))
         self.program.truncate(truncations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """How a frame got into the cache.
+
+    Attributes:
+        reused: what of it was there already; None: nothing.
+        border_moved: padding counts as changed.
+        shift: see :class:`EngineResult`.
+    """
+
+    reused: CacheMap | None = None
+    border_moved: bool = False
+    shift: tuple[int, int] = (0, 0)
 
 
 def _arrays(outputs: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:

@@ -70,6 +70,11 @@ class InputWriter:
             c = c_reach(reach)
             self._library.ci_grow(ctypes.byref(c), blocks.address, self.touched.address, self._scratch.ctypes.data)
 
+    def touch_only(self, mask: NDArray[np.uint8]) -> None:
+        """Only the pixels set in uint8 [height, width] count."""
+        np.copyto(self.touched.mask, mask)
+        self.touched.use_mask()
+
     def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
         """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which."""
         if self._library is None:

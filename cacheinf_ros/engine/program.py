@@ -129,6 +129,21 @@ class Program:
         """By name, as the last run left them."""
         return {name: self._values[tensor] for name, tensor in self.graph.outputs}
 
+    def shift(self, dx: int, dy: int) -> None:
+        """Move every cached map by whole pixels of its own; what enters counts as changed, however little.
+
+        Args:
+            dx, dy: right and down, in pixels of the input: multiples of :func:`shift_unit`.
+        """
+        height, width = self.input.size
+        moves = [(b, dx * b.size[1] // width, dy * b.size[0] // height) for b in self._owned if b.rows.shape[0] > 1]
+        if isinstance(self._kernels, NativeKernels):
+            self._kernels.shift(moves)
+            return
+        for buffer, right, down in moves:
+            buffer.move(right, down)
+            buffer.expose(right, down)
+
     def move(self, dx: float, dy: float) -> None:
         """Move every cached map by a shift given in pixels of the input, rounded to its own pixels."""
         height, width = self.input.size

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.config import Mode
 
 
@@ -16,14 +17,17 @@ class EngineResult:
     """Outputs of the model for one frame, and what they cost.
 
     Attributes:
-        outputs: by name, in the model's order. Feature maps are views into the cache: valid until the next run.
+        outputs: by name, in the model's order, for the canvas: the picture that the cache stands for, in its own place.
+            Feature maps are views into the cache: valid until the next run.
+        motion: canvas -> frame, in pixels of the model's input.
+        shift: (dx, dy), by how many pixels of the model's input all that is cached was moved for this frame.
         mode: that was used.
         reuse_ratio: of the frame, 1 = all reused.
         active_share: FLOPs of the convolutions that were computed / those of a dense frame.
         stage_ms: milliseconds by stage, in order.
         refreshed: whether everything was computed, so that nothing in the cache is older than this frame.
-        composed: uint8 [height, width, 3] at the model's size, a copy: what exact execution would have started from;
-            only when the engine was told to keep it.
+        composed: uint8 [height, width, 3] at the model's size, a copy: what exact execution would have started from,
+            the canvas; only when the engine was told to keep it.
     """
 
     outputs: dict[str, NDArray[Any]]
@@ -33,3 +37,5 @@ class EngineResult:
     stage_ms: dict[str, float]
     refreshed: bool
     composed: NDArray[np.uint8] | None = None
+    motion: Motion = field(default_factory=Motion.none)
+    shift: tuple[int, int] = (0, 0)

@@ -21,6 +21,7 @@ FLOAT = types.float64
 FLAGS = types.boolean[:, ::1]
 READ_ONLY_FLAGS = types.Array(types.boolean, 2, "C", readonly=True)
 BYTES = types.uint8[:, ::1]
+FLOATS = types.float64[:, ::1]
 IMAGES = types.UniTuple(types.Array(types.uint8, 2, "C", readonly=True), 2)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.errors import MatchingError
-from cacheinf_ros.matching.compiled import BYTES, IMAGES, INT, READ_ONLY_FLAGS, compiled
+from cacheinf_ros.matching.compiled import BYTES, IMAGES, INT, READ_ONLY_FLAGS, compiled, types
 from cacheinf_ros.matching.images import ImagePair
 
 
@@ -22,6 +22,9 @@ def compose_image(
     pair = ImagePair.of(reference, frame)
     if cache_map.image_size != pair.image_size:
         raise MatchingError(f"a map of {cache_map.image_size} does not fit an image of {pair.image_size}")
+    if cache_map.field is not None:
+        _compose_by_block(pair, cache_map, out.reshape(len(out), -1))
+        return
     shift = cache_map.motion.shift
     if shift is None or not all(value.is_integer() for value in shift):
         raise MatchingError(f"the reference moves by whole pixels only, not by {cache_map.motion.matrix.tolist()}")
@@ -30,6 +33,19 @@ def compose_image(
         raise MatchingError(f"the map reuses blocks that a motion of ({dx}, {dy}) brings in from outside the reference")
     rows = out.reshape(len(out), -1)
     _compose(pair.images, cache_map.reusable, cache_map.block_size, pair.channels, dx, dy, rows)
+
+
+def _compose_by_block(pair: ImagePair, cache_map: CacheMap, out: NDArray[np.uint8]) -> None:
+    assert cache_map.field is not None
+    rows, columns = np.nonzero(cache_map.reusable)
+    moves = cache_map.field[rows, columns]
+    size, (height, width) = cache_map.block_size, cache_map.image_size
+    left, top = columns * size - moves[:, 0], rows * size - moves[:, 1]
+    right = left + np.minimum(size, width - columns * size)
+    bottom = top + np.minimum(size, height - rows * size)
+    if len(rows) and (min(left.min(), top.min()) < 0 or right.max() > width or bottom.max() > height):
+        raise MatchingError("the map reuses blocks that its field brings in from outside the reference")
+    _compose_field(pair.images, cache_map.reusable, cache_map.field, size, pair.channels, out)
 
 
 def _looks_outside(cache_map: CacheMap, dx: int, dy: int) -> bool:
@@ -63,3 +79,22 @@ def _compose(
             else:
                 out[y, left:right] = frame[y, left:right]
             column = end
+
+
+@compiled(IMAGES, READ_ONLY_FLAGS, types.Array(types.int16, 3, "C", readonly=True), INT, INT, BYTES)
+def _compose_field(
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]], reusable: NDArray[np.bool_], field: NDArray[np.int16],
+    block: int, channels: int, out: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """The same where every block has its own motion."""
+    reference, frame = images
+    size = block * channels
+    for y in range(out.shape[0]):
+        row = y // block
+        for column in range(reusable.shape[1]):
+            left, right = column * size, min((column + 1) * size, out.shape[1])
+            if reusable[row, column]:
+                moved = field[row, column, 0] * channels
+                out[y, left:right] = reference[y - field[row, column, 1], left - moved : right - moved]
+            else:
+                out[y, left:right] = frame[y, left:right]

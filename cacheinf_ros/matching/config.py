@@ -10,6 +10,9 @@ from pydantic import ValidatorFunctionWrapHandler, field_validator
 
 from cacheinf_ros.config import Config, parameter
 
+IDENTICAL = 100.0
+"""From this threshold on, in dB, only blocks that are equal in every byte are reusable."""
+
 
 class MatcherName(Enum):
     """The matching algorithms, one per file."""
@@ -17,7 +20,12 @@ class MatcherName(Enum):
     DIAMOND_OPTIMISED = "diamond_optimised"
     DIAMOND = "diamond"
     EXHAUSTIVE = "exhaustive"
+    THREE_STEP = "three_step"
+    DEEPMON = "deepmon"
     IDENTITY = "identity"
+    HOMOGRAPHY = "homography"
+    FIELD = "field"
+    AUTO = "auto"
 
 
 class MatchingConfig(Config):
@@ -25,7 +33,8 @@ class MatchingConfig(Config):
 
     matcher: MatcherName = parameter(
         MatcherName.DIAMOND_OPTIMISED,
-        "matching algorithm: diamond_optimised, diamond, exhaustive, or identity (same position only)",
+        "matching algorithm: auto (the one that pays), identity (same position only), diamond_optimised, diamond, "
+        "exhaustive, three_step (one shift), field (a shift per block), homography, or deepmon (histograms)",
         live=True,
     )
     threshold: float = parameter(
@@ -34,6 +43,21 @@ class MatchingConfig(Config):
         low=0.0,
         high=100.0,
         live=True,
+    )
+    warp_threshold: float = parameter(
+        4.0,
+        "homography: largest mean difference of a reusable quarter block, in grey levels beyond its 3x3 neighbours",
+        low=0.0,
+        high=255.0,
+        live=True,
+    )
+    adapt_to_noise: bool = parameter(
+        True,
+        "a block whose difference the camera's noise explains is reusable below the threshold too, unless that is 100",
+        live=True,
+    )
+    dense_ms: float = parameter(
+        100.0, "auto: what a frame costs where nothing is reused, ms", low=0.1, high=60_000.0, live=True
     )
     block_size: int = parameter(10, "side of a block, in pixels", low=2, high=128, live=True)
     k_skip: int = parameter(

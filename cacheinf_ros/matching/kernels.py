@@ -134,6 +134,25 @@ def _exhaustive(images: Images, area: Area, reach: int, channels: int) -> Best:
     return best
 
 
+@compiled()
+def _three_step(images: Images, area: Area, reach: int, channels: int) -> Best:
+    """The best of the centre and its eight neighbours at half the reach, then at half of that, down to one pixel."""
+    best = (0, 0, block_error(images, area, 0, 0, channels, _NO_LIMIT))
+    step = 1
+    while 4 * step <= reach + 1:
+        step *= 2
+    while step > 0:
+        centre = best
+        for dy in (centre[1] - step, centre[1], centre[1] + step):
+            for dx in (centre[0] - step, centre[0], centre[0] + step):
+                if best[2] > 0 and max(abs(dx), abs(dy)) <= reach and is_inside(images, area, dx, dy, channels):
+                    error = block_error(images, area, dx, dy, channels, best[2])
+                    if error < best[2]:
+                        best = (dx, dy, error)
+        step //= 2
+    return best
+
+
 @compiled(IMAGES, *(INT,) * 4, FLOAT, _NUMBERS, FLAGS, _OFFSETS, _NUMBERS, _NUMBERS)
 def search_diamond(
     images: Images, block: int, channels: int, skip: int, reach: int, allowed: float, best: NDArray[np.int64],
@@ -171,6 +190,50 @@ def search_exhaustive(
             found = _exhaustive(images, area, reach, channels)
             best[row, column, 0], best[row, column, 1] = found[0], found[1]
             matched[row, column] = found[2] <= int(allowed * (area[2] * area[3] * channels))
+
+
+@compiled(IMAGES, *(INT,) * 3, FLOAT, _NUMBERS, FLAGS)
+def search_three_step(
+    images: Images, block: int, channels: int, reach: int, allowed: float, best: NDArray[np.int64],
+    matched: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Three-step search of every block (Koga et al., 1981); the rest as in :func:`search_diamond`."""
+    for row in range(matched.shape[0]):
+        for column in range(matched.shape[1]):
+            area = block_area(images, row, column, block, channels)
+            found = _three_step(images, area, reach, channels)
+            best[row, column, 0], best[row, column, 1] = found[0], found[1]
+            matched[row, column] = found[2] <= int(allowed * (area[2] * area[3] * channels))
+
+
+@compiled(IMAGES, *(INT,) * 3, FLOAT, types.int64[:, ::1], types.int16[:, :, ::1], FLAGS)
+def search_field(
+    images: Images, block: int, channels: int, reach: int, allowed: float, common: NDArray[np.int64],
+    field: NDArray[np.int16], matched: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """For every block the first of the common offsets at which it matches; where none does, its own best one.
+
+    Args:
+        common: [n, 2], (dx, dy).
+        field: out, [rows, columns, 2]: where each block is found.
+        matched: out, [rows, columns].
+    """
+    visits = (np.empty((VISITS, 2), np.int16), np.empty(VISITS, np.int64), np.zeros(1, np.int64))
+    for row in range(matched.shape[0]):
+        for column in range(matched.shape[1]):
+            area = block_area(images, row, column, block, channels)
+            budget = int(allowed * (area[2] * area[3] * channels))
+            found = (0, 0, _NO_LIMIT)
+            for i in range(len(common)):
+                if found[2] > budget and is_inside(images, area, common[i, 0], common[i, 1], channels):
+                    error = block_error(images, area, common[i, 0], common[i, 1], channels, budget)
+                    if error <= budget:
+                        found = (common[i, 0], common[i, 1], error)
+            if found[2] > budget:
+                visits[2][0] = 0
+                found = _diamond(images, area, reach, channels, budget, visits)
+            field[row, column, 0], field[row, column, 1] = found[0], found[1]
+            matched[row, column] = found[2] <= budget
 
 
 @compiled(IMAGES, *(INT,) * 5, FLOAT, _OFFSETS, _NUMBERS, _NUMBERS, BYTES)

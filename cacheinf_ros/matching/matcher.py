@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.matching.anchor import Anchor
 
 
 class Matcher(Protocol):
-    """Says which parts of a frame are (moved) parts of a reference. Holds no state but its configuration."""
+    """Says which parts of a frame are (moved) parts of a reference.
+
+    Holds no state but its configuration, and ``auto`` what it learned of the others.
+    """
 
     @property
     def name(self) -> str:
@@ -24,4 +28,13 @@ class Matcher(Protocol):
         Every reusable block of the result has, at the result's motion, a PSNR of at least the threshold and lies
         wholly inside the reference. Raises :class:`MatchingError` where the two cannot be compared.
         """
+        ...
+
+
+@runtime_checkable
+class AnchorMatcher(Protocol):
+    """A matcher that follows motions other than by whole pixels."""
+
+    def match_anchor(self, anchor: Anchor, frame: NDArray[np.uint8]) -> CacheMap:
+        """Match a frame with what a stream stands for; the map leads from the anchor's image to the frame."""
         ...

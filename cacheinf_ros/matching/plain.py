@@ -53,12 +53,23 @@ class PlainMatcher:
         if self.config.matcher is MatcherName.EXHAUSTIVE:
             reach = range(-self.config.search_range, self.config.search_range + 1)
             return self._best_of(row, column, (0, 0), [(dx, dy) for dy in reach for dx in reach])
+        if self.config.matcher is MatcherName.THREE_STEP:
+            return self._in_three_steps(row, column)
         best, moved = (0, 0), True
         while moved:
             centre = best
             best = self._best_of(row, column, centre, _around(centre, LARGE))
             moved = best != centre
         return self._best_of(row, column, best, _around(best, SMALL))
+
+    def _in_three_steps(self, row: int, column: int) -> tuple[int, int]:
+        best, steps = (0, 0), [1]
+        while 4 * steps[0] <= self.config.search_range + 1:
+            steps.insert(0, 2 * steps[0])
+        for step in steps:
+            around = [(dx, dy) for dy in (-step, 0, step) for dx in (-step, 0, step)]
+            best = self._best_of(row, column, best, _around(best, around))
+        return best
 
     def _best_of(
         self, row: int, column: int, centre: tuple[int, int], offsets: list[tuple[int, int]]

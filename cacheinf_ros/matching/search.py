@@ -87,6 +87,16 @@ def search_exhaustively(pair: ImagePair, config: MatchingConfig) -> Search:
     return search
 
 
+def search_in_three_steps(pair: ImagePair, config: MatchingConfig) -> Search:
+    """Three-step search of every block."""
+    search = Search.empty(pair, config, skip=1)
+    kernels.search_three_step(
+        pair.images, config.block_size, pair.channels, config.search_range, allowed_error(config.threshold),
+        search.best, search.matched,
+    )  # fmt: skip
+    return search
+
+
 def unsettled(pair: ImagePair, config: MatchingConfig) -> NDArray[np.uint8]:
     """uint8 [rows, columns]: no verdict yet on any block."""
     return np.full(grid_shape(pair.image_size, config.block_size), kernels.UNKNOWN, np.uint8)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.matching.composing import compose_image
-from cacheinf_ros.matching.config import MatchingConfig
+from cacheinf_ros.matching.anchor import Anchor
+from cacheinf_ros.matching.auto import Auto
+from cacheinf_ros.matching.config import IDENTICAL, MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import check_image
 from cacheinf_ros.matching.make import make_matcher
+from cacheinf_ros.matching.matcher import AnchorMatcher
+from cacheinf_ros.matching.noise import NoiseEstimate
 
 FIRST_FRAME = "first frame"
 EXPIRED = "expired"
+RESAMPLED = "resampled too often"
+_MOST_RESAMPLED = 8
+_NOISE_STEP = 0.5  # dB by which the estimate of the noise must change to count
 
 
 class MatchingStream:
@@ -23,12 +31,11 @@ class MatchingStream:
     """
 
     def __init__(self, config: MatchingConfig) -> None:
-        self._config = config
-        self._matcher = make_matcher(config)
-        self._reference = np.empty((0, 0), np.uint8)
-        self._spare = np.empty((0, 0), np.uint8)
+        self._anchor: Anchor | None = None
         self._matched = 0  # frames matched since the reference was last taken as a whole
         self._dropped: str = FIRST_FRAME  # why there is no reference; empty where there is one
+        self._noise = NoiseEstimate()
+        self.reconfigure(config)
 
     @property
     def config(self) -> MatchingConfig:
@@ -38,11 +45,16 @@ class MatchingStream:
     @property
     def reference(self) -> NDArray[np.uint8] | None:
         """The composed input, read-only, valid until the next :meth:`match`; None where there is none."""
-        if self._dropped:
+        if self._dropped or self._anchor is None:
             return None
-        view = self._reference.view()
+        view = self._anchor.in_frame.view()
         view.flags.writeable = False
         return view
+
+    @property
+    def threshold_db(self) -> float:
+        """The PSNR in use: the configuration's, or what the noise of the stream leaves of it."""
+        return self._in_use.threshold
 
     def match(self, image: NDArray[np.uint8]) -> CacheMap:
         """Say what of this frame is reusable; the reference then becomes the frame where it is active.
@@ -62,11 +74,18 @@ class MatchingStream:
         if reason:
             self._start_anew(image)
             return CacheMap.nothing((image.shape[0], image.shape[1]), self._config.block_size, reason)
-        cache_map = self._matcher.match(self._reference, image)
-        compose_image(self._reference, image, cache_map, out=self._spare)
-        self._reference, self._spare = self._spare, self._reference
+        assert self._anchor is not None
+        before = self._anchor.motion
+        cache_map = self._found(self._anchor, image)
+        if not len(cache_map.rectangles):
+            self._start_anew(image)
+            return cache_map
+        if before.is_none:
+            self._adapt(self._anchor.image, image, cache_map)
+        before = self._anchor.motion  # the matcher may have warped the image into place
+        self._anchor.follow(image, cache_map)
         self._matched += 1
-        return cache_map
+        return cache_map if before.is_none else replace(cache_map, motion=before.inverse().then(cache_map.motion))
 
     def reset(self, reason: str) -> None:
         """Drop the reference: nothing of the next frame is reusable, for this reason."""
@@ -74,21 +93,50 @@ class MatchingStream:
 
     def reconfigure(self, config: MatchingConfig) -> None:
         """Go on with another configuration and the same reference."""
-        self._matcher = make_matcher(config)
         self._config = config
+        self._use(config)
+
+    def _use(self, config: MatchingConfig) -> None:
+        matcher = getattr(self, "_matcher", None)
+        self._in_use = config
+        if isinstance(matcher, Auto) and config.matcher is MatcherName.AUTO:
+            matcher.reconfigure(config)
+        else:
+            self._matcher = make_matcher(config)
+
+    def _found(self, anchor: Anchor, image: NDArray[np.uint8]) -> CacheMap:
+        """The map from the anchor's image to the frame."""
+        if isinstance(self._matcher, AnchorMatcher):
+            return self._matcher.match_anchor(anchor, image)
+        anchor.settle()
+        return self._matcher.match(anchor.image, image)
+
+    def _adapt(self, reference: NDArray[np.uint8], image: NDArray[np.uint8], cache_map: CacheMap) -> None:
+        """Let the threshold follow the noise, so that a still scene is not computed because of it."""
+        if not self._config.adapt_to_noise or self._config.threshold >= IDENTICAL:
+            return
+        self._noise.see(reference, image, cache_map)
+        wanted = max(0.0, min(self._config.threshold, self._noise.threshold_db))
+        change = abs(wanted - self._in_use.threshold)
+        if change >= _NOISE_STEP or (change > 0 and wanted == self._config.threshold):
+            self._use(self._config.changed(threshold=wanted))
 
     def _why_anew(self, image: NDArray[np.uint8]) -> str:
         """Why the reference cannot be used; empty where it can."""
         if self._dropped:
             return self._dropped
-        if image.shape != self._reference.shape:
-            return f"image size changed from {_size(self._reference)} to {_size(image)}"
+        assert self._anchor is not None
+        if image.shape != self._anchor.image.shape:
+            return f"image size changed from {_size(self._anchor.image)} to {_size(image)}"
+        if self._anchor.resampled > _MOST_RESAMPLED:
+            return RESAMPLED
         return EXPIRED if self._matched >= self._config.expiry else ""
 
     def _start_anew(self, image: NDArray[np.uint8]) -> None:
-        if image.shape != self._reference.shape:
-            self._reference, self._spare = np.empty(image.shape, np.uint8), np.empty(image.shape, np.uint8)
-        np.copyto(self._reference, image)
+        if self._anchor is None:
+            self._anchor = Anchor(image)
+        else:
+            self._anchor.take(image)
         self._matched, self._dropped = 0, ""
 
 

@@ -46,6 +46,8 @@ class FrameResult:
     active_share: float = 0.0
     stage_ms: dict[str, float] = field(default_factory=dict)
     outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
+    motion: Motion = field(default_factory=Motion.none)  # outputs -> frame, in pixels of the model's input
+    input_size: tuple[int, int] = (1, 1)
     decoded: Decoded | None = None
 
 
@@ -130,6 +132,7 @@ def cache_map_message(header: Header, link: Link) -> msg.CacheMap:
         reuse_ratio=cache_map.reuse_ratio,
         matcher=link.matcher,
         reason=cache_map.reason,
+        field=[] if cache_map.field is None else array("h", np.ascontiguousarray(cache_map.field).tobytes()),
         matching_ms=link.matching_ms,
     )
 
@@ -164,7 +167,17 @@ def _cache_map_from(message: msg.CacheMap) -> CacheMap:
         motion=Motion(matrix=np.array(message.motion, np.float64).reshape(3, 3)),
         rectangles=_rectangles_from(message),
         reason=message.reason,
+        field=_field_from(message, rows, columns),
     )
+
+
+def _field_from(message: msg.CacheMap, rows: int, columns: int) -> NDArray[np.int16] | None:
+    if not len(message.field):
+        return None
+    values = np.array(message.field, np.int16)
+    if values.size != rows * columns * 2:
+        raise MessageError(f"a field of {values.size} numbers for {rows} x {columns} blocks")
+    return values.reshape(rows, columns, 2)
 
 
 def _rectangles_from(message: msg.CacheMap) -> NDArray[np.int32]:
@@ -180,12 +193,12 @@ def _rectangles_from(message: msg.CacheMap) -> NDArray[np.int32]:
 
 
 def result_message(header: Header, result: FrameResult, max_output_bytes: int) -> msg.InferenceResult:
-    """A result; outputs beyond ``max_output_bytes`` in all are left out (size 0)."""
+    """A result; outputs beyond ``max_output_bytes`` in all are left out (size 0), the others led to the frame."""
     names = list(result.outputs)
     blobs: list[bytes] = []
     room = max_output_bytes
     for output in result.outputs.values():
-        blobs.append(output.tobytes() if output.nbytes <= room else b"")
+        blobs.append(_in_frame(output, result).tobytes() if output.nbytes <= room else b"")
         room -= len(blobs[-1])
     shapes = [output.shape for output in result.outputs.values()]
     return msg.InferenceResult(
@@ -206,6 +219,14 @@ def result_message(header: Header, result: FrameResult, max_output_bytes: int) -
         data=_array(b"".join(blobs)),
         **_decoded_fields(result.decoded),
     )
+
+
+def _in_frame(output: NDArray[Any], result: FrameResult) -> NDArray[Any]:
+    if result.motion.is_none:
+        return output
+    from cacheinf_ros.engine.following import move_output  # here: the matcher has no need to load torch
+
+    return move_output(output, result.motion, result.input_size)
 
 
 def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:

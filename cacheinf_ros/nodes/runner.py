@@ -75,6 +75,9 @@ class Runner:
         self._broken += not audit.kept
         self._note("engine_error", f"{audit.engine_error:.4f}")
         self._note("missed_change", f"{audit.missed_change:.3f}")
+        if audit.motion_error is not None:
+            self._note("motion_error", f"{audit.motion_error:.4f}")
+            self._note("room_for_motion", f"{audit.room_for_motion:.3f}")
         self._note("tightness", f"{audit.tightness:.3f}")
         self._note("audits", f"{self._audits}, promise broken in {self._broken}")
 
@@ -100,5 +103,7 @@ class Runner:
             active_share=result.active_share,
             stage_ms=dict(result.stage_ms),
             outputs=result.outputs,
-            decoded=decode(result.outputs, self._model.card, image_size),
+            motion=result.motion,
+            input_size=self._model.input_size,
+            decoded=decode(result.outputs, self._model.card, image_size, result.motion),
         )

@@ -127,6 +127,7 @@ def test_reconfiguring_keeps_the_reference() -> None:
     moved = shifted(image, 1, 0)
     assert matching.match(moved).reusable.shape == (6, 8)
     assert np.array_equal(held(matching), moved)
+    assert matching.match(moved).reuse_ratio == 1
     matching.reconfigure(matching.config.changed(expiry=1))
     assert matching.match(moved).reason == "expired"
 

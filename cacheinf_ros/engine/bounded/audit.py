@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.bounded.calibration import Calibration
-from cacheinf_ros.engine.bounded.errors import ErrorSum
+from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
 from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.following import Size, shift_output
 from cacheinf_ros.engine.quality import Outputs
 from cacheinf_ros.engine.truncation import Truncation
 
@@ -21,7 +23,7 @@ _STEEPEST = 0.5  # factor of all thresholds in one step, at the least
 _RELAX = 1.2  # factor when much room is left, never beyond what calibration found
 _ROOM = 0.5  # of the promise
 _ROUNDING = 1e-5  # a promise below it cannot be kept in float32
-_FIRST = 5  # frames until the first audit; a calibration saw few frames, or another stream
+_FIRST = 8  # frames until the first audit; a calibration saw few frames, or another stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,11 @@ class Audit:
         engine_error: RMS of cached against dense output on the composed input, over the outputs' spread.
         missed_change: RMS(cached - exact) / RMS(stale - exact), stale being the outputs of the last dense frame; over
             the last few audits, as little may have changed since one dense frame.
-        kept: whether both were below what was promised; as long as the outputs changed less than ``max_error``, no share
-            of that change is asked for.
+        kept: whether all were below what was promised; as long as the outputs changed less than ``max_error``, no
+            share of that change is asked for.
+        motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the canvas, led
+            back to the frame, against those for the frame, over the outputs' spread; None: the camera has not moved.
+        room_for_motion: factor of the distortion allowed from now on, at most 1.
         tightness: factor of the calibrated thresholds from now on, at most 1.
     """
 
@@ -41,6 +46,8 @@ class Audit:
     missed_change: float
     kept: bool
     tightness: float
+    motion_error: float | None = None
+    room_for_motion: float = 1.0
 
 
 class Auditor:
@@ -57,6 +64,7 @@ class Auditor:
         self._wait = _FIRST  # until the next one
         self._stale: list[NDArray[Any]] = []
         self._recent: ErrorSum | None = None
+        self._room_for_motion = 1.0
 
     def is_due(self, config: EngineConfig, patience: float = 1.0) -> bool:
         """Whether it is time for an audit.
@@ -72,7 +80,18 @@ class Auditor:
         """Take note of a frame; ``refreshed``: it was computed densely."""
         self._frames += 1
         if refreshed and self.calibration is not None:
-            self._stale = _copies(outputs)
+            self.refreshed(outputs)
+
+    def refreshed(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Take note of a dense frame."""
+        if len(self._stale) != len(outputs):
+            self._stale = [np.empty_like(value.cpu().numpy()) for value in outputs]  # also laid out alike
+        for kept, value in zip(self._stale, outputs, strict=True):
+            np.copyto(kept, value.cpu().numpy())
+
+    def moved(self, shift: tuple[int, int], input_size: Size) -> None:
+        """The cache was moved by (dx, dy) whole pixels of the input."""
+        self._stale = [shift_output(value, shift, input_size) for value in self._stale]
 
     def truncations(self, config: EngineConfig) -> dict[str, Truncation]:
         """What may be held back."""
@@ -87,7 +106,7 @@ class Auditor:
         self._frames = 0
         cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
         error, missed, change = self._errors(cached, dense)
-        self._stale = _copies(exact)
+        self.refreshed(exact)
         used = _share(error, config.max_error)
         if change > config.max_error:
             used = max(used, _share(missed, config.max_missed))
@@ -99,16 +118,26 @@ class Auditor:
         self._wait = min(2 * self._wait, config.audit_every) if kept else max(_FIRST, self._wait // 2)
         return Audit(engine_error=error, missed_change=missed, kept=kept, tightness=self._tightness)
 
+    def add_motion(self, audit: Audit, motion_error: float, config: EngineConfig) -> Audit:
+        """Judge what following the camera costs, and adjust how far the canvas may get away from the frame."""
+        used = _share(motion_error, config.max_motion_error)
+        if used > _GOAL:
+            self._room_for_motion *= max(_STEEPEST, _GOAL / used)
+        elif used < _ROOM:
+            self._room_for_motion = min(1.0, self._room_for_motion * _RELAX)
+        kept = audit.kept and used <= 1.0
+        return replace(audit, kept=kept, motion_error=motion_error, room_for_motion=self._room_for_motion)
+
     def _errors(self, cached: Outputs, dense: Outputs) -> tuple[float, float, float]:
         """The engine's error now; the missed change and all change over the last audits."""
         assert self.calibration is not None
         stale, scale = self._stale or dense, self.calibration.output_scale
+        errors, changes = mean_squares(cached, dense), mean_squares(stale, dense)
         now = ErrorSum(scale, stale)
         recent = self._recent or ErrorSum(scale, stale)
-        recent.stale = stale
         recent.fade(_MEMORY)
         for sums in (now, recent):
-            sums.add(cached, dense)
+            sums.add_squares(errors, changes)
         self._recent = recent
         return now.engine_error, recent.missed_change, recent.change
 
@@ -116,7 +145,3 @@ class Auditor:
 def _share(error: float, promised: float) -> float:
     """Of what was promised."""
     return error / max(promised, _ROUNDING)
-
-
-def _copies(values: Sequence[torch.Tensor]) -> list[NDArray[Any]]:
-    return [value.cpu().numpy().copy(order="K") for value in values]

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine.canvas import Canvas
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import grow
+from cacheinf_ros.engine.following import in_input
 from cacheinf_ros.engine.preprocess import Preprocessor
 
 Image = NDArray[np.uint8]
+_FAR = 0.2  # of the diagonal: how far the camera may get
 
 
 def compose_frames(
@@ -20,23 +23,32 @@ def compose_frames(
 ) -> list[Image]:
     """Images at the model's size: each the frame where its map says active, the one before elsewhere.
 
-    A map that follows a motion counts as none: bounded mode computes such a frame completely.
+    They follow the camera as the engine does, but for its shifts: the few frames of a calibration see little of them.
     """
     composed: list[Image] = []
+    canvas = Canvas(preprocessor.size, unit=None)
+    canvas.limit = _FAR
     for i, frame in enumerate(frames):
         image = preprocessor.resize(frame)
-        cache_map = maps[i] if maps else None
-        if composed and cache_map is not None and cache_map.motion.is_none:
-            touched = _touched(preprocessor, cache_map)
-            image = np.where(touched[:, :, None], image, composed[-1])
+        given = maps[i] if maps else None
+        cache_map = given.as_one_piece if given is not None else None
+        if composed and cache_map is not None and len(cache_map.rectangles) and _follows(canvas, cache_map):
+            painted, touched = canvas.paint(image, _touched(preprocessor, cache_map))
+            image = np.where(touched.view(np.bool_)[:, :, None], painted, composed[-1])
+        else:
+            canvas.restart()
         composed.append(image)
     return composed
 
 
-def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.bool_]:
+def _follows(canvas: Canvas, cache_map: CacheMap) -> bool:
+    return canvas.follow(in_input(cache_map.motion, cache_map.image_size, canvas.size)) is not None
+
+
+def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.uint8]:
     rows, columns = cache_map.reusable.shape
     blocks, touched = ActiveSet((rows, columns)), ActiveSet(preprocessor.size)
     np.copyto(blocks.mask, ~cache_map.reusable)
     blocks.use_mask()
     grow(preprocessor.reach_of_blocks(cache_map), blocks, touched, outside_is_active=False)
-    return touched.mask.view(np.bool_)
+    return touched.mask

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.quality import Outputs, OutputScale
 
+Squares = NDArray[np.float64]
+_PART = 1 << 18  # values
 _ROUNDING = 1e-5  # of the spread: a smaller change of the outputs is none
 
 
@@ -29,9 +31,13 @@ class ErrorSum:
 
     def add(self, ours: Outputs, exact: Outputs) -> None:
         """Take a frame into account."""
+        self.add_squares(mean_squares(ours, exact), mean_squares(self.stale, exact))
+
+    def add_squares(self, errors: Squares, changes: Squares) -> None:
+        """The same with :func:`mean_squares` of the frame's outputs and of the stale ones, against exact ones."""
         self._frames += 1
-        self._errors += [_mean_square(a, b) for a, b in zip(ours, exact, strict=True)]
-        self._changes += [_mean_square(a, b) for a, b in zip(self.stale, exact, strict=True)]
+        self._errors += errors
+        self._changes += changes
 
     def fade(self, factor: float) -> None:
         """Let the frames so far count less."""
@@ -56,6 +62,19 @@ class ErrorSum:
         return float(np.max(np.sqrt(self._errors / np.maximum(self._changes, nothing))))
 
 
+def mean_squares(first: Outputs, second: Outputs) -> Squares:
+    """float64 [outputs]: mean squared differences."""
+    return np.array([_mean_square(a, b) for a, b in zip(first, second, strict=True)])
+
+
 def _mean_square(first: NDArray[Any], second: NDArray[Any]) -> float:
-    difference = torch.from_numpy(first) - torch.from_numpy(second)  # feature maps are no contiguous arrays
-    return float(difference.square_().mean(dtype=torch.float64))
+    """Part by part, each small enough for the processor's cache: a map of all classes of all pixels is large."""
+    a, b = (torch.from_numpy(values) for values in (first, second))
+    if a.ndim == 4:  # feature maps are no contiguous arrays
+        a, b = a.permute(0, 2, 3, 1), b.permute(0, 2, 3, 1)
+    a, b = a.reshape(-1), b.reshape(-1)
+    total = 0.0
+    for part, other in zip(a.split(_PART), b.split(_PART), strict=True):
+        difference = part.float() - other.float()
+        total += float(torch.dot(difference, difference))
+    return total / a.numel()

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decoders.boxes import decode_boxes
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.engine.decoders.decoded import Box, Decoded, ScoredClass
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
 from cacheinf_ros.engine.decoders.ssd import decode_ssd
 from cacheinf_ros.engine.decoders.suppress import Found
+from cacheinf_ros.engine.following import move_boxes, move_class_map
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import (
     Centers,
@@ -28,13 +30,14 @@ from cacheinf_ros.graph.card import (
 Outputs = dict[str, NDArray[Any]]
 
 
-def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int]) -> Decoded:
+def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motion: Motion | None = None) -> Decoded:
     """Read the outputs of one frame.
 
     Args:
         outputs: of the engine.
         card: its ``decoder`` says how; without one, the shape of a single output decides.
         image_size: (height, width) of the frame, which boxes refer to.
+        motion: where the frame shows what the outputs are for, in pixels of the model's input; None: at its place.
 
     Raises:
         ModelError: the outputs are not what the card promises.
@@ -44,9 +47,12 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int]) -> De
         if isinstance(decoder, ClassVector):
             return Decoded(classes=_classes(_only(outputs), decoder, card))
         if isinstance(decoder, DenseMap):
-            return Decoded(class_map=_only(outputs)[0].argmax(0).astype(np.uint8))
+            class_map = _only(outputs)[0].argmax(0).astype(np.uint8)
+            return Decoded(class_map=class_map if motion is None else move_class_map(class_map, motion, _size(card)))
         if decoder is not None:
-            return Decoded(boxes=_boxes(*_found(outputs, decoder, _size(card)), card, image_size))
+            boxes, scores, ids = _found(outputs, decoder, _size(card))
+            moved = boxes if motion is None else move_boxes(boxes, motion)
+            return Decoded(boxes=_boxes(moved, scores, ids, card, image_size))
     except (KeyError, IndexError, ValueError) as error:
         shapes = {name: value.shape for name, value in outputs.items()}
         raise ModelError(

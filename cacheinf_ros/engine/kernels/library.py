@@ -137,6 +137,15 @@ class CGlobalMean(Structure):
     _fields_ = [("channels", c_int32), ("pixels", c_int32), ("in_pitch", c_int64), ("input", c_void_p)]
 
 
+class CShift(Structure):
+    """``ci_shift``."""
+
+    _fields_ = [
+        ("rows", c_void_p), ("height", c_int32), ("width", c_int32), ("channels", c_int32), ("dx", c_int32),
+        ("dy", c_int32), ("reserved", c_int32),
+    ]  # fmt: skip
+
+
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "ci_threads_create": (c_void_p, [c_int]),
     "ci_threads_destroy": (None, [c_void_p]),
@@ -145,6 +154,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "ci_packed_columns": (c_int, []),
     "ci_packed_size": (c_int64, [c_int] * 4),
     "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),
+    "ci_shift_maps": (None, [c_void_p, c_void_p, c_int]),
     "ci_run_kernel": (None, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),
 }
 

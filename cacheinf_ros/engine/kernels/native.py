@@ -22,6 +22,7 @@ from cacheinf_ros.engine.kernels.library import (
     CPool,
     CResample,
     CSelect,
+    CShift,
     CWindow,
     KernelKind,
 )
@@ -111,6 +112,15 @@ class NativeKernels:
         """Another kernel that computes the same: which one is faster depends on shapes, pixels and machine."""
         other = _ALTERNATIVES.get(call.kind)
         return None if other is None else replace(call, kind=other)
+
+    def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
+        """Move maps, each its own memory, by (dx, dy) pixels; what enters is marked as far from every value."""
+        by_size = sorted(moves, key=lambda move: -move[0].rows.numel())  # the threads end at about the same time
+        encoded = [
+            CShift(rows=b.rows.data_ptr(), height=b.size[0], width=b.size[1], channels=b.rows.shape[1], dx=dx, dy=dy)
+            for b, dx, dy in by_size
+        ]
+        self.library.ci_shift_maps(self.threads, (CShift * len(encoded))(*encoded), len(encoded))
 
     def _conv(self, op: Conv, sources: Sequence[MapBuffer]) -> NativeCall:
         kind = _conv_kind(op, bfloat16=self.bfloat16)

@@ -37,7 +37,7 @@ def test_audits_become_rarer_while_the_promise_is_kept_and_come_forward_when_it_
     for error in (0.05, 0.05, 0.05, 0.05, 0.2, 0.05):
         waits.append(wait(auditor))
         auditor.compare(error_of(error), EXACT, CONFIG)
-    assert waits == [5, 10, 20, 30, 30, 15]
+    assert waits == [8, 16, 30, 30, 30, 15]
 
 
 def test_thresholds_follow_the_error(auditor: Auditor) -> None:

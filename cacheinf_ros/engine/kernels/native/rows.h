@@ -163,6 +163,12 @@ struct ci_step {
   int32_t reserved;
 };
 
+// A map of its own, and by how many pixels it moves right and down.
+struct ci_shift {
+  float* rows;  // [height * width][channels], behind one another
+  int32_t height, width, channels, dx, dy, reserved;
+};
+
 // The model's input, from pixels of 8 bits.
 struct ci_input {
   int32_t height, width;

@@ -1,0 +1,128 @@
+"""The canvas: the picture that the cache stands for, in its own place, and how it is seen from the last frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.following import (
+    Drift,
+    Image,
+    Mask,
+    Size,
+    seen_from_canvas,
+    touched_on_canvas,
+    visible_on_canvas,
+)
+
+MOST_DISTORTED = 0.03
+"""Largest distortion, of the diagonal, beside the shift."""
+_FAR = 0.75  # units of shift after which the canvas is moved: more than half of one, lest a tremor moves it to and fro
+_LARGEST_UNIT = 0.25  # of a side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a frame asks of the canvas.
+
+    Attributes:
+        shift: (dx, dy), whole pixels by which everything cached is to be moved right and down first.
+    """
+
+    shift: tuple[int, int]
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything is to be moved."""
+        return self.shift != (0, 0)
+
+
+class Canvas:
+    """Follows the camera: where the canvas lies in the frame, and which part of it has never been seen.
+
+    Attributes:
+        size: (height, width) of the model's input.
+        motion: canvas -> last frame, in pixels of the model's input.
+        limit: distortion from which on the cache is computed anew; an audit may shorten it.
+    """
+
+    def __init__(self, size: Size, unit: Size | None) -> None:
+        """``unit``: see :func:`shift_unit`; None: the canvas is never moved."""
+        self.size = size
+        usable = unit is not None and all(u <= _LARGEST_UNIT * side for u, side in zip(unit, size, strict=True))
+        self._unit = unit if usable else None
+        self._unseen: Mask = np.zeros(size, np.uint8)
+        self._has_unseen = False
+        self.limit = MOST_DISTORTED
+        self.restart()
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether the canvas lies where the frame does, and all of it has been seen."""
+        return self.motion.is_none and not self._has_unseen
+
+    def restart(self) -> None:
+        """The canvas is the frame."""
+        self.motion = Motion.none()
+        self._unseen[:] = 0
+        self._has_unseen = False
+
+    def follow(self, motion: Motion) -> Step | None:
+        """Take note of how the camera has moved since the last frame; None: too far, compute everything anew.
+
+        Args:
+            motion: last frame -> this one, in pixels of the model's input.
+        """
+        if motion.is_none:
+            return Step(shift=(0, 0))
+        moved = self.motion.then(motion)
+        drift = Drift.of(moved, self.size)
+        shift = self._shift(drift.shift)
+        rest = np.hypot(drift.shift[0] - shift[0], drift.shift[1] - shift[1]) / np.hypot(*self.size)
+        if drift.distortion > self.limit or (self._unit is None and rest > self.limit):
+            return None
+        if any(abs(part) >= side for part, side in zip(shift[::-1], self.size, strict=True)):
+            return None
+        self.motion = Motion.translation(-shift[0], -shift[1]).then(moved)
+        if shift != (0, 0):
+            self._expose(*shift)
+        return Step(shift=shift)
+
+    def paint(self, image: Image, touched: Mask) -> tuple[Image, Mask]:
+        """What a frame shows, in the canvas's place.
+
+        Args:
+            image: uint8 [height, width, 3], the frame at the model's size.
+            touched: uint8 [height, width], its pixels that count.
+
+        Returns:
+            The same two on the canvas; all that it has not seen yet and the frame shows counts.
+        """
+        if not self.motion.is_none:
+            image, touched = seen_from_canvas(image, self.motion), touched_on_canvas(touched, self.motion)
+        if self._has_unseen:
+            touched = touched | self._unseen  # also what the frame does not show: its border continued is a first guess
+            self._unseen &= 1 - visible_on_canvas(self.motion, self.size)
+            self._has_unseen = bool(self._unseen.any())
+        return image, touched
+
+    def _shift(self, centre: tuple[float, float]) -> tuple[int, int]:
+        """Whole units by which the centre has moved, where it has moved far."""
+        if self._unit is None:
+            return 0, 0
+        steps = [
+            round(moved / unit) * unit if abs(moved) > _FAR * unit else 0
+            for moved, unit in zip(centre, self._unit[::-1], strict=True)
+        ]
+        return steps[0], steps[1]
+
+    def _expose(self, dx: int, dy: int) -> None:
+        """What moves in was never seen."""
+        unseen = np.ones_like(self._unseen)
+        height, width = self.size
+        inside = np.s_[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)]
+        source = np.s_[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)]
+        unseen[inside] = self._unseen[source]
+        self._unseen, self._has_unseen = unseen, True

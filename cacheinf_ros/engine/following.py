@@ -1,0 +1,194 @@
+"""How the cache follows the camera: the picture that it stands for stays where it is, and is seen through a motion.
+
+Moving feature maps with every frame would resample them, or round their motion to their own coarse pixels. So the
+*canvas*, the model's input as the cache holds it, keeps its place. What is active in a frame is painted where the
+motion (canvas -> frame) says that it lies on the canvas, and outputs are led back by the same motion (CacheInf section
+4.2, equation 6, applied once at the input and once at the outputs). Execution stays exact for the canvas.
+When the camera has moved on by whole pixels of the coarsest feature map, all maps move by as much, without any error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.graph.ir import Graph, Resample
+from cacheinf_ros.graph.taps import AxisTaps
+
+Size = tuple[int, int]
+Image = NDArray[np.uint8]
+Mask = NDArray[np.uint8]
+Matrix = NDArray[np.float64]
+
+
+def in_input(motion: Motion, image_size: Size, input_size: Size) -> Motion:
+    """A motion in pixels of the frame, in pixels of the model's input."""
+    scale = _scaling(image_size, input_size)
+    return Motion(matrix=_normal(scale @ motion.matrix @ np.linalg.inv(scale)))
+
+
+def in_image(motion: Motion, image_size: Size, input_size: Size) -> Motion:
+    """The opposite of :func:`in_input`."""
+    return in_input(motion, input_size, image_size)
+
+
+def _scaling(source: Size, target: Size) -> Matrix:
+    """Positions in one picture -> in a resized one; pixels' centres are at whole numbers."""
+    sy, sx = target[0] / source[0], target[1] / source[1]
+    return np.array([[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1]])
+
+
+def _normal(matrix: Matrix) -> Matrix:
+    return np.asarray(matrix / matrix[2, 2], np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How far a canvas has got away from the frame.
+
+    Attributes:
+        shift: (dx, dy) of its centre, in pixels.
+        distortion: largest movement of a corner beside that, over the length of the diagonal.
+    """
+
+    shift: tuple[float, float]
+    distortion: float
+
+    @classmethod
+    def of(cls, motion: Motion, size: Size) -> Drift:
+        """Of a canvas of (height, width) under a motion to the frame."""
+        height, width = size
+        right, bottom = width - 1.0, height - 1.0
+        places = np.array([[right / 2, bottom / 2], [0, 0], [right, 0], [right, bottom], [0, bottom]])
+        moved = np.column_stack([places, np.ones(5)]) @ motion.matrix.T
+        moves = moved[:, :2] / moved[:, 2:] - places
+        rest = float(np.linalg.norm(moves[1:] - moves[0], axis=1).max())
+        distortion = rest / float(np.hypot(height, width)) if (moved[:, 2] > 0).all() else np.inf
+        return cls(shift=(float(moves[0, 0]), float(moves[0, 1])), distortion=distortion)
+
+
+def touched_on_canvas(touched: Mask, motion: Motion) -> Mask:
+    """uint8 [height, width]: pixels of the canvas that show anything touched of the frame."""
+    height, width = touched.shape
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    seen = cv2.warpPerspective(touched * np.uint8(255), motion.matrix, (width, height), flags=flags)
+    return (seen > 0).view(np.uint8)
+
+
+def visible_on_canvas(motion: Motion, size: Size) -> Mask:
+    """uint8 [height, width]: pixels of the canvas that lie in the frame."""
+    return touched_on_canvas(np.ones(size, np.uint8), motion)
+
+
+def seen_from_canvas(image: Image, motion: Motion) -> Image:
+    """The frame as it looks in the canvas's place; bilinear, and exact where the motion is one of whole pixels."""
+    height, width = image.shape[:2]
+    flags, border = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, cv2.BORDER_REPLICATE
+    seen = cv2.warpPerspective(image, motion.matrix, (width, height), flags=flags, borderMode=border)
+    return np.asarray(seen, np.uint8)
+
+
+def move_boxes(boxes: NDArray[np.float32], motion: Motion) -> NDArray[np.float32]:
+    """Boxes [n, 4], (x, y, width, height), after a motion: their centres move, their sides scale as things there do."""
+    if not len(boxes) or motion.is_none:
+        return boxes
+    centres = np.column_stack([boxes[:, :2] + boxes[:, 2:] / 2, np.ones(len(boxes))])
+    moved = centres @ motion.matrix.T
+    places, depth = moved[:, :2] / moved[:, 2:], moved[:, 2:, None]
+    # derivative of the projection, [n, 2, 2]
+    slopes = (motion.matrix[None, :2, :2] - places[:, :, None] * motion.matrix[None, 2:, :2]) / depth
+    sides = boxes[:, 2:] * np.linalg.norm(slopes, axis=1)
+    return np.concatenate([places - sides / 2, sides], axis=1).astype(np.float32)
+
+
+def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> NDArray[np.float32]:
+    """A feature map [1, channels, height, width] of the canvas, as it lies in the frame; bilinear, border continued.
+
+    Args:
+        motion: canvas -> frame, in pixels of the model's input.
+    """
+    height, width = values.shape[2:]
+    back = in_input(motion, input_size, (height, width)).inverse().matrix
+    y, x = np.mgrid[:height, :width]
+    places = np.stack([x, y, np.ones_like(x)], axis=-1) @ back.T
+    grid = places[..., :2] / places[..., 2:] / (max(width - 1, 1), max(height - 1, 1)) * 2 - 1
+    moved = functional.grid_sample(
+        torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(grid.astype(np.float32))[None],
+        padding_mode="border", align_corners=True,
+    )  # fmt: skip
+    return np.asarray(moved.numpy(), np.float32)
+
+
+def move_class_map(classes: NDArray[np.uint8], motion: Motion, input_size: Size) -> NDArray[np.uint8]:
+    """The same of a class of each pixel, [height, width]; nearest."""
+    if motion.is_none:
+        return classes
+    height, width = classes.shape
+    matrix = in_input(motion, input_size, (height, width)).matrix
+    moved = cv2.warpPerspective(
+        classes, matrix, (width, height), flags=cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE
+    )
+    return np.asarray(moved, np.uint8)
+
+
+def shifted(values: NDArray[Any], dx: int, dy: int) -> NDArray[Any]:
+    """[..., height, width] moved right by dx and down by dy whole pixels; the border is continued."""
+    height, width = values.shape[-2:]
+    rows, columns = np.clip(np.arange(height) - dy, 0, height - 1), np.clip(np.arange(width) - dx, 0, width - 1)
+    return np.asarray(values[..., rows, :][..., columns])
+
+
+def is_map(values: NDArray[Any]) -> bool:
+    """Whether an output is a feature map: [1, channels, height, width] of more than one pixel."""
+    return values.ndim == 4 and values.shape[2] * values.shape[3] > 1
+
+
+def shift_output(output: NDArray[Any], shift: tuple[int, int], input_size: Size) -> NDArray[Any]:
+    """An output after the canvas was moved by (dx, dy), for which the output moves by whole pixels of its own."""
+    if not is_map(output):
+        return output
+    height, width = output.shape[2:]
+    return shifted(output, shift[0] * width // input_size[1], shift[1] * height // input_size[0])
+
+
+def move_output(output: NDArray[Any], motion: Motion, input_size: Size) -> NDArray[Any]:
+    """An output for the canvas as one for the frame: feature maps move, by :func:`move_map`; the rest stays."""
+    return output if motion.is_none or not is_map(output) else move_map(output, motion, input_size)
+
+
+def shift_unit(graph: Graph) -> Size | None:
+    """(dy, dx), the smallest shift of the input in pixels by which every feature map moves by whole pixels of its own.
+
+    None where there is none: a map's side does not divide the input's, or resampling is not the same everywhere.
+    """
+    tensors = graph.tensors
+    size = tensors[graph.input].size
+    maps = [spec.size for spec in tensors.values() if spec.size is not None and spec.pixels > 1]
+    if any(side % part for spec in maps for side, part in zip(size, spec, strict=True)):
+        return None
+    for operator in graph.operators:
+        if isinstance(operator, Resample):
+            source = tensors[operator.inputs[0]].size
+            if not (_is_regular(operator.rows, source[0]) and _is_regular(operator.columns, source[1])):
+                return None
+    units = [int(np.lcm.reduce([side // part[axis] for part in maps])) for axis, side in enumerate(size)]
+    return units[0], units[1]
+
+
+def _is_regular(taps: AxisTaps, in_size: int) -> bool:
+    """Whether outputs one period on read inputs one period on with the same weights, but for the borders."""
+    out_size = taps.out_size
+    period_in, period_out = in_size // np.gcd(in_size, out_size), out_size // np.gcd(in_size, out_size)
+    index, weight = taps.index.numpy(), taps.weight.numpy()
+    inner = np.arange(2 * period_out, out_size - 3 * period_out)
+    if not len(inner):
+        return False
+    moved = (index[inner + period_out] == index[inner] + period_in).all()
+    return bool(moved and np.allclose(weight[inner + period_out], weight[inner], atol=1e-6))

@@ -1,0 +1,105 @@
+"""The reference of a stream where the camera moves: a picture, and the motion from it to the last frame.
+
+Warping the reference into each new frame would blur it a little more every time. So the picture stays as it is, only
+the motion is composed, and what is active is painted into the picture through the motion. When little of it is
+in view any more, it is warped once, and the motion starts from nothing.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion, expand_blocks
+from cacheinf_ros.matching.composing import compose_image
+from cacheinf_ros.matching.features import FeatureFinder
+from cacheinf_ros.matching.tracker import View
+from cacheinf_ros.matching.warping import look_through, visible_blocks, warp
+
+Image = NDArray[np.uint8]
+_LEAST_IN_VIEW = 0.9  # share of the frame's blocks that the picture shows
+_MOST_PAINTED = 0.5  # share of the image after which its features are found anew
+
+
+class Anchor:
+    """What a cache that follows the maps stands for. For one thread at a time.
+
+    Attributes:
+        image: uint8 [height, width] or [height, width, channels].
+        motion: image -> last frame.
+        resampled: how often the image has been warped since it was taken from a frame.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._finder: FeatureFinder | None = None
+        self._view: View | None = None
+        self._painted = 0.0  # share of the image since its features were found
+        self.image, self._spare = np.array(image, order="C"), np.empty_like(image, order="C")
+        self.motion = Motion.none()
+        self.resampled = 0
+
+    def take(self, image: Image) -> None:
+        """Start with a whole frame."""
+        if image.shape != self.image.shape:
+            self.image, self._spare = np.empty_like(image, order="C"), np.empty_like(image, order="C")
+        np.copyto(self.image, image)
+        self._start(resampled=0)
+
+    @property
+    def view(self) -> View:
+        """The image with its features, which are found once."""
+        if self._view is None:
+            self._finder = self._finder or FeatureFinder()
+            self._view = View(self.image.copy(), self._finder)  # painting must not change it
+        return self._view
+
+    @property
+    def in_frame(self) -> Image:
+        """The image as the last frame's camera saw it."""
+        return self.image if self.motion.is_none else warp(self.image, self.motion, out=self._spare)
+
+    def settle(self) -> None:
+        """Warp the image into the last frame's place; what it does not show is black, and matches hardly anything."""
+        if self.motion.is_none:
+            return
+        self._replace(np.array(self.in_frame))
+        self._start(resampled=self.resampled + 1)
+
+    def follow(self, frame: Image, cache_map: CacheMap) -> None:
+        """Become the frame where it is active; ``cache_map`` leads from the image to the frame."""
+        shift = cache_map.motion.shift
+        if cache_map.field is not None or (shift is not None and all(value.is_integer() for value in shift)):
+            compose_image(self.image, frame, cache_map, out=self._spare)
+            self._replace(self._spare)
+            self._start(resampled=self.resampled)
+            return
+        if visible_blocks(cache_map.motion, cache_map.image_size, cache_map.block_size).mean() < _LEAST_IN_VIEW:
+            self.motion = cache_map.motion
+            composed = np.array(self.in_frame)
+            active = cache_map.active_mask
+            composed[active] = frame[active]
+            self._replace(composed)
+            self._start(resampled=self.resampled + 1)
+            return
+        self._paint(frame, cache_map)
+        self.motion = cache_map.motion
+        self._painted += 1 - cache_map.reuse_ratio
+        if self._painted > _MOST_PAINTED:
+            self._view, self._painted = None, 0.0
+
+    def _paint(self, frame: Image, cache_map: CacheMap) -> None:
+        """Write what is active where the motion says that it lies in the image."""
+        active = expand_blocks(~cache_map.reusable, cache_map.image_size, cache_map.block_size).view(np.uint8)
+        height, width = cache_map.image_size
+        flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
+        mask = cv2.warpPerspective(np.ascontiguousarray(active), cache_map.motion.matrix, (width, height), flags=flags)
+        cv2.copyTo(look_through(frame, cache_map.motion), mask, self.image)
+
+    def _replace(self, image: Image) -> None:
+        self.image, self._spare = image, self.image if image is self._spare else self._spare
+
+    def _start(self, *, resampled: int) -> None:
+        self.motion = Motion.none()
+        self.resampled = resampled
+        self._view, self._painted = None, 0.0

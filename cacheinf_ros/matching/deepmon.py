@@ -1,0 +1,68 @@
+"""DeepMon's matcher (MobiSys'17, section 5): a block is reused when its histograms are those of its place before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
+from cacheinf_ros.matching.compiled import FLAGS, FLOAT, IMAGES, INT, compiled
+from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.matching.images import ImagePair
+from cacheinf_ros.matching.merging import cache_map_of
+
+BINS = 16
+"""Of a channel's 256 levels."""
+ALLOWED_DISTANCE = 0.1
+"""Largest chi-square distance of histograms that count as equal; they sum to 1 per channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeepMon:
+    """Compares histograms, so that noise hardly counts, and neither does a change that keeps the colours.
+
+    Its blocks do not reach the PSNR of the configuration's threshold: it is here to be compared with.
+    """
+
+    config: MatchingConfig
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Matcher.name`."""
+        return MatcherName.DEEPMON.value
+
+    def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
+        """As :meth:`Matcher.match`, but for the criterion."""
+        pair = ImagePair.of(reference, frame)
+        reusable = np.zeros(grid_shape(pair.image_size, self.config.block_size), np.bool_)
+        _compare(pair.images, self.config.block_size, pair.channels, ALLOWED_DISTANCE, reusable)
+        return cache_map_of(reusable, pair.image_size, self.config.block_size, Motion.none())
+
+
+@compiled(IMAGES, INT, INT, FLOAT, FLAGS)
+def _compare(
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]], block: int, channels: int, allowed: float,
+    reusable: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Chi-square distance of the channels' histograms, sum of (a - b)^2 / (a + b), mean over channels, by block."""
+    reference, frame = images
+    height, row_bytes = frame.shape
+    counts = np.empty((2, channels, BINS), np.int32)
+    for row in range(reusable.shape[0]):
+        for column in range(reusable.shape[1]):
+            counts[:] = 0
+            left, right = column * block * channels, min((column + 1) * block * channels, row_bytes)
+            for y in range(row * block, min((row + 1) * block, height)):
+                for i in range(left, right):
+                    counts[0, (i - left) % channels, reference[y, i] >> 4] += 1
+                    counts[1, (i - left) % channels, frame[y, i] >> 4] += 1
+            distance = 0.0
+            for channel in range(channels):
+                for level in range(BINS):
+                    a, b = counts[0, channel, level], counts[1, channel, level]
+                    if a != b:
+                        distance += (a - b) ** 2 / (a + b)
+            pixels = (min((row + 1) * block, height) - row * block) * (right - left) / channels
+            reusable[row, column] = distance / (pixels * channels) <= allowed

@@ -1,0 +1,76 @@
+"""Key points of an image, and which of two images' key points show the same thing (CacheInf section 4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+_FEATURES = 600
+_LEVELS = 4
+_SMALLEST_SIDE = 64  # pixels: ORB describes no point nearer to the border than 31
+_SCALE = 1.3  # between levels of the pyramid
+_FAST_THRESHOLD = 12
+_RATIO = 0.8  # Lowe's test: the best match must be this much nearer than the second best
+# locality-sensitive hashing, FLANN's index for binary descriptors
+_INDEX: dict[str, bool | int | float | str] = {
+    "algorithm": 6,
+    "table_number": 6,
+    "key_size": 12,
+    "multi_probe_level": 1,
+}
+_SEARCH: dict[str, bool | int | float | str] = {"checks": 32}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """Key points with descriptors.
+
+    Attributes:
+        points: float32 [n, 2], (x, y) in pixels.
+        descriptors: uint8 [n, 32], ORB's.
+    """
+
+    points: NDArray[np.float32]
+    descriptors: NDArray[np.uint8]
+
+
+_NONE = Features(points=np.zeros((0, 2), np.float32), descriptors=np.zeros((0, 32), np.uint8))
+
+
+class FeatureFinder:
+    """Finds ORB features and matches them. For one thread at a time.
+
+    ORB was chosen by measurement among OpenCV's detectors: see the benchmarks page.
+    """
+
+    def __init__(self) -> None:
+        self._orb = cv2.ORB.create(
+            nfeatures=_FEATURES, scaleFactor=_SCALE, nlevels=_LEVELS, fastThreshold=_FAST_THRESHOLD
+        )
+        self._flann = cv2.FlannBasedMatcher(_INDEX, _SEARCH)
+
+    def find(self, grey: NDArray[np.uint8]) -> Features:
+        """The features of a picture, uint8 [height, width]."""
+        if min(grey.shape) < _SMALLEST_SIDE:
+            return _NONE
+        points, descriptors = self._orb.detectAndCompute(grey, None)
+        if descriptors is None:
+            return _NONE
+        return Features(
+            points=np.asarray(cv2.KeyPoint.convert(points), np.float32), descriptors=np.asarray(descriptors, np.uint8)
+        )
+
+    def pair(self, first: Features, second: Features) -> NDArray[np.int64]:
+        """int64 [n, 2]: indices of features that show the same thing, by k-nearest matching with a ratio test."""
+        if min(len(first.points), len(second.points)) < 2:
+            return np.zeros((0, 2), np.int64)
+        found = self._flann.knnMatch(first.descriptors, second.descriptors, k=2)
+        pairs = [
+            (best[0].queryIdx, best[0].trainIdx)
+            for best in found
+            if best and (len(best) == 1 or best[0].distance < _RATIO * best[1].distance)
+        ]
+        return np.array(pairs, np.int64).reshape(-1, 2)

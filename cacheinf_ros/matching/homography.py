@@ -1,0 +1,68 @@
+"""CacheInf's matcher (section 4.1): what a homography explains of a frame is reusable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.matching.anchor import Anchor
+from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.matching.features import FeatureFinder
+from cacheinf_ros.matching.images import ImagePair
+from cacheinf_ros.matching.merging import cache_map_of
+from cacheinf_ros.matching.tracker import View, track
+from cacheinf_ros.matching.warping import pooled_difference, visible_blocks, warp
+
+Image = NDArray[np.uint8]
+_SNAP = 0.15  # pixels
+"""A motion that is nearly one of whole pixels is taken for that: it needs no resampling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Homography:
+    """Features of both pictures give the motion; blocks that look alike after it are reusable."""
+
+    config: MatchingConfig
+    finder: FeatureFinder = field(default_factory=FeatureFinder)
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Matcher.name`."""
+        return MatcherName.HOMOGRAPHY.value
+
+    def match(self, reference: Image, frame: Image) -> CacheMap:
+        """As :meth:`Matcher.match`, but for the criterion: see :func:`.warping.pooled_difference`."""
+        ImagePair.of(reference, frame)  # complains of unusable images
+        return self.match_view(View(reference, self.finder), reference, frame)
+
+    def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
+        """Match a frame with what a stream stands for; the map leads from the anchor's image to the frame."""
+        return self.match_view(anchor.view, anchor.image, frame)
+
+    def match_view(self, view: View, reference: Image, frame: Image) -> CacheMap:
+        """The same with features of the reference that are known already."""
+        tracked = track(view, View(frame, self.finder))
+        if tracked.motion is None:
+            return CacheMap.nothing(view.size, self.config.block_size, tracked.reason)
+        return compare(reference, frame, snapped(tracked.motion, view.size), self.config)
+
+
+def compare(reference: Image, frame: Image, motion: Motion, config: MatchingConfig) -> CacheMap:
+    """Which blocks of a frame show what the reference shows after a motion."""
+    size = (frame.shape[0], frame.shape[1])
+    difference = pooled_difference(warp(reference, motion), frame, config.block_size)
+    reusable = (difference <= config.warp_threshold) & visible_blocks(motion, size, config.block_size)
+    return cache_map_of(reusable, size, config.block_size, motion)
+
+
+def snapped(motion: Motion, size: tuple[int, int]) -> Motion:
+    """The translation by whole pixels that the motion nearly is; otherwise the motion itself."""
+    height, width = size
+    corners = np.array([[0, 0, 1], [width, 0, 1], [width, height, 1], [0, height, 1]], np.float64)
+    moved = corners @ motion.matrix.T
+    shifts = moved[:, :2] / moved[:, 2:] - corners[:, :2]
+    whole = np.rint(shifts.mean(axis=0))
+    return Motion.translation(*whole.tolist()) if np.abs(shifts - whole).max() < _SNAP else motion

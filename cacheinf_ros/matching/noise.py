@@ -1,0 +1,77 @@
+"""How noisy a stream is: sensor and codec make still blocks differ, and what noise explains is no change."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.matching.compiled import FLOATS, IMAGES, INT, READ_ONLY_FLAGS, compiled
+from cacheinf_ros.matching.images import ImagePair
+from cacheinf_ros.matching.psnr import PEAK
+
+_EVERY = 3  # only every third block in each direction is looked at
+_STILL = 30  # percentile of the blocks' errors: most of a picture may truly change
+_MEMORY = 0.8  # of the last estimate
+_LARGEST = 50.0  # variance; noise of 5 grey levels in both pictures
+_MARGIN = 2.0  # above the mean: noise differs from block to block
+_LEAST_BLOCKS = 12
+
+
+class NoiseEstimate:
+    """Follows the difference of blocks that did not change, frame by frame."""
+
+    def __init__(self) -> None:
+        self._error: float | None = None  # variance of the difference of still blocks
+
+    @property
+    def threshold_db(self) -> float:
+        """The PSNR that still blocks have at least; inf before anything is known, or without noise."""
+        if not self._error:
+            return float("inf")
+        return float(10 * np.log10(PEAK**2 / (_MARGIN * self._error)))
+
+    def see(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], cache_map: CacheMap) -> None:
+        """Take a frame into account that was matched with a reference by a motion of whole pixels."""
+        shift = cache_map.motion.shift
+        if shift is None or cache_map.field is not None or cache_map.reason:
+            return
+        pair = ImagePair.of(reference, frame)
+        rows, columns = cache_map.reusable.shape
+        errors = np.full((-(-rows // _EVERY), -(-columns // _EVERY)), -1.0)
+        offset = -int(shift[0]), -int(shift[1])
+        _block_errors(pair.images, cache_map.reusable, cache_map.block_size, pair.channels, *offset, _EVERY, errors)
+        known = errors[errors >= 0]
+        if len(known) < _LEAST_BLOCKS:
+            return
+        seen = min(float(np.percentile(known, _STILL)), _LARGEST)
+        self._error = seen if self._error is None else _MEMORY * self._error + (1 - _MEMORY) * seen
+
+
+@compiled(IMAGES, READ_ONLY_FLAGS, *(INT,) * 5, FLOATS)
+def _block_errors(
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]], reusable: NDArray[np.bool_], block: int, channels: int,
+    dx: int, dy: int, every: int, errors: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Variance of the difference of every n-th whole block at an offset; as it was where that lies outside.
+
+    Not the mean square: brighter light is no noise.
+    """
+    reference, frame = images
+    height, row_bytes = frame.shape
+    size, moved = block * channels, dx * channels
+    for i in range(errors.shape[0]):
+        for j in range(errors.shape[1]):
+            top, left = i * every * block, j * every * size
+            if min(top + dy, left + moved) < 0 or max(top, top + dy) + block > height:
+                continue
+            if max(left, left + moved) + size > row_bytes:
+                continue
+            total = squares = 0
+            for y in range(top, top + block):
+                for x in range(left, left + size):
+                    difference = np.int32(frame[y, x]) - np.int32(reference[y + dy, x + moved])
+                    total += int(difference)
+                    squares += int(difference * difference)
+            count = block * size
+            errors[i, j] = (squares - total * total / count) / count

@@ -1,0 +1,146 @@
+"""CacheInf's tracker (section 4.1): the homography between a reference and a frame, from matched features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.matching.features import FeatureFinder, Features
+
+Image = NDArray[np.uint8]
+Points = NDArray[np.float32]
+
+_LARGEST_SIDE = 640  # pixels of the picture that features are searched in
+_LEAST_PAIRS = 12
+_LEAST_INLIERS = 10
+_LEAST_INLIER_SHARE = 0.25
+_TOLERANCE = 3.0  # pixels that matched features may deviate
+_REFINED_TOLERANCE = 1.0  # the same after refinement
+_WINDOW = (15, 15)  # pixels around a feature that refinement compares
+_STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
+_REFINED = 200  # points that are enough
+_LARGEST_SCALE = 2.0
+_LARGEST_SHIFT = 0.6  # of the picture's diagonal
+
+TOO_FEW_FEATURES = "too few features: no texture, or blurred"
+NO_AGREEMENT = "no motion explains the picture: a cut, or too much changed"
+IMPLAUSIBLE = "the motion found is implausible"
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A picture prepared for tracking: what is derived from it is derived once.
+
+    Attributes:
+        image: uint8 [height, width] or [height, width, channels].
+        finder: of its features.
+    """
+
+    image: Image
+    finder: FeatureFinder
+
+    @cached_property
+    def grey(self) -> Image:
+        """uint8 [height, width], made smaller if it is large."""
+        image = self.image[:, :, 0] if self.image.ndim == 3 and self.image.shape[2] < 3 else self.image
+        if image.ndim == 3:
+            image = np.asarray(cv2.cvtColor(image[:, :, :3], cv2.COLOR_BGR2GRAY), np.uint8)
+        if self.scale == 1:
+            return np.ascontiguousarray(image)
+        return np.asarray(cv2.resize(image, None, fx=self.scale, fy=self.scale, interpolation=cv2.INTER_AREA), np.uint8)
+
+    @cached_property
+    def scale(self) -> float:
+        """Pixels of :attr:`grey` per pixel of the image."""
+        return min(1.0, _LARGEST_SIDE / max(self.image.shape[:2]))
+
+    @cached_property
+    def features(self) -> Features:
+        """In pixels of :attr:`grey`."""
+        return self.finder.find(self.grey)
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the image."""
+        return self.image.shape[0], self.image.shape[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """The motion between two views.
+
+    Attributes:
+        motion: reference -> frame, in pixels of the images; None where none was found.
+        reason: why none was found.
+    """
+
+    motion: Motion | None
+    reason: str = ""
+
+
+def track(reference: View, frame: View) -> Tracked:
+    """Find the homography that leads from one view to the other."""
+    found = reference.finder.pair(reference.features, frame.features)
+    if len(found) < _LEAST_PAIRS:
+        return Tracked(motion=None, reason=TOO_FEW_FEATURES)
+    before, now = reference.features.points[found[:, 0]], frame.features.points[found[:, 1]]
+    matrix, inliers = cv2.findHomography(before, now, cv2.USAC_MAGSAC, _TOLERANCE, maxIters=1000, confidence=0.995)
+    if matrix is None or inliers.sum() < max(_LEAST_INLIERS, _LEAST_INLIER_SHARE * len(found)):
+        return Tracked(motion=None, reason=NO_AGREEMENT)
+    refined = _refined(reference.grey, frame.grey, before[inliers.ravel() > 0], np.asarray(matrix, np.float64))
+    motion = _in_image(refined, reference.scale)
+    if not is_plausible(motion, reference.size):
+        return Tracked(motion=None, reason=IMPLAUSIBLE)
+    return Tracked(motion=Motion(matrix=motion))
+
+
+def _refined(before: Image, now: Image, points: Points, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same homography from places found to fractions of a pixel (Lucas and Kanade's method)."""
+    points = np.ascontiguousarray(points[:: max(1, len(points) // _REFINED)]).reshape(-1, 1, 2)
+    start = np.asarray(cv2.perspectiveTransform(points, matrix), np.float32)
+    found, status, _ = cv2.calcOpticalFlowPyrLK(
+        before, now, points, start.copy(), winSize=_WINDOW, maxLevel=0, criteria=_STOP,
+        flags=cv2.OPTFLOW_USE_INITIAL_FLOW,
+    )  # fmt: skip
+    near = (status.ravel() > 0) & (np.abs(found - start).max(axis=(1, 2)) < _TOLERANCE)
+    if near.sum() < _LEAST_INLIERS:
+        return matrix
+    better, inliers = cv2.findHomography(points[near], found[near], cv2.USAC_MAGSAC, _REFINED_TOLERANCE)
+    if better is None or inliers.sum() < _LEAST_INLIERS:
+        return matrix
+    return np.asarray(better, np.float64)
+
+
+def _in_image(matrix: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """In pixels of the image, given a matrix in pixels of a picture ``scale`` times as large (centres at integers)."""
+    if scale == 1:
+        return matrix / matrix[2, 2]
+    offset = (scale - 1) / 2
+    smaller = np.array([[scale, 0, offset], [0, scale, offset], [0, 0, 1]])
+    whole = np.linalg.inv(smaller) @ matrix @ smaller
+    return np.asarray(whole / whole[2, 2], np.float64)
+
+
+def is_plausible(matrix: NDArray[np.float64], size: tuple[int, int]) -> bool:
+    """Whether a camera may have moved so between two frames: finite, no mirror, moderate scale, shift and tilt."""
+    if not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) < 1e-6:
+        return False
+    height, width = size
+    corners = np.array([[0, 0, 1], [width, 0, 1], [width, height, 1], [0, height, 1]], np.float64).T
+    moved = matrix @ corners
+    if (moved[2] <= 0.1).any():
+        return False
+    places = (moved[:2] / moved[2]).T
+    sides = np.roll(places, -1, axis=0) - places
+    turns = sides[:, 0] * np.roll(sides, -1, axis=0)[:, 1] - sides[:, 1] * np.roll(sides, -1, axis=0)[:, 0]
+    if (turns <= 0).any():  # not convex, or mirrored
+        return False
+    lengths = np.linalg.norm(sides, axis=1) / [width, height, width, height]
+    shift = np.linalg.norm(places - corners[:2].T, axis=1).max()
+    limit = _LARGEST_SHIFT * np.hypot(height, width)
+    return bool(lengths.max() <= _LARGEST_SCALE and lengths.min() >= 1 / _LARGEST_SCALE and shift <= limit)
