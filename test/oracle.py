@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
-from cacheinf_ros.engine import Engine, Preprocessor
+from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
 from cacheinf_ros.graph import Model
 
 
@@ -22,8 +22,12 @@ def dense(model: Model, image: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
 
 
 def assert_equals_dense(engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
+    """What the engine says of a frame; see :func:`assert_result_equals_dense`."""
+    assert_result_equals_dense(engine, engine.run(image, cache_map), image)
+
+
+def assert_result_equals_dense(engine: Engine, result: EngineResult, image: NDArray[np.uint8]) -> None:
     """1e-5 of the outputs' spread; where torch itself is further from float64 than that, as close as torch."""
-    result = engine.run(image, cache_map)
     ours, exact = list(result.outputs.values()), dense(engine.model, image)
     errors = [_error(a, b) for a, b in zip(ours, exact, strict=True)]
     if max(errors) <= 1e-5:

@@ -14,11 +14,11 @@ from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.following import Size, shift_output
-from cacheinf_ros.engine.quality import Outputs
 from cacheinf_ros.engine.truncation import Truncation
 
 _GOAL = 0.75  # of the promise: errors above it are on their way to breaking it
 _MEMORY = 0.8  # of the audits before, where the missed share of change is measured
+_LONG = 0.5  # of the frames between audits: what changes in fewer says little
 _STEEPEST = 0.5  # factor of all thresholds in one step, at the least
 _RELAX = 1.2  # factor when much room is left, never beyond what calibration found
 _ROOM = 0.5  # of the promise
@@ -34,8 +34,8 @@ class Audit:
         engine_error: RMS of cached against dense output on the composed input, over the outputs' spread.
         missed_change: RMS(cached - exact) / RMS(stale - exact), stale being the outputs of the last dense frame; over
             the last few audits, as little may have changed since one dense frame.
-        kept: whether all were below what was promised; as long as the outputs changed less than ``max_error``, no
-            share of that change is asked for.
+        kept: whether all were below what was promised. No share is asked for of the change within a few frames, nor as
+            long as the outputs changed less than ``max_error``.
         motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the canvas, led
             back to the frame, against those for the frame, over the outputs' spread; None: the camera has not moved.
         room_for_motion: factor of the distortion allowed from now on, at most 1.
@@ -103,20 +103,28 @@ class Auditor:
     def compare(self, ours: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], config: EngineConfig) -> Audit:
         """Judge the outputs of a frame and adjust the thresholds."""
         assert self.calibration is not None
-        self._frames = 0
         cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
-        error, missed, change = self._errors(cached, dense)
+        stale, scale = self._stale or dense, self.calibration.output_scale
+        squares = mean_squares(cached, dense), mean_squares(stale, dense)
+        now = ErrorSum(scale, stale)
+        now.add_squares(*squares)
+        used = _share(now.engine_error, config.max_error)
+        if self._frames >= _LONG * config.audit_every:
+            self._recent = self._recent or ErrorSum(scale, stale)
+            self._recent.fade(_MEMORY)
+            self._recent.add_squares(*squares)
+            if self._recent.change > config.max_error:
+                used = max(used, _share(self._recent.missed_change, config.max_missed))
+        self._frames = 0
         self.refreshed(exact)
-        used = _share(error, config.max_error)
-        if change > config.max_error:
-            used = max(used, _share(missed, config.max_missed))
         if used > _GOAL:
             self._tightness *= max(_STEEPEST, _GOAL / used)
         elif used < _ROOM:
             self._tightness = min(1.0, self._tightness * _RELAX)
         kept = used <= 1.0
         self._wait = min(2 * self._wait, config.audit_every) if kept else max(_FIRST, self._wait // 2)
-        return Audit(engine_error=error, missed_change=missed, kept=kept, tightness=self._tightness)
+        missed = (self._recent or now).missed_change
+        return Audit(engine_error=now.engine_error, missed_change=missed, kept=kept, tightness=self._tightness)
 
     def add_motion(self, audit: Audit, motion_error: float, config: EngineConfig) -> Audit:
         """Judge what following the camera costs, and adjust how far the canvas may get away from the frame."""
@@ -127,19 +135,6 @@ class Auditor:
             self._room_for_motion = min(1.0, self._room_for_motion * _RELAX)
         kept = audit.kept and used <= 1.0
         return replace(audit, kept=kept, motion_error=motion_error, room_for_motion=self._room_for_motion)
-
-    def _errors(self, cached: Outputs, dense: Outputs) -> tuple[float, float, float]:
-        """The engine's error now; the missed change and all change over the last audits."""
-        assert self.calibration is not None
-        stale, scale = self._stale or dense, self.calibration.output_scale
-        errors, changes = mean_squares(cached, dense), mean_squares(stale, dense)
-        now = ErrorSum(scale, stale)
-        recent = self._recent or ErrorSum(scale, stale)
-        recent.fade(_MEMORY)
-        for sums in (now, recent):
-            sums.add_squares(errors, changes)
-        self._recent = recent
-        return now.engine_error, recent.missed_change, recent.change
 
 
 def _share(error: float, promised: float) -> float:

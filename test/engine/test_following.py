@@ -1,0 +1,118 @@
+"""Motions between frame, input and outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from lowered import graph_of
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.following import (
+    Drift,
+    in_image,
+    in_input,
+    move_boxes,
+    move_class_map,
+    move_map,
+    move_output,
+    seen_from_canvas,
+    shift_output,
+    shift_unit,
+    touched_on_canvas,
+)
+from cacheinf_ros.graph import load_model
+
+ZOOM = Motion(matrix=np.diag([1.02, 1.02, 1.0]))
+
+
+@st.composite
+def homographies(draw: st.DrawFn) -> Motion:
+    numbers = [draw(st.floats(-1, 1)) for _ in range(8)]
+    scale = np.array([0.05, 0.05, 9, 0.05, 0.05, 9, 1e-4, 1e-4])
+    return Motion(matrix=np.eye(3) + np.append(numbers * scale, 0).reshape(3, 3))
+
+
+def test_a_shift_of_the_frame_is_half_of_it_in_an_input_of_half_the_size() -> None:
+    moved = in_input(Motion.translation(4, 2), (480, 640), (240, 320))
+    assert moved.shift == pytest.approx((2, 1))
+
+
+@given(motion=homographies())
+def test_input_and_frame_agree_on_where_a_point_goes(motion: Motion) -> None:
+    frame, size = (48, 64), (96, 32)
+    moved = in_input(motion, frame, size)
+    point = np.array([10.0, 20.0])  # pixels of the frame, centres at whole numbers
+    there = _applied(motion, point)
+    scale = np.array([size[1] / frame[1], size[0] / frame[0]])
+    assert np.allclose(_applied(moved, (point + 0.5) * scale - 0.5), (there + 0.5) * scale - 0.5)
+    assert np.allclose(in_image(moved, frame, size).matrix, motion.matrix / motion.matrix[2, 2])
+
+
+def _applied(motion: Motion, point: np.ndarray) -> np.ndarray:
+    x, y, w = motion.matrix @ np.append(point, 1)
+    return np.array([x / w, y / w])
+
+
+def test_drift_separates_shift_from_distortion() -> None:
+    shifted = Drift.of(Motion.translation(3, -4), (481, 641))
+    assert (shifted.shift, shifted.distortion) == ((3.0, -4.0), pytest.approx(0))
+    middle = Motion.translation(320, 240)
+    zoomed = Drift.of(middle.inverse().then(ZOOM).then(middle), (481, 641))
+    assert zoomed.shift == pytest.approx((0, 0))
+    assert zoomed.distortion == pytest.approx(0.01, rel=0.01)  # corners are half a diagonal away: 0.02 of it
+
+
+def test_boxes_move_and_grow_with_the_picture() -> None:
+    boxes = np.array([[10, 20, 30, 40]], np.float32)
+    assert move_boxes(boxes, Motion.translation(5, -5)).tolist() == [[15, 15, 30, 40]]
+    doubled = Motion(matrix=np.diag([2.0, 2.0, 1.0]))
+    assert move_boxes(boxes, doubled) == pytest.approx(2 * boxes)
+    assert move_boxes(boxes[:0], doubled).shape == (0, 4)
+
+
+def test_maps_move_at_their_own_scale() -> None:
+    values = np.arange(2 * 6 * 8, dtype=np.float32).reshape(1, 2, 6, 8)
+    motion = Motion.translation(8, -4)  # of an input four times as large: 2 to the right, 1 up
+    moved = move_map(values, motion, (24, 32))
+    assert moved[:, :, :5, 2:] == pytest.approx(values[:, :, 1:, :-2], abs=1e-4)
+    assert np.allclose(shift_output(values, (8, -4), (24, 32))[:, :, :5, 2:], values[:, :, 1:, :-2])
+    classes = values[0, 0].astype(np.uint8)
+    assert np.array_equal(move_class_map(classes, motion, (24, 32))[:5, 2:], classes[1:, :-2])
+
+
+def test_what_is_no_map_stays() -> None:
+    vector = np.ones((1, 5), np.float32)
+    assert move_output(vector, ZOOM, (24, 32)) is vector
+    assert shift_output(vector, (8, 8), (24, 32)) is vector
+
+
+@given(dx=st.integers(-5, 5), dy=st.integers(-5, 5), seed=st.integers(0, 99))
+def test_the_canvas_sees_whole_pixels_unchanged(dx: int, dy: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    canvas = rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    motion = Motion.translation(dx, dy)
+    frame = np.roll(canvas, (dy, dx), axis=(0, 1))
+    inside = np.s_[max(0, -dy) : 20 - max(0, dy), max(0, -dx) : 30 - max(0, dx)]
+    assert np.array_equal(seen_from_canvas(frame, motion)[inside], canvas[inside])
+    touched = np.zeros((20, 30), np.uint8)
+    touched[7, 11] = 1
+    assert np.argwhere(touched_on_canvas(touched, motion)).tolist() == [[7 - dy, 11 - dx]]
+
+
+def test_the_unit_is_the_coarsest_maps_pixel() -> None:
+    assert shift_unit(load_model("scenenet", input_size=(96, 128)).graph) == (8, 8)
+    convolutions = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.Conv2d(4, 4, 3, 2, 1))
+    assert shift_unit(graph_of(convolutions, (32, 48))) == (4, 4)
+    assert shift_unit(graph_of(convolutions, (33, 48))) is None  # 17 rows do not divide 33
+
+
+def test_what_resamples_unevenly_has_no_unit() -> None:
+    aligned = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+    )
+    even = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.Upsample(scale_factor=2, mode="bilinear"))
+    assert shift_unit(graph_of(aligned, (32, 48))) is None
+    assert shift_unit(graph_of(even, (32, 48))) == (2, 2)
