@@ -11,14 +11,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, Motion, expand_blocks
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.matching.composing import compose_image
 from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.tracker import View
 from cacheinf_ros.matching.warping import look_through, visible_blocks, warp
 
 Image = NDArray[np.uint8]
-_LEAST_IN_VIEW = 0.9  # share of the frame's blocks that the picture shows
+_LEAST_IN_VIEW = 0.95  # share of the frame's blocks that the picture shows
 _MOST_PAINTED = 0.5  # share of the image after which its features are found anew
 
 
@@ -63,24 +63,18 @@ class Anchor:
         """Warp the image into the last frame's place; what it does not show is black, and matches hardly anything."""
         if self.motion.is_none:
             return
-        self._replace(np.array(self.in_frame))
+        self._replace(self.in_frame)
         self._start(resampled=self.resampled + 1)
 
     def follow(self, frame: Image, cache_map: CacheMap) -> None:
         """Become the frame where it is active; ``cache_map`` leads from the image to the frame."""
-        shift = cache_map.motion.shift
-        if cache_map.field is not None or (shift is not None and all(value.is_integer() for value in shift)):
+        if self._view is None and _is_of_whole_pixels(cache_map):
             compose_image(self.image, frame, cache_map, out=self._spare)
             self._replace(self._spare)
             self._start(resampled=self.resampled)
             return
         if visible_blocks(cache_map.motion, cache_map.image_size, cache_map.block_size).mean() < _LEAST_IN_VIEW:
-            self.motion = cache_map.motion
-            composed = np.array(self.in_frame)
-            active = cache_map.active_mask
-            composed[active] = frame[active]
-            self._replace(composed)
-            self._start(resampled=self.resampled + 1)
+            self._renew(frame, cache_map)
             return
         self._paint(frame, cache_map)
         self.motion = cache_map.motion
@@ -88,12 +82,23 @@ class Anchor:
         if self._painted > _MOST_PAINTED:
             self._view, self._painted = None, 0.0
 
+    def _renew(self, frame: Image, cache_map: CacheMap) -> None:
+        """Warp the image into the frame's place, and take over what is active."""
+        self.motion = cache_map.motion
+        composed = self.in_frame
+        cv2.copyTo(frame, cache_map.active_mask.view(np.uint8), composed)
+        self._replace(composed)
+        self._start(resampled=self.resampled + (not _is_of_whole_pixels(cache_map)))
+
     def _paint(self, frame: Image, cache_map: CacheMap) -> None:
         """Write what is active where the motion says that it lies in the image."""
-        active = expand_blocks(~cache_map.reusable, cache_map.image_size, cache_map.block_size).view(np.uint8)
+        active = np.ascontiguousarray(cache_map.active_mask).view(np.uint8)
+        if cache_map.motion.is_none:
+            cv2.copyTo(frame, active, self.image)
+            return
         height, width = cache_map.image_size
         flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
-        mask = cv2.warpPerspective(np.ascontiguousarray(active), cache_map.motion.matrix, (width, height), flags=flags)
+        mask = cv2.warpPerspective(active, cache_map.motion.matrix, (width, height), flags=flags)
         cv2.copyTo(look_through(frame, cache_map.motion), mask, self.image)
 
     def _replace(self, image: Image) -> None:
@@ -103,3 +108,8 @@ class Anchor:
         self.motion = Motion.none()
         self.resampled = resampled
         self._view, self._painted = None, 0.0
+
+
+def _is_of_whole_pixels(cache_map: CacheMap) -> bool:
+    shift = cache_map.motion.shift
+    return cache_map.field is not None or (shift is not None and all(value.is_integer() for value in shift))

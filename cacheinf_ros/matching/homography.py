@@ -40,11 +40,11 @@ class Homography:
 
     def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
         """Match a frame with what a stream stands for; the map leads from the anchor's image to the frame."""
-        return self.match_view(anchor.view, anchor.image, frame)
+        return self.match_view(anchor.view, anchor.image, frame, anchor.motion)
 
-    def match_view(self, view: View, reference: Image, frame: Image) -> CacheMap:
-        """The same with features of the reference that are known already."""
-        tracked = track(view, View(frame, self.finder))
+    def match_view(self, view: View, reference: Image, frame: Image, expected: Motion | None = None) -> CacheMap:
+        """The same with features of the reference that are known already, and about where it is seen."""
+        tracked = track(view, View(frame, self.finder), expected)
         if tracked.motion is None:
             return CacheMap.nothing(view.size, self.config.block_size, tracked.reason)
         return compare(reference, frame, snapped(tracked.motion, view.size), self.config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,16 +15,20 @@ from cacheinf_ros.matching.features import FeatureFinder, Features
 
 Image = NDArray[np.uint8]
 Points = NDArray[np.float32]
+Matrix = NDArray[np.float64]
 
 _LARGEST_SIDE = 640  # pixels of the picture that features are searched in
 _LEAST_PAIRS = 12
 _LEAST_INLIERS = 10
 _LEAST_INLIER_SHARE = 0.25
 _TOLERANCE = 3.0  # pixels that matched features may deviate
-_REFINED_TOLERANCE = 1.0  # the same after refinement
-_WINDOW = (15, 15)  # pixels around a feature that refinement compares
+_REFINED_TOLERANCE = 1.0  # the same of points that were followed
+_WINDOW = (15, 15)  # pixels around a point that is followed
 _STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
-_REFINED = 200  # points that are enough
+_CORNERS = 200  # points that are enough
+_CORNER_DISTANCE = 8  # pixels of half the size, at least, between two
+_PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some 50 pixels
+_LEAST_FOLLOWED_SHARE = 0.4
 _LARGEST_SCALE = 2.0
 _LARGEST_SHIFT = 0.6  # of the picture's diagonal
 
@@ -65,6 +70,20 @@ class View:
         return self.finder.find(self.grey)
 
     @cached_property
+    def corners(self) -> Points:
+        """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched in a half of its size."""
+        if min(self.grey.shape) < 4 * _WINDOW[0]:
+            return np.zeros((0, 2), np.float32)
+        half = cv2.resize(self.grey, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+        found = cv2.goodFeaturesToTrack(half, _CORNERS, qualityLevel=0.01, minDistance=_CORNER_DISTANCE, blockSize=3)
+        return np.zeros((0, 2), np.float32) if found is None else np.asarray(2 * found.reshape(-1, 2) + 0.5, np.float32)
+
+    @cached_property
+    def pyramid(self) -> Sequence[Image]:
+        """:attr:`grey` in several sizes, prepared for following points in it."""
+        return cv2.buildOpticalFlowPyramid(self.grey, _WINDOW, _PYRAMID_LEVELS, withDerivatives=True)[1]
+
+    @cached_property
     def size(self) -> tuple[int, int]:
         """(height, width) of the image."""
         return self.image.shape[0], self.image.shape[1]
@@ -83,40 +102,69 @@ class Tracked:
     reason: str = ""
 
 
-def track(reference: View, frame: View) -> Tracked:
-    """Find the homography that leads from one view to the other."""
-    found = reference.finder.pair(reference.features, frame.features)
-    if len(found) < _LEAST_PAIRS:
-        return Tracked(motion=None, reason=TOO_FEW_FEATURES)
-    before, now = reference.features.points[found[:, 0]], frame.features.points[found[:, 1]]
-    matrix, inliers = cv2.findHomography(before, now, cv2.USAC_MAGSAC, _TOLERANCE, maxIters=1000, confidence=0.995)
-    if matrix is None or inliers.sum() < max(_LEAST_INLIERS, _LEAST_INLIER_SHARE * len(found)):
-        return Tracked(motion=None, reason=NO_AGREEMENT)
-    refined = _refined(reference.grey, frame.grey, before[inliers.ravel() > 0], np.asarray(matrix, np.float64))
-    motion = _in_image(refined, reference.scale)
+def track(reference: View, frame: View, expected: Motion | None = None) -> Tracked:
+    """Find the homography that leads from one view to the other.
+
+    Corners of the reference are followed first (Lucas and Kanade's method), which is cheap and precise but finds only
+    what is near to where it is expected; then features are matched, wherever they are.
+
+    Args:
+        expected: about where the reference is seen; None: in its place.
+    """
+    start = _in_picture((expected or Motion.none()).matrix, reference.scale)
+    found = _followed(reference, frame, reference.corners, start, _LEAST_FOLLOWED_SHARE)
+    if found is None:
+        rough, reason = _matched(reference, frame)
+        if rough is None:
+            return Tracked(motion=None, reason=reason)
+        matrix, points = rough
+        better = _followed(reference, frame, points, matrix, _LEAST_INLIER_SHARE)
+        found = matrix if better is None else better
+    motion = _in_image(found, reference.scale)
     if not is_plausible(motion, reference.size):
         return Tracked(motion=None, reason=IMPLAUSIBLE)
     return Tracked(motion=Motion(matrix=motion))
 
 
-def _refined(before: Image, now: Image, points: Points, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same homography from places found to fractions of a pixel (Lucas and Kanade's method)."""
-    points = np.ascontiguousarray(points[:: max(1, len(points) // _REFINED)]).reshape(-1, 1, 2)
-    start = np.asarray(cv2.perspectiveTransform(points, matrix), np.float32)
+def _matched(reference: View, frame: View) -> tuple[tuple[Matrix, Points] | None, str]:
+    """The homography between matched features, with those of the reference that agree; or why there is none."""
+    pairs = reference.finder.pair(reference.features, frame.features)
+    if len(pairs) < _LEAST_PAIRS:
+        return None, TOO_FEW_FEATURES
+    before, now = reference.features.points[pairs[:, 0]], frame.features.points[pairs[:, 1]]
+    matrix, inliers = cv2.findHomography(before, now, cv2.USAC_MAGSAC, _TOLERANCE, maxIters=1000, confidence=0.995)
+    if matrix is None or inliers.sum() < max(_LEAST_INLIERS, _LEAST_INLIER_SHARE * len(pairs)):
+        return None, NO_AGREEMENT
+    return (np.asarray(matrix, np.float64), before[inliers.ravel() > 0][:_CORNERS]), ""
+
+
+def _followed(reference: View, frame: View, points: Points, start: Matrix, least_share: float) -> Matrix | None:
+    """The homography from where points are found again, to fractions of a pixel; None where too few of them agree."""
+    if len(points) < _LEAST_PAIRS:
+        return None
+    places = np.ascontiguousarray(points).reshape(-1, 1, 2)
+    guess = np.asarray(cv2.perspectiveTransform(places, start), np.float32)
     found, status, _ = cv2.calcOpticalFlowPyrLK(
-        before, now, points, start.copy(), winSize=_WINDOW, maxLevel=0, criteria=_STOP,
+        reference.pyramid, frame.pyramid, places, guess, winSize=_WINDOW, maxLevel=_PYRAMID_LEVELS, criteria=_STOP,
         flags=cv2.OPTFLOW_USE_INITIAL_FLOW,
     )  # fmt: skip
-    near = (status.ravel() > 0) & (np.abs(found - start).max(axis=(1, 2)) < _TOLERANCE)
-    if near.sum() < _LEAST_INLIERS:
-        return matrix
-    better, inliers = cv2.findHomography(points[near], found[near], cv2.USAC_MAGSAC, _REFINED_TOLERANCE)
-    if better is None or inliers.sum() < _LEAST_INLIERS:
-        return matrix
-    return np.asarray(better, np.float64)
+    there = status.ravel() > 0
+    if there.sum() < _LEAST_PAIRS:
+        return None
+    matrix, inliers = cv2.findHomography(
+        places[there], found[there], cv2.USAC_MAGSAC, _REFINED_TOLERANCE, maxIters=500, confidence=0.995
+    )
+    if matrix is None or inliers.sum() < max(_LEAST_INLIERS, least_share * len(points)):
+        return None
+    return np.asarray(matrix, np.float64)
 
 
-def _in_image(matrix: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+def _in_picture(matrix: Matrix, scale: float) -> Matrix:
+    """The opposite of :func:`_in_image`."""
+    return _in_image(matrix, 1 / scale)
+
+
+def _in_image(matrix: Matrix, scale: float) -> Matrix:
     """In pixels of the image, given a matrix in pixels of a picture ``scale`` times as large (centres at integers)."""
     if scale == 1:
         return matrix / matrix[2, 2]

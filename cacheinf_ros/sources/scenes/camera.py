@@ -12,6 +12,7 @@ from cacheinf_ros.sources.scenes.config import MotionPreset
 
 _Matrix = NDArray[np.float64]
 _PAN_PIXELS_PER_SECOND = 90.0
+_PARALLAX_PIXELS_PER_SECOND = 60.0
 _PERIOD_SECONDS = 8.0
 _TURN_RADIANS = np.radians(12.0)
 _APPROACH_LOG_SCALE = 0.3
@@ -47,6 +48,11 @@ def _pan(path: CameraPath, seconds: float) -> _Matrix:
     return _translation(-_PAN_PIXELS_PER_SECOND * seconds, 0.0)
 
 
+def _parallax(path: CameraPath, seconds: float) -> _Matrix:
+    """Of the far plane; see :mod:`.near`."""
+    return _translation(-_PARALLAX_PIXELS_PER_SECOND * seconds, 0.0)
+
+
 def _handheld(path: CameraPath, seconds: float) -> _Matrix:
     """Each degree of freedom is a sum of three slow oscillations."""
     waves = np.sin(2 * np.pi * _HAND_HERTZ * seconds + path.phases) / np.array([1.0, 2.0, 4.0])
@@ -79,6 +85,7 @@ _VIEWS: dict[MotionPreset, Callable[[CameraPath, float], _Matrix]] = {
     MotionPreset.HANDHELD: _handheld,
     MotionPreset.FORWARD: _forward,
     MotionPreset.TURN: _turn,
+    MotionPreset.PARALLAX: _parallax,
 }
 
 

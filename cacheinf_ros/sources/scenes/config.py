@@ -20,6 +20,7 @@ class MotionPreset(Enum):
     HANDHELD = "handheld"
     FORWARD = "forward"
     TURN = "turn"
+    PARALLAX = "parallax"
 
 
 class Gallery(Enum):

@@ -12,7 +12,8 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.frame import Frame
 from cacheinf_ros.sources.scenes.camera import CameraPath
-from cacheinf_ros.sources.scenes.config import SceneConfig
+from cacheinf_ros.sources.scenes.config import MotionPreset, SceneConfig
+from cacheinf_ros.sources.scenes.near import NearPlane
 from cacheinf_ros.sources.scenes.photographs import load_photographs
 from cacheinf_ros.sources.scenes.sensor import Sensor
 from cacheinf_ros.sources.scenes.tracks import make_tracks
@@ -39,6 +40,9 @@ class Scene:
         self._path = CameraPath(preset=config.preset, image_size=config.size, phases=rng.uniform(0, 2 * np.pi, (6, 3)))
         self._tracks = make_tracks(config.objects, photographs, config.size, rng)
         self._sensor = Sensor(config, rng)
+        self._near: NearPlane | None = None
+        if config.preset is MotionPreset.PARALLAX:
+            self._near = NearPlane(build_world(photographs, config.size, rng))
         self._last_view: tuple[NDArray[np.float64], NDArray[np.uint8]] | None = None
 
     def __iter__(self) -> Iterator[Frame]:
@@ -66,15 +70,25 @@ class Scene:
             return SceneTruth(motion=Motion.none(), objects=objects, changed=np.ones(self.config.size, np.bool_))
         before = self._seconds(index - 1)
         motion = Motion(matrix=self._view(index) @ np.linalg.inv(self._view(index - 1)))
-        earlier = owner_map(self._tracks, before, self.config.size)
-        return SceneTruth(motion=motion, objects=objects, changed=changed_pixels(earlier > 0, owners > 0, motion))
+        earlier = owner_map(self._tracks, before, self.config.size) > 0
+        changed = changed_pixels(earlier | self._is_near(index - 1), (owners > 0) | self._is_near(index), motion)
+        return SceneTruth(motion=motion, objects=objects, changed=changed)
 
     def background(self, index: int) -> NDArray[np.uint8]:
         """uint8 [height, width, 3]: the frame without objects, change of brightness and noise; not to be changed."""
         view = self._view(index)
         if self._last_view is None or not np.array_equal(self._last_view[0], view):
-            self._last_view = view, self._photograph(np.asarray(np.linalg.inv(view), np.float64))
+            image = self._photograph(np.asarray(np.linalg.inv(view), np.float64))
+            if self._near is not None:
+                self._near.cover(image, self._near.passed(view[0, 2]))
+            self._last_view = view, image
         return self._last_view[1]
+
+    def _is_near(self, index: int) -> NDArray[np.bool_]:
+        """bool [height, width]: the pixels that do not show the far plane, objects aside."""
+        if self._near is None:
+            return np.zeros(self.config.size, np.bool_)
+        return self._near.mask(self._near.passed(self._view(index)[0, 2]), self.config.size)
 
     def _view(self, index: int) -> NDArray[np.float64]:
         return self._path.view(self._seconds(index) * self.config.speed)

@@ -1,0 +1,33 @@
+"""A second plane nearer to the camera: pillars, which pass by faster than what is behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_PILLAR = 160  # pixels, as wide as the gaps
+_SPEED = 2.5  # times the far plane's: an integer number of pixels per frame at 30 frames per second
+
+
+class NearPlane:
+    """Pillars with the texture of their own world."""
+
+    def __init__(self, world: NDArray[np.uint8]) -> None:
+        """``world``: uint8 [height, width, 3], continues at the opposite edge."""
+        self._world = world
+
+    def passed(self, far_shift: float) -> int:
+        """By how many pixels the pillars have moved when the far plane has moved by ``far_shift``, both to the right."""
+        return round(_SPEED * far_shift)
+
+    def mask(self, shift: int, size: tuple[int, int]) -> NDArray[np.bool_]:
+        """bool [height, width]: the pixels of a frame that show a pillar."""
+        columns = (np.arange(size[1]) - shift) // _PILLAR % 2 == 0
+        return np.broadcast_to(columns, size)
+
+    def cover(self, image: NDArray[np.uint8], shift: int) -> None:
+        """Draw the pillars over a frame, uint8 [height, width, 3]."""
+        height, width = image.shape[:2]
+        seen = self.mask(shift, (height, width))[0]
+        columns = (np.arange(width) - shift) % self._world.shape[1]
+        image[:, seen] = self._world[:height, columns[seen]]
