@@ -65,6 +65,31 @@ class Motion:
             raise CacheMapError(f"a motion must be invertible, this is not: {self.matrix.tolist()}") from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How far a picture has got away from where it was.
+
+    Attributes:
+        shift: (dx, dy) of its centre, in pixels.
+        distortion: largest movement of a corner beside that, over the length of the diagonal.
+    """
+
+    shift: tuple[float, float]
+    distortion: float
+
+    @classmethod
+    def of(cls, motion: Motion, size: tuple[int, int]) -> Drift:
+        """Of a picture of (height, width) under a motion."""
+        height, width = size
+        right, bottom = width - 1.0, height - 1.0
+        places = np.array([[right / 2, bottom / 2], [0, 0], [right, 0], [right, bottom], [0, bottom]])
+        moved = np.column_stack([places, np.ones(5)]) @ motion.matrix.T
+        moves = moved[:, :2] / moved[:, 2:] - places
+        rest = float(np.linalg.norm(moves[1:] - moves[0], axis=1).max())
+        distortion = rest / float(np.hypot(height, width)) if (moved[:, 2] > 0).all() else np.inf
+        return cls(shift=(float(moves[0, 0]), float(moves[0, 1])), distortion=distortion)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CacheMap:
     """Which blocks of a frame are reusable, under which motion.

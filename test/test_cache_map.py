@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import block_grids, cache_maps, image_sizes, motions
 
-from cacheinf_ros.cache_map import CacheMap, Motion, compose, expand_blocks, grid_shape, merge_blocks
+from cacheinf_ros.cache_map import CacheMap, Drift, Motion, compose, expand_blocks, grid_shape, merge_blocks
 from cacheinf_ros.errors import CacheMapError
 
 
@@ -121,3 +121,15 @@ def test_a_homography_that_folds_points_to_infinity_reuses_none_of_them() -> Non
     everything = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion.none())
     later = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion(matrix=matrix))
     assert compose(everything, later).reuse_ratio < 1
+
+
+ZOOM = Motion(matrix=np.diag([1.02, 1.02, 1.0]))
+
+
+def test_drift_separates_shift_from_distortion() -> None:
+    shifted = Drift.of(Motion.translation(3, -4), (481, 641))
+    assert (shifted.shift, shifted.distortion) == ((3.0, -4.0), pytest.approx(0))
+    middle = Motion.translation(320, 240)
+    zoomed = Drift.of(middle.inverse().then(ZOOM).then(middle), (481, 641))
+    assert zoomed.shift == pytest.approx((0, 0))
+    assert zoomed.distortion == pytest.approx(0.01, rel=0.01)  # corners are half a diagonal away: 0.02 of it

@@ -70,6 +70,8 @@ def run_engine_benchmark(
     torch.set_num_threads(config.threads)
     before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, frames)
     engine = Engine(model, config)
+    if matching is not None and not matching.dense_ms:
+        matching = matching.changed(dense_ms=engine.cost.dense_ms)
     calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
     dense = build_contenders(model, tuple(contenders), config.threads)
     # the module itself: the graph may have been misunderstood

@@ -29,7 +29,7 @@ SourceReference = Annotated[
         "--source",
         "-s",
         help="A video, a bag (bag:/topic picks a topic), a folder of images, or scene:NAME with NAME one of fixed, "
-        "pan, handheld, forward, turn.",
+        "pan, handheld, forward, turn, parallax.",
     ),
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads for every contender alike.")]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.cache_map import Drift, Motion
 from cacheinf_ros.engine.following import (
-    Drift,
     Image,
     Mask,
     Size,
@@ -20,6 +19,7 @@ from cacheinf_ros.engine.following import (
 MOST_DISTORTED = 0.03
 """Largest distortion, of the diagonal, beside the shift."""
 _FAR = 0.75  # units of shift after which the canvas is moved: more than half of one, lest a tremor moves it to and fro
+_FAR_SHARE = 0.03  # of a side, if that is more: moving costs time, and the strip that is not seen till then is narrow
 _LARGEST_UNIT = 0.25  # of a side
 
 
@@ -113,8 +113,8 @@ class Canvas:
         if self._unit is None:
             return 0, 0
         steps = [
-            round(moved / unit) * unit if abs(moved) > _FAR * unit else 0
-            for moved, unit in zip(centre, self._unit[::-1], strict=True)
+            round(moved / unit) * unit if abs(moved) > max(_FAR * unit, _FAR_SHARE * side) else 0
+            for moved, unit, side in zip(centre, self._unit[::-1], self.size[::-1], strict=True)
         ]
         return steps[0], steps[1]
 

@@ -48,7 +48,7 @@ class EngineConfig(Config):
         0.2, "bounded mode: share of the outputs' change that may be missed, RMS", low=0.0, high=1.0, live=True
     )
     max_motion_error: float = parameter(
-        0.3,
+        0.8,
         "bounded mode: error that following a moving camera may cost, RMS over the outputs' spread",
         low=0.0,
         high=10.0,

@@ -17,6 +17,7 @@ from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
 from cacheinf_ros.engine.canvas import MOST_DISTORTED, Canvas
 from cacheinf_ros.engine.config import EngineConfig, Mode
 from cacheinf_ros.engine.cost import DenseSwitch, load_or_measure
+from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.following import in_input, move_output, seen_from_canvas, shift_unit
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
@@ -116,7 +117,7 @@ class Engine:
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
         refresh = entry.reused is None or self._prefers_dense(changed_share, resized)
         prepared = time.perf_counter_ns()
-        outputs = self.program.run(outside_is_active=entry.border_moved, refresh=refresh)
+        outputs = self.program.run(outside=entry.outside, refresh=refresh)
         computed = time.perf_counter_ns()
         self._holds_frame = True
         self._observe(changed_share, outputs, (computed - prepared) / 1e6, refresh=refresh)
@@ -160,7 +161,7 @@ class Engine:
             return None
         ours = [value.clone() for value in self.program.outputs.values()]
         audit = self._auditor.compare(ours, self._dense(self._input.composed), self._config)
-        if not self._canvas.motion.is_none:
+        if audit.is_long and not self._canvas.motion.is_none:
             audit = self._auditor.add_motion(audit, self._motion_error(), self._config)
             self._canvas.limit = audit.room_for_motion * MOST_DISTORTED
         self._truncate()
@@ -190,7 +191,7 @@ class Engine:
             self._input.touch(reused)
             moved = not reused.motion.is_none
             self._input.write(resized, self.program.changed_input, everything=moved)
-            return _Entry(reused=reused, border_moved=moved)
+            return _Entry(reused=reused, outside=Border.ALL if moved else Border.NONE)
         step = self._canvas.follow(in_input(reused.motion, reused.image_size, self._preprocessor.size))
         if step is None:
             return self._enter_anew(resized)
@@ -204,7 +205,7 @@ class Engine:
             resized, touched = self._canvas.paint(resized, self._input.touched.mask)
             self._input.touch_only(touched)
         self._input.write(resized, self.program.changed_input, everything=step.moves)
-        return _Entry(reused=reused, border_moved=step.moves, shift=step.shift)
+        return _Entry(reused=reused, outside=Border.left_behind(*step.shift), shift=step.shift)
 
     def _enter_anew(self, resized: Image) -> _Entry:
         self._canvas.restart()
@@ -270,12 +271,12 @@ class _Entry:
 
     Attributes:
         reused: what of it was there already; None: nothing.
-        border_moved: padding counts as changed.
+        outside: beside which sides padding counts as changed.
         shift: see :class:`EngineResult`.
     """
 
     reused: CacheMap | None = None
-    border_moved: bool = False
+    outside: Border = Border.NONE
     shift: tuple[int, int] = (0, 0)
 
 

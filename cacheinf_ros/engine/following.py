@@ -9,7 +9,6 @@ When the camera has moved on by whole pixels of the coarsest feature map, all ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -26,6 +25,7 @@ Size = tuple[int, int]
 Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
+_WHOLE = 1e-3  # pixels: far below what interpolation shows in 8 bits
 
 
 def in_input(motion: Motion, image_size: Size, input_size: Size) -> Motion:
@@ -49,37 +49,20 @@ def _normal(matrix: Matrix) -> Matrix:
     return np.asarray(matrix / matrix[2, 2], np.float64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """How far a canvas has got away from the frame.
-
-    Attributes:
-        shift: (dx, dy) of its centre, in pixels.
-        distortion: largest movement of a corner beside that, over the length of the diagonal.
-    """
-
-    shift: tuple[float, float]
-    distortion: float
-
-    @classmethod
-    def of(cls, motion: Motion, size: Size) -> Drift:
-        """Of a canvas of (height, width) under a motion to the frame."""
-        height, width = size
-        right, bottom = width - 1.0, height - 1.0
-        places = np.array([[right / 2, bottom / 2], [0, 0], [right, 0], [right, bottom], [0, bottom]])
-        moved = np.column_stack([places, np.ones(5)]) @ motion.matrix.T
-        moves = moved[:, :2] / moved[:, 2:] - places
-        rest = float(np.linalg.norm(moves[1:] - moves[0], axis=1).max())
-        distortion = rest / float(np.hypot(height, width)) if (moved[:, 2] > 0).all() else np.inf
-        return cls(shift=(float(moves[0, 0]), float(moves[0, 1])), distortion=distortion)
-
-
 def touched_on_canvas(touched: Mask, motion: Motion) -> Mask:
     """uint8 [height, width]: pixels of the canvas that show anything touched of the frame."""
     height, width = touched.shape
+    shift = whole_shift(motion)
+    if shift is not None and abs(shift[0]) < width and abs(shift[1]) < height:
+        dx, dy = shift
+        seen = np.zeros_like(touched)
+        seen[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)] = touched[
+            max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)
+        ]
+        return seen
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    seen = cv2.warpPerspective(touched * np.uint8(255), motion.matrix, (width, height), flags=flags)
-    return (seen > 0).view(np.uint8)
+    warped = cv2.warpPerspective(touched * np.uint8(255), motion.matrix, (width, height), flags=flags)
+    return (warped > 0).view(np.uint8)
 
 
 def visible_on_canvas(motion: Motion, size: Size) -> Mask:
@@ -90,9 +73,23 @@ def visible_on_canvas(motion: Motion, size: Size) -> Mask:
 def seen_from_canvas(image: Image, motion: Motion) -> Image:
     """The frame as it looks in the canvas's place; bilinear, and exact where the motion is one of whole pixels."""
     height, width = image.shape[:2]
+    shift = whole_shift(motion)
+    if shift is not None and abs(shift[0]) < width and abs(shift[1]) < height:
+        dx, dy = shift
+        shown = image[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)]
+        sides = max(0, -dy), max(0, dy), max(0, -dx), max(0, dx)  # top, bottom, left, right
+        return np.asarray(cv2.copyMakeBorder(shown, *sides, cv2.BORDER_REPLICATE), np.uint8)
     flags, border = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, cv2.BORDER_REPLICATE
     seen = cv2.warpPerspective(image, motion.matrix, (width, height), flags=flags, borderMode=border)
     return np.asarray(seen, np.uint8)
+
+
+def whole_shift(motion: Motion) -> tuple[int, int] | None:
+    """(dx, dy) in whole pixels, if the motion is that and nothing else."""
+    if motion.shift is None:
+        return None
+    dx, dy = (round(value) for value in motion.shift)
+    return (dx, dy) if max(abs(dx - motion.shift[0]), abs(dy - motion.shift[1])) < _WHOLE else None
 
 
 def move_boxes(boxes: NDArray[np.float32], motion: Motion) -> NDArray[np.float32]:

@@ -65,7 +65,7 @@ class InputWriter:
         np.logical_not(cache_map.reusable, out=blocks.mask.view(np.bool_))
         if self._library is None:
             blocks.use_mask()
-            grow(reach, blocks, self.touched, outside_is_active=False)
+            grow(reach, blocks, self.touched)
         else:
             c = c_reach(reach)
             self._library.ci_grow(ctypes.byref(c), blocks.address, self.touched.address, self._scratch.ctypes.data)

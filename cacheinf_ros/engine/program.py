@@ -9,6 +9,7 @@ import torch
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.execution.native import NEVER, NativeExecutor, PreparedKernel
 from cacheinf_ros.engine.execution.plan import Plan, make_plan
 from cacheinf_ros.engine.execution.reference import ReferenceExecutor
@@ -114,14 +115,14 @@ class Program:
         for output in self._index:
             self._switch(output)
 
-    def run(self, *, outside_is_active: bool = False, refresh: bool = False) -> dict[str, torch.Tensor]:
+    def run(self, *, outside: Border = Border.NONE, refresh: bool = False) -> dict[str, torch.Tensor]:
         """Compute everything that depends on the changed input; outputs by name, valid until the next run.
 
         Args:
-            outside_is_active: padding counts as changed: so it is when the picture moved, with its border.
+            outside: beside which sides padding counts as changed: where the picture moved, with its border.
             refresh: no change is held back.
         """
-        self._executor.run(outside_is_active=outside_is_active, refresh=refresh)
+        self._executor.run(outside=outside, refresh=refresh)
         return self.outputs
 
     @property

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.matching.composing import compose_image
 from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.tracker import View
@@ -19,6 +19,8 @@ from cacheinf_ros.matching.warping import look_through, visible_blocks, warp
 
 Image = NDArray[np.uint8]
 _LEAST_IN_VIEW = 0.95  # share of the frame's blocks that the picture shows
+_MOST_DISTORTED = 0.05  # of the diagonal
+_AT_REST = 5  # frames without motion after which the image is warped into their place
 _MOST_PAINTED = 0.5  # share of the image after which its features are found anew
 
 
@@ -36,6 +38,7 @@ class Anchor:
         self._view: View | None = None
         self._painted = 0.0  # share of the image since its features were found
         self.image, self._spare = np.array(image, order="C"), np.empty_like(image, order="C")
+        self._still = 0  # frames in a row that did not move
         self.motion = Motion.none()
         self.resampled = 0
 
@@ -73,7 +76,11 @@ class Anchor:
             self._replace(self._spare)
             self._start(resampled=self.resampled)
             return
-        if visible_blocks(cache_map.motion, cache_map.image_size, cache_map.block_size).mean() < _LEAST_IN_VIEW:
+        self._still = self._still + 1 if cache_map.motion is self.motion else 0
+        if self._still == _AT_REST:
+            self._renew(frame, cache_map)
+            return
+        if self._is_far(cache_map):
             self._renew(frame, cache_map)
             return
         self._paint(frame, cache_map)
@@ -81,6 +88,12 @@ class Anchor:
         self._painted += 1 - cache_map.reuse_ratio
         if self._painted > _MOST_PAINTED:
             self._view, self._painted = None, 0.0
+
+    def _is_far(self, cache_map: CacheMap) -> bool:
+        """Whether too much of the frame lies beside the image, or looks too different for its features to be found."""
+        motion, size = cache_map.motion, cache_map.image_size
+        in_view = visible_blocks(motion, size, cache_map.block_size).mean()
+        return bool(in_view < _LEAST_IN_VIEW or Drift.of(motion, size).distortion > _MOST_DISTORTED)
 
     def _renew(self, frame: Image, cache_map: CacheMap) -> None:
         """Warp the image into the frame's place, and take over what is active."""
@@ -108,6 +121,7 @@ class Anchor:
         self.motion = Motion.none()
         self.resampled = resampled
         self._view, self._painted = None, 0.0
+        self._still = 0
 
 
 def _is_of_whole_pixels(cache_map: CacheMap) -> bool:

@@ -1,71 +1,81 @@
-"""Which motion to use on this frame: by the time it is expected to save, minus what finding it costs."""
+"""Which motion to look for: by the time that reusing is expected to save, minus what finding it costs.
+
+A matcher that is changed for another needs some frames: what it compares with was put together under other motions. So
+a change is a trial of a few frames, and goes on if it does better than what was left. Until they are tried, the
+others are believed to do as well as they typically do; how badly one did is forgotten in the course of time.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.diamond_optimised import DiamondOptimised
 from cacheinf_ros.matching.homography import Homography, compare
 from cacheinf_ros.matching.identity import Identity
-from cacheinf_ros.matching.matcher import Matcher
 
 Image = NDArray[np.uint8]
 
-_MEMORY = 0.7  # of what a matcher has shown so far
-_DROP = 0.1  # of the reuse ratio, after which others are asked too
-_CURIOUS_EVERY = 30  # frames after which another matcher gets a chance, if it could pay
-_EVIDENCE_SIDE = 128  # pixels of the pictures that the cheap evidence looks at
-_STILL = 0.3  # pixels of the frame that count as no motion
-_CANDIDATES = (MatcherName.IDENTITY, MatcherName.DIAMOND_OPTIMISED, MatcherName.HOMOGRAPHY)
+NEW_MATCHER = "change of matcher"
+
+_GROWTH = 3.0  # times the pixels that changed are computed: changes spread through a network
+_ALIKE = 0.02  # of the reuse ratio
+_TRIAL = 3  # frames until a matcher is judged
+_MEMORY = 0.6  # of what was seen so far, in each frame
+_FORGOTTEN = 120  # frames after which a matcher that did badly is believed to do as usual
+_MARGIN = 0.05  # of a dense frame by which another must be expected to be better
+_DENSE_MS = 100.0  # where nobody knows
+_LOST = 0.34  # reuse ratio below which nothing is saved
+_TYPICAL = {  # reuse ratio, milliseconds at 480x640
+    MatcherName.IDENTITY: (0.95, 0.5),
+    MatcherName.DIAMOND_OPTIMISED: (0.93, 3.0),
+    MatcherName.HOMOGRAPHY: (0.91, 4.5),
+}
 
 
 @dataclass(slots=True)
 class _Record:
-    """What a matcher has shown so far, smoothed; before it was asked, what it typically takes."""
+    """What a matcher has shown the last time it was in use.
 
-    reuse: float
-    milliseconds: float
-    asked: bool = False
+    Attributes:
+        saved: milliseconds of a frame, without what matching took; smoothed.
+        frames: for which it has been in use.
+        idle: frames since it was left.
+    """
 
-    def note(self, reuse: float, milliseconds: float) -> None:
-        keep = _MEMORY if self.asked else 0.0
-        self.reuse = keep * self.reuse + (1 - keep) * reuse
-        self.milliseconds = keep * self.milliseconds + (1 - keep) * milliseconds
-        self.asked = True
+    saved: float
+    frames: int = 0
+    idle: int = _FORGOTTEN
 
 
 class Auto:
-    """Stays with a matcher while it does as well as it did, and asks others when it does worse or they may pay.
+    """Stays with a matcher as long as no other is expected to save more.
 
     ``field`` is not among them: the engine reuses what moved together, so a field saves it no more than one shift.
     """
 
     def __init__(self, config: MatchingConfig) -> None:
         self.last: MatcherName = MatcherName.IDENTITY
+        self._records: dict[MatcherName, _Record] = {}
+        self._starts_anew = False
+        self._shift, self._reuse = Motion.none(), 1.0  # that diamond search found last
         self.reconfigure(config)
-        self._records = {
-            MatcherName.IDENTITY: _Record(1.0, 0.4),
-            MatcherName.DIAMOND_OPTIMISED: _Record(0.9, 3.0),
-            MatcherName.HOMOGRAPHY: _Record(0.9, 12.0),
-        }
-        self._since_curious = 0
 
     def reconfigure(self, config: MatchingConfig) -> None:
         """Go on with another configuration and what was learned so far."""
         self.config = config
-        self._matchers: dict[MatcherName, Matcher] = {
-            MatcherName.IDENTITY: Identity(config),
-            MatcherName.DIAMOND_OPTIMISED: DiamondOptimised(config),
-        }
+        self._dense_ms = config.dense_ms or _DENSE_MS
+        self._identity = Identity(config)
+        self._diamond = DiamondOptimised(config)
         self._homography = Homography(config)
+        for name, (reuse, milliseconds) in _TYPICAL.items():
+            self._records.setdefault(name, _Record(self._saved(reuse, milliseconds)))
 
     @property
     def name(self) -> str:
@@ -78,53 +88,64 @@ class Auto:
 
     def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
         """Match a frame with what the stream stands for; the map leads from the anchor's image to the frame."""
-        expected = self._records[self.last].reuse
-        best = self._ask(self.last, anchor, frame)
-        self._since_curious += 1
-        if best.reuse_ratio >= expected - _DROP and self._since_curious < _CURIOUS_EVERY:
-            return best
-        self._since_curious = 0
-        for name in self._promising(anchor, frame, best.reuse_ratio):
-            found = self._ask(name, anchor, frame)
-            gain = (found.reuse_ratio - best.reuse_ratio) * self.config.dense_ms
-            if gain > self._records[name].milliseconds - self._records[self.last].milliseconds:
-                best, self.last = found, name
-        return best
-
-    def _promising(self, anchor: Anchor, frame: Image, reuse: float) -> list[MatcherName]:
-        """The other matchers, cheapest first, that may be worth asking: what is not reused yet must outweigh them."""
-        missing = (1 - reuse) * self.config.dense_ms
-        others = [name for name in _CANDIDATES if name is not self.last]
-        worth = [n for n in others if self._records[n].milliseconds < missing or self._is_cheaper(n)]
-        if self.last is MatcherName.IDENTITY and seems_still(anchor.in_frame, frame):
-            worth = [n for n in worth if n is not MatcherName.HOMOGRAPHY]
-        return sorted(worth, key=lambda name: self._records[name].milliseconds)
-
-    def _is_cheaper(self, name: MatcherName) -> bool:
-        return self._records[name].milliseconds < self._records[self.last].milliseconds
-
-    def _ask(self, name: MatcherName, anchor: Anchor, frame: Image) -> CacheMap:
+        if self._starts_anew:
+            self._starts_anew = False
+            return CacheMap.nothing((frame.shape[0], frame.shape[1]), self.config.block_size, NEW_MATCHER)
         started = time.perf_counter_ns()
-        found = self._found(name, anchor, frame)
-        self._records[name].note(found.reuse_ratio, (time.perf_counter_ns() - started) / 1e6)
+        found = self._found(anchor, frame)
+        self._note(found.reuse_ratio, (time.perf_counter_ns() - started) / 1e6)
+        if found.reuse_ratio < _LOST and self._choose():  # a dense frame would cost more than looking again
+            return self.match_anchor(anchor, frame)
+        if self._records[self.last].frames >= _TRIAL:
+            self._choose()
         return found
 
-    def _found(self, name: MatcherName, anchor: Anchor, frame: Image) -> CacheMap:
-        if name is MatcherName.HOMOGRAPHY:
+    def _found(self, anchor: Anchor, frame: Image) -> CacheMap:
+        if self.last is MatcherName.HOMOGRAPHY:
             return self._homography.match_anchor(anchor, frame)
-        if name is MatcherName.IDENTITY and not anchor.motion.is_none:
+        if self.last is MatcherName.IDENTITY and not anchor.motion.is_none:
             return compare(anchor.image, frame, anchor.motion, self.config)  # the camera stands still again
         anchor.settle()
-        return self._matchers[name].match(anchor.image, frame)
+        if self.last is MatcherName.IDENTITY:
+            return self._identity.match(anchor.image, frame)
+        return self._by_diamond(anchor.image, frame)
 
+    def _by_diamond(self, reference: Image, frame: Image) -> CacheMap:
+        """First by the shift of the frame before: where the camera goes on as it did, nothing needs to be searched."""
+        again = self._identity.at(reference, frame, self._shift)
+        if again.reuse_ratio >= self._reuse - _ALIKE:
+            self._reuse = max(self._reuse, again.reuse_ratio)
+            return again
+        searched = self._diamond.match(reference, frame)
+        found = searched if searched.reuse_ratio > again.reuse_ratio else again
+        self._shift, self._reuse = found.motion, found.reuse_ratio
+        return found
 
-def seems_still(before: Image, now: Image) -> bool:
-    """Whether the picture as a whole did not move, by phase correlation of small versions."""
-    scale = min(1.0, _EVIDENCE_SIDE / max(before.shape[:2]))
-    small = [cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) for image in (before, now)]
-    first, second = (image.reshape(*image.shape[:2], -1).mean(axis=2) for image in small)
-    if min(first.shape) < 8:
-        return False
-    window = cv2.createHanningWindow((first.shape[1], first.shape[0]), cv2.CV_64F)
-    (dx, dy), response = cv2.phaseCorrelate(first, second, window)
-    return bool(response > 0.1 and max(abs(dx), abs(dy)) < _STILL * scale)
+    def _note(self, reuse: float, milliseconds: float) -> None:
+        for name, record in self._records.items():
+            record.idle = 0 if name is self.last else record.idle + 1
+        record, saved = self._records[self.last], self._saved(reuse, milliseconds)
+        # what is left of the matcher before counts less and less
+        keep = _MEMORY if record.frames else 0.0
+        record.saved = keep * record.saved + (1 - keep) * saved
+        record.frames += 1
+
+    def _choose(self) -> bool:
+        """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
+        best = max((name for name in self._records if name is not self.last), key=self._expected)
+        margin = _MARGIN * self._dense_ms
+        if self._expected(best) <= self._records[self.last].saved + margin:
+            return False
+        self.last = best
+        self._records[best].frames = 0
+        # what others put together is off by a pixel here and there, more than a homography explains
+        self._starts_anew = best is MatcherName.HOMOGRAPHY
+        return True
+
+    def _expected(self, name: MatcherName) -> float:
+        record, typical = self._records[name], self._saved(*_TYPICAL[name])
+        forgotten = min(1.0, record.idle / _FORGOTTEN)
+        return record.saved + forgotten * max(0.0, typical - record.saved)
+
+    def _saved(self, reuse: float, milliseconds: float) -> float:
+        return max(0.0, 1 - _GROWTH * (1 - reuse)) * self._dense_ms - milliseconds

@@ -45,8 +45,8 @@ class MatchingConfig(Config):
         live=True,
     )
     warp_threshold: float = parameter(
-        4.0,
-        "homography: largest mean difference of a reusable quarter block, in grey levels beyond its 3x3 neighbours",
+        3.0,
+        "homography: largest mean difference of a reusable quarter block, in grey levels beyond resampling",
         low=0.0,
         high=255.0,
         live=True,
@@ -57,7 +57,11 @@ class MatchingConfig(Config):
         live=True,
     )
     dense_ms: float = parameter(
-        100.0, "auto: what a frame costs where nothing is reused, ms", low=0.1, high=60_000.0, live=True
+        0.0,
+        "auto: what a frame takes without a cache, ms; 0: as measured by a model in the same process, else 100",
+        low=0.0,
+        high=100_000.0,
+        live=True,
     )
     block_size: int = parameter(10, "side of a block, in pixels", low=2, high=128, live=True)
     k_skip: int = parameter(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-_FEATURES = 600
+_FEATURES = 2000  # before they are thinned out
+_GRID = (12, 16)  # cells, rows and columns
+_PER_CELL = 4
 _LEVELS = 4
 _SMALLEST_SIDE = 64  # pixels: ORB describes no point nearer to the border than 31
 _SCALE = 1.3  # between levels of the pyramid
@@ -37,6 +40,20 @@ class Features:
     descriptors: NDArray[np.uint8]
 
 
+def _spread(points: Sequence[cv2.KeyPoint], size: tuple[int, ...]) -> list[cv2.KeyPoint]:
+    """The strongest of each cell of a grid: many lie on the busiest object, which may move on its own."""
+    best_first = sorted(points, key=lambda point: -point.response)
+    taken = np.zeros(_GRID, np.int64)
+    kept = []
+    for point in best_first:
+        x, y = point.pt
+        cell = int(y * _GRID[0] / size[0]), int(x * _GRID[1] / size[1])
+        taken[cell] += 1
+        if taken[cell] <= _PER_CELL:
+            kept.append(point)
+    return kept
+
+
 _NONE = Features(points=np.zeros((0, 2), np.float32), descriptors=np.zeros((0, 32), np.uint8))
 
 
@@ -56,7 +73,7 @@ class FeatureFinder:
         """The features of a picture, uint8 [height, width]."""
         if min(grey.shape) < _SMALLEST_SIDE:
             return _NONE
-        points, descriptors = self._orb.detectAndCompute(grey, None)
+        points, descriptors = self._orb.compute(grey, _spread(self._orb.detect(grey, None), grey.shape))
         if descriptors is None:
             return _NONE
         return Features(

@@ -14,7 +14,7 @@ from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of
 from cacheinf_ros.matching.tracker import View, track
-from cacheinf_ros.matching.warping import pooled_difference, visible_blocks, warp
+from cacheinf_ros.matching.warping import pooled_difference, visible_blocks, warp, without_islands
 
 Image = NDArray[np.uint8]
 _SNAP = 0.15  # pixels
@@ -47,22 +47,34 @@ class Homography:
         tracked = track(view, View(frame, self.finder), expected)
         if tracked.motion is None:
             return CacheMap.nothing(view.size, self.config.block_size, tracked.reason)
-        return compare(reference, frame, snapped(tracked.motion, view.size), self.config)
+        motion = tracked.motion
+        if expected is not None and _are_alike(motion, expected, view.size):
+            motion = expected  # the camera is at rest
+        return compare(reference, frame, snapped(motion, view.size), self.config)
 
 
 def compare(reference: Image, frame: Image, motion: Motion, config: MatchingConfig) -> CacheMap:
     """Which blocks of a frame show what the reference shows after a motion."""
     size = (frame.shape[0], frame.shape[1])
     difference = pooled_difference(warp(reference, motion), frame, config.block_size)
-    reusable = (difference <= config.warp_threshold) & visible_blocks(motion, size, config.block_size)
+    reusable = without_islands(difference <= config.warp_threshold)
+    reusable &= visible_blocks(motion, size, config.block_size)
     return cache_map_of(reusable, size, config.block_size, motion)
 
 
 def snapped(motion: Motion, size: tuple[int, int]) -> Motion:
     """The translation by whole pixels that the motion nearly is; otherwise the motion itself."""
-    height, width = size
-    corners = np.array([[0, 0, 1], [width, 0, 1], [width, height, 1], [0, height, 1]], np.float64)
-    moved = corners @ motion.matrix.T
-    shifts = moved[:, :2] / moved[:, 2:] - corners[:, :2]
+    shifts = _corners(motion, size) - _corners(Motion.none(), size)
     whole = np.rint(shifts.mean(axis=0))
     return Motion.translation(*whole.tolist()) if np.abs(shifts - whole).max() < _SNAP else motion
+
+
+def _are_alike(first: Motion, second: Motion, size: tuple[int, int]) -> bool:
+    return bool(np.abs(_corners(first, size) - _corners(second, size)).max() < _SNAP)
+
+
+def _corners(motion: Motion, size: tuple[int, int]) -> NDArray[np.float64]:
+    """float64 [4, 2]: where the corners of a picture go."""
+    height, width = size
+    moved = np.array([[0, 0, 1], [width, 0, 1], [width, height, 1], [0, height, 1]]) @ motion.matrix.T
+    return np.asarray(moved[:, :2] / moved[:, 2:], np.float64)

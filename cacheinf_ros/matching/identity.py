@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.errors import MatchingError
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.search import recheck, unsettled
@@ -26,5 +27,11 @@ class Identity:
 
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
         """As :meth:`Matcher.match`."""
-        pair = ImagePair.of(reference, frame)
-        return recheck(pair, self.config, (0, 0), unsettled(pair, self.config))
+        return self.at(reference, frame, Motion.none())
+
+    def at(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], motion: Motion) -> CacheMap:
+        """The same after a known motion of whole pixels."""
+        pair, shift = ImagePair.of(reference, frame), motion.shift
+        if shift is None or not all(value.is_integer() for value in shift):
+            raise MatchingError(f"blocks are compared after a motion of whole pixels, not {motion.matrix.tolist()}")
+        return recheck(pair, self.config, (-int(shift[0]), -int(shift[1])), unsettled(pair, self.config))

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.matching.compiled import FLOATS, IMAGES, INT, READ_ONLY_FLAGS, compiled
+from cacheinf_ros.matching.compiled import FLOATS, IMAGES, INT, compiled
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.psnr import PEAK
 
 _EVERY = 3  # only every third block in each direction is looked at
 _STILL = 30  # percentile of the blocks' errors: most of a picture may truly change
+_ALIKE = 2.0  # noise is about the same in all still blocks, real change is not
 _MEMORY = 0.8  # of the last estimate
 _LARGEST = 50.0  # variance; noise of 5 grey levels in both pictures
 _MARGIN = 2.0  # above the mean: noise differs from block to block
@@ -34,24 +35,25 @@ class NoiseEstimate:
     def see(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], cache_map: CacheMap) -> None:
         """Take a frame into account that was matched with a reference by a motion of whole pixels."""
         shift = cache_map.motion.shift
-        if shift is None or cache_map.field is not None or cache_map.reason:
+        if shift is None or cache_map.field is not None or not all(value.is_integer() for value in shift):
             return
         pair = ImagePair.of(reference, frame)
         rows, columns = cache_map.reusable.shape
         errors = np.full((-(-rows // _EVERY), -(-columns // _EVERY)), -1.0)
         offset = -int(shift[0]), -int(shift[1])
-        _block_errors(pair.images, cache_map.reusable, cache_map.block_size, pair.channels, *offset, _EVERY, errors)
+        _block_errors(pair.images, cache_map.block_size, pair.channels, *offset, _EVERY, errors)
         known = errors[errors >= 0]
         if len(known) < _LEAST_BLOCKS:
             return
-        seen = min(float(np.percentile(known, _STILL)), _LARGEST)
+        stillest, still = np.percentile(known, (_STILL / 3, _STILL))
+        seen = float(min(still, _ALIKE * stillest, _LARGEST))
         self._error = seen if self._error is None else _MEMORY * self._error + (1 - _MEMORY) * seen
 
 
-@compiled(IMAGES, READ_ONLY_FLAGS, *(INT,) * 5, FLOATS)
+@compiled(IMAGES, *(INT,) * 5, FLOATS)
 def _block_errors(
-    images: tuple[NDArray[np.uint8], NDArray[np.uint8]], reusable: NDArray[np.bool_], block: int, channels: int,
-    dx: int, dy: int, every: int, errors: NDArray[np.float64],
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]], block: int, channels: int, dx: int, dy: int, every: int,
+    errors: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """Variance of the difference of every n-th whole block at an offset; as it was where that lies outside.
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.auto import Auto
 from cacheinf_ros.matching.config import IDENTICAL, MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import check_image
 from cacheinf_ros.matching.make import make_matcher
 from cacheinf_ros.matching.matcher import AnchorMatcher
+from cacheinf_ros.matching.merging import cache_map_of
 from cacheinf_ros.matching.noise import NoiseEstimate
+from cacheinf_ros.matching.warping import visible_blocks
 
 FIRST_FRAME = "first frame"
 EXPIRED = "expired"
@@ -75,17 +75,16 @@ class MatchingStream:
             self._start_anew(image)
             return CacheMap.nothing((image.shape[0], image.shape[1]), self._config.block_size, reason)
         assert self._anchor is not None
-        before = self._anchor.motion
         cache_map = self._found(self._anchor, image)
+        if self._anchor.motion.is_none and not cache_map.reason:
+            self._adapt(self._anchor.image, image, cache_map)
         if not len(cache_map.rectangles):
             self._start_anew(image)
             return cache_map
-        if before.is_none:
-            self._adapt(self._anchor.image, image, cache_map)
-        before = self._anchor.motion  # the matcher may have warped the image into place
+        since_before = _since(self._anchor.motion, cache_map)
         self._anchor.follow(image, cache_map)
         self._matched += 1
-        return cache_map if before.is_none else replace(cache_map, motion=before.inverse().then(cache_map.motion))
+        return since_before
 
     def reset(self, reason: str) -> None:
         """Drop the reference: nothing of the next frame is reusable, for this reason."""
@@ -138,6 +137,15 @@ class MatchingStream:
         else:
             self._anchor.take(image)
         self._matched, self._dropped = 0, ""
+
+
+def _since(before: Motion, cache_map: CacheMap) -> CacheMap:
+    """The same map as one from the frame before, to which the motion ``before`` led; without what that did not show."""
+    if before.is_none:
+        return cache_map
+    motion = before.inverse().then(cache_map.motion)
+    visible = visible_blocks(motion, cache_map.image_size, cache_map.block_size)
+    return cache_map_of(cache_map.reusable & visible, cache_map.image_size, cache_map.block_size, motion)
 
 
 def _size(image: NDArray[np.uint8]) -> str:

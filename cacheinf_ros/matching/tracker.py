@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,10 +24,11 @@ _TOLERANCE = 3.0  # pixels that matched features may deviate
 _REFINED_TOLERANCE = 1.0  # the same of points that were followed
 _WINDOW = (15, 15)  # pixels around a point that is followed
 _STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
-_CORNERS = 200  # points that are enough
-_CORNER_DISTANCE = 8  # pixels of half the size, at least, between two
+_CORNERS = 300  # points that are enough
+_CORNER_DISTANCE = 0.06  # of the smaller side, at least, between two: not all on the busiest object
 _PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some 50 pixels
 _LEAST_FOLLOWED_SHARE = 0.4
+_NEARLY = 1.2  # times the error of a homography; its eight numbers always fit noise a little better
 _LARGEST_SCALE = 2.0
 _LARGEST_SHIFT = 0.6  # of the picture's diagonal
 
@@ -71,17 +71,13 @@ class View:
 
     @cached_property
     def corners(self) -> Points:
-        """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched in a half of its size."""
+        """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched in half of its size."""
         if min(self.grey.shape) < 4 * _WINDOW[0]:
             return np.zeros((0, 2), np.float32)
         half = cv2.resize(self.grey, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
-        found = cv2.goodFeaturesToTrack(half, _CORNERS, qualityLevel=0.01, minDistance=_CORNER_DISTANCE, blockSize=3)
+        distance = max(4.0, _CORNER_DISTANCE * min(half.shape))
+        found = cv2.goodFeaturesToTrack(half, _CORNERS, qualityLevel=0.01, minDistance=distance, blockSize=3)
         return np.zeros((0, 2), np.float32) if found is None else np.asarray(2 * found.reshape(-1, 2) + 0.5, np.float32)
-
-    @cached_property
-    def pyramid(self) -> Sequence[Image]:
-        """:attr:`grey` in several sizes, prepared for following points in it."""
-        return cv2.buildOpticalFlowPyramid(self.grey, _WINDOW, _PYRAMID_LEVELS, withDerivatives=True)[1]
 
     @cached_property
     def size(self) -> tuple[int, int]:
@@ -117,17 +113,16 @@ def track(reference: View, frame: View, expected: Motion | None = None) -> Track
         rough, reason = _matched(reference, frame)
         if rough is None:
             return Tracked(motion=None, reason=reason)
-        matrix, points = rough
-        better = _followed(reference, frame, points, matrix, _LEAST_INLIER_SHARE)
-        found = matrix if better is None else better
+        better = _followed(reference, frame, reference.corners, rough, _LEAST_INLIER_SHARE)
+        found = rough if better is None else better
     motion = _in_image(found, reference.scale)
     if not is_plausible(motion, reference.size):
         return Tracked(motion=None, reason=IMPLAUSIBLE)
     return Tracked(motion=Motion(matrix=motion))
 
 
-def _matched(reference: View, frame: View) -> tuple[tuple[Matrix, Points] | None, str]:
-    """The homography between matched features, with those of the reference that agree; or why there is none."""
+def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:
+    """The homography between matched features; or why there is none."""
     pairs = reference.finder.pair(reference.features, frame.features)
     if len(pairs) < _LEAST_PAIRS:
         return None, TOO_FEW_FEATURES
@@ -135,7 +130,7 @@ def _matched(reference: View, frame: View) -> tuple[tuple[Matrix, Points] | None
     matrix, inliers = cv2.findHomography(before, now, cv2.USAC_MAGSAC, _TOLERANCE, maxIters=1000, confidence=0.995)
     if matrix is None or inliers.sum() < max(_LEAST_INLIERS, _LEAST_INLIER_SHARE * len(pairs)):
         return None, NO_AGREEMENT
-    return (np.asarray(matrix, np.float64), before[inliers.ravel() > 0][:_CORNERS]), ""
+    return np.asarray(matrix, np.float64), ""
 
 
 def _followed(reference: View, frame: View, points: Points, start: Matrix, least_share: float) -> Matrix | None:
@@ -145,7 +140,7 @@ def _followed(reference: View, frame: View, points: Points, start: Matrix, least
     places = np.ascontiguousarray(points).reshape(-1, 1, 2)
     guess = np.asarray(cv2.perspectiveTransform(places, start), np.float32)
     found, status, _ = cv2.calcOpticalFlowPyrLK(
-        reference.pyramid, frame.pyramid, places, guess, winSize=_WINDOW, maxLevel=_PYRAMID_LEVELS, criteria=_STOP,
+        reference.grey, frame.grey, places, guess, winSize=_WINDOW, maxLevel=_PYRAMID_LEVELS, criteria=_STOP,
         flags=cv2.OPTFLOW_USE_INITIAL_FLOW,
     )  # fmt: skip
     there = status.ravel() > 0
@@ -156,7 +151,25 @@ def _followed(reference: View, frame: View, points: Points, start: Matrix, least
     )
     if matrix is None or inliers.sum() < max(_LEAST_INLIERS, least_share * len(points)):
         return None
+    agree = inliers.ravel() > 0
+    return _simplest(places[there][agree], np.asarray(found[there][agree], np.float32))
+
+
+def _simplest(before: Points, now: Points) -> Matrix | None:
+    """The shift between points, if it explains them nearly as well as the homography that fits them best."""
+    matrix, _ = cv2.findHomography(before, now, 0)  # least squares
+    if matrix is None:
+        return None
+    moves = (now - before).reshape(-1, 2)
+    shift = np.median(moves, axis=0)
+    rest = (cv2.perspectiveTransform(before, matrix) - now).reshape(-1, 2)
+    if _rms(moves - shift) <= _NEARLY * _rms(rest):
+        return Motion.translation(*shift.tolist()).matrix
     return np.asarray(matrix, np.float64)
+
+
+def _rms(values: NDArray[np.floating]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def _in_picture(matrix: Matrix, scale: float) -> Matrix:

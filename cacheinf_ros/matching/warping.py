@@ -10,6 +10,9 @@ from cacheinf_ros.cache_map import Motion, grid_shape
 
 Image = NDArray[np.uint8]
 _AROUND = np.ones((3, 3), np.uint8)
+_EPSILON = 1e-6
+_RESAMPLED = 0.1  # of the range of a pixel's neighbours
+_ISLAND = 25  # blocks
 
 
 def warp(image: Image, motion: Motion, out: Image | None = None) -> Image:
@@ -36,12 +39,13 @@ def visible_blocks(motion: Motion, image_size: tuple[int, int], block_size: int)
     rows, columns = grid_shape(image_size, block_size)
     ends = (np.minimum(np.arange(n + 1) * block_size, side) for n, side in ((rows, height), (columns, width)))
     y, x = np.meshgrid(*ends, indexing="ij")
-    # half a pixel inwards: the outermost pixels' centres
+    # a block ends half a pixel beside its outermost pixels' centres; the picture's own border counts from the centres
     points = np.stack([np.clip(x - 0.5, 0, width - 1), np.clip(y - 0.5, 0, height - 1), np.ones_like(x)], -1)
     moved = points @ motion.inverse().matrix.T
     with np.errstate(divide="ignore", invalid="ignore"):
         places = moved[..., :2] / moved[..., 2:]
-    inside = (moved[..., 2] > 0) & (places > -0.5).all(-1) & (places < (width - 0.5, height - 0.5)).all(-1)
+    low, high = -0.5 - _EPSILON, (width - 0.5 + _EPSILON, height - 0.5 + _EPSILON)
+    inside = (moved[..., 2] > 0) & (places > low).all(-1) & (places < high).all(-1)
     return np.asarray(inside[:-1, :-1] & inside[:-1, 1:] & inside[1:, :-1] & inside[1:, 1:])
 
 
@@ -49,11 +53,11 @@ def pooled_difference(warped: Image, frame: Image, block_size: int) -> NDArray[n
     """float32 [rows, columns]: how much each block of a frame differs from a warped picture, in grey levels.
 
     The mean over a quarter of the block (all of it, where its side is odd) of the absolute difference; of the quarters
-    the largest, lest a small object drowns in its block. What lies between the values of a pixel's 3x3 neighbours
-    counts as no difference: so much a resampled edge may deviate.
+    the largest, lest a small object drowns in its block. A tenth of the range of a pixel's 3x3 neighbours counts as no
+    difference: so much a resampled edge may deviate, and hardly anything that truly moved.
     """
-    above = cv2.subtract(frame, cv2.dilate(warped, _AROUND))
-    beyond = cv2.add(above, cv2.subtract(cv2.erode(warped, _AROUND), frame))  # one of the two is 0
+    spread = cv2.morphologyEx(warped, cv2.MORPH_GRADIENT, _AROUND)
+    beyond = cv2.addWeighted(cv2.absdiff(frame, warped), 1.0, spread, -_RESAMPLED, 0.0)
     height, width = frame.shape[:2]
     rows, columns = grid_shape((height, width), block_size)
     parts = 2 if block_size % 2 == 0 else 1
@@ -63,3 +67,13 @@ def pooled_difference(warped: Image, frame: Image, block_size: int) -> NDArray[n
     flat = padded.reshape(rows * block_size, -1)
     pooled = cv2.resize(flat, (columns * parts, rows * parts), interpolation=cv2.INTER_AREA).astype(np.float32)
     return np.asarray(pooled.reshape(rows, parts, columns, parts).max(axis=(1, 3)))
+
+
+def without_islands(reusable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What is reusable, bool [rows, columns], without small areas amidst what is not: the plain middle of an object."""
+    active = np.pad((~reusable).view(np.uint8), 1)
+    closed = cv2.morphologyEx(active, cv2.MORPH_CLOSE, _AROUND, borderType=cv2.BORDER_REPLICATE)[1:-1, 1:-1]
+    _, areas, stats, _ = cv2.connectedComponentsWithStats(1 - closed, connectivity=4)
+    large = stats[:, cv2.CC_STAT_AREA] > _ISLAND
+    large[0] = False  # what is active
+    return np.asarray(large[areas])

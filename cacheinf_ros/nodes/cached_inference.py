@@ -1,18 +1,45 @@
-"""Matcher and inference in one process: one image subscription, and the map never leaves the process."""
+"""Matcher and inference in one process: one image subscription, and the map never leaves the process.
+
+Matching of a frame runs in a thread of its own while the frame before is computed (DeepCache's pipeline, section 5).
+"""
 
 from __future__ import annotations
 
 import sys
+import traceback
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.nodes.configs import ImageConfig
-from cacheinf_ros.nodes.conversions import image_from
+from cacheinf_ros.nodes.conversions import image_from, image_size
 from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
-from cacheinf_ros.nodes.own_maps import OwnMaps
-from cacheinf_ros.nodes.pairing import LatestQueue
+from cacheinf_ros.nodes.own_maps import Tracker
+from cacheinf_ros.nodes.pairing import FramePairing, LatestQueue, Paired
 from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
 from cacheinf_ros.nodes.topics import subscribe_to_images
+from cacheinf_ros.nodes.worker import Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Matched:
+    """A frame whose map is known.
+
+    Attributes:
+        image: uint8 [height, width, 3], BGR; None where there is none.
+        error: why there is none.
+        matching_ms: what matching took.
+    """
+
+    arrival: Arrival
+    image: NDArray[np.uint8] | None = None
+    error: CacheinfError | None = None
+    matching_ms: float = 0.0
 
 
 class CachedInferenceNode(FrameNode):
@@ -21,27 +48,67 @@ class CachedInferenceNode(FrameNode):
     def __init__(self) -> None:
         super().__init__("cached_inference", MatchingConfig, ImageConfig, *Pipeline.CONFIGS)
         get = self.parameters.get
+        queue_size = get(ImageConfig).queue_size
         self._pipeline = Pipeline(self)
-        self._maps = OwnMaps(get(MatchingConfig))
-        self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
+        self._tracker = Tracker(get(MatchingConfig))
+        self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size)
+        self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
+        self._matching: Worker[Arrival] = Worker(self._arrivals, self._match)
         self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
-        self.begin(self._queue, self._infer, self._pipeline.rest)
+        self._matching.start()
+        self.begin(self._matched, self._infer, self._pipeline.rest, more_dropped=lambda: self._arrivals.dropped)
+
+    def close(self) -> None:
+        """Finish the frames at hand."""
+        self._matching.stop()
+        super().close()
 
     def _store_image(self, message: Any) -> None:
         self.health.count("received")
-        self.store(lambda: self._queue.put(Arrival(message)))
+        self._matching.tell(lambda: self._arrivals.put(Arrival(message)))
 
-    def _infer(self, arrival: Arrival) -> None:
-        outcome = self._pipeline.answer(arrival, lambda: self._prepare(arrival))
-        if outcome is Outcome.HELD:
-            self._maps.chain.hold(arrival.stamp_ns)
-        elif outcome is Outcome.LOST:
-            self._maps.chain.forget()
+    def _match(self, arrival: Arrival) -> None:
+        try:
+            matched, link = self._link(arrival)
+        except CacheinfError as error:
+            matched, link = self._failed(arrival, error)
+        except Exception as error:  # a bug must not silence the node
+            self.get_logger().error(traceback.format_exc())
+            internal = CacheinfError(f"internal error, see the node's log: {type(error).__name__}: {error}")
+            matched, link = self._failed(arrival, internal)
+        self.store(lambda: self._add(matched, link))
 
-    def _prepare(self, arrival: Arrival) -> Prepared:
+    def _link(self, arrival: Arrival) -> tuple[_Matched, Link]:
         image = image_from(arrival.message)
-        link, fold = self._maps.match(image, arrival.stamp_ns, self.parameters.get(MatchingConfig))
-        return Prepared(image=image, fold=fold, matching_ms=link.matching_ms)
+        link = self._tracker.link(image, arrival.stamp_ns, self._matching_config())
+        return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
+
+    def _matching_config(self) -> MatchingConfig:
+        config = self.parameters.get(MatchingConfig)
+        return config if config.dense_ms else config.changed(dense_ms=self._pipeline.dense_ms)
+
+    def _failed(self, arrival: Arrival, error: CacheinfError) -> tuple[_Matched, Link]:
+        link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), str(error))
+        return _Matched(arrival=arrival, error=error), link
+
+    def _add(self, matched: _Matched, link: Link) -> None:
+        self._matched.add_frame(matched, matched.arrival.stamp_ns, matched.arrival.received_ns)
+        self._matched.add_map(link)
+
+    def _infer(self, paired: Paired[_Matched]) -> None:
+        outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
+        if outcome is Outcome.HELD:
+            self.store(lambda: self._matched.chain.hold(paired.stamp_ns))
+        elif outcome is Outcome.LOST:
+            self.store(self._matched.chain.forget)
+
+
+def _prepared(paired: Paired[_Matched]) -> Prepared:
+    matched = paired.frame
+    if matched.image is None:
+        assert matched.error is not None
+        raise matched.error
+    return Prepared(image=matched.image, fold=paired.fold, matching_ms=matched.matching_ms)
 
 
 def main() -> int:

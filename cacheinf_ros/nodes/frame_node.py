@@ -67,15 +67,27 @@ class FrameNode(Node):
         self.ended = threading.Event()
         self._worker: Worker[Any] | None = None
 
-    def begin(self, inbox: Inbox[Any], work: Callable[[Any], None], rest: Callable[[], None] = lambda: None) -> None:
-        """Start to work on what :meth:`store` puts into the inbox; ``rest``: what to do when nothing is left."""
+    def begin(
+        self,
+        inbox: Inbox[Any],
+        work: Callable[[Any], None],
+        rest: Callable[[], None] = lambda: None,
+        *,
+        more_dropped: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Start to work on what :meth:`store` puts into the inbox.
+
+        Args:
+            rest: what to do when nothing is left.
+            more_dropped: how many frames were dropped before they got into the inbox.
+        """
         worker = self._worker = Worker(inbox, work, rest)
         Watch(
             self,
             self.health,
             config=lambda: self.parameters.get(WatchConfig),
             busy_s=lambda: worker.busy_s,
-            dropped=lambda: inbox.dropped,
+            dropped=lambda: inbox.dropped + more_dropped(),
         )
         worker.start()
         self.get_logger().info(READY)

@@ -91,6 +91,11 @@ class Pipeline:
             self._runner.audit_if_due(idle=False)
         return outcome
 
+    @property
+    def dense_ms(self) -> float:
+        """What a frame takes without a cache, as measured on this machine."""
+        return self._runner.dense_ms
+
     def rest(self) -> None:
         """Use the time in which no frame waits."""
         try:

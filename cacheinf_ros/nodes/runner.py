@@ -39,6 +39,11 @@ class Runner:
         self._calibrator: BackgroundCalibrator | None = None
         self._audits = self._broken = 0
 
+    @property
+    def dense_ms(self) -> float:
+        """What a frame takes without a cache, as measured on this machine."""
+        return self._engine.cost.dense_ms
+
     def configure(self, config: EngineConfig) -> bool:
         """Use this configuration from the next frame on. Returns whether the cache was dropped for it."""
         if config == self._config:

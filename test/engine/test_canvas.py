@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from oracle import assert_result_equals_dense
 from random_graphs import random_network
 
-from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.engine.canvas import Canvas
-from cacheinf_ros.engine.following import Drift
 from cacheinf_ros.graph import Model, ModelCard, load_model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 

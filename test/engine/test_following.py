@@ -11,7 +11,6 @@ from lowered import graph_of
 
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.following import (
-    Drift,
     in_image,
     in_input,
     move_boxes,
@@ -54,15 +53,6 @@ def test_input_and_frame_agree_on_where_a_point_goes(motion: Motion) -> None:
 def _applied(motion: Motion, point: np.ndarray) -> np.ndarray:
     x, y, w = motion.matrix @ np.append(point, 1)
     return np.array([x / w, y / w])
-
-
-def test_drift_separates_shift_from_distortion() -> None:
-    shifted = Drift.of(Motion.translation(3, -4), (481, 641))
-    assert (shifted.shift, shifted.distortion) == ((3.0, -4.0), pytest.approx(0))
-    middle = Motion.translation(320, 240)
-    zoomed = Drift.of(middle.inverse().then(ZOOM).then(middle), (481, 641))
-    assert zoomed.shift == pytest.approx((0, 0))
-    assert zoomed.distortion == pytest.approx(0.01, rel=0.01)  # corners are half a diagonal away: 0.02 of it
 
 
 def test_boxes_move_and_grow_with_the_picture() -> None:

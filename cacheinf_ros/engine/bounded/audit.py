@@ -36,6 +36,7 @@ class Audit:
             the last few audits, as little may have changed since one dense frame.
         kept: whether all were below what was promised. No share is asked for of the change within a few frames, nor as
             long as the outputs changed less than ``max_error``.
+        is_long: whether it came after at least half of ``audit_every`` frames.
         motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the canvas, led
             back to the frame, against those for the frame, over the outputs' spread; None: the camera has not moved.
         room_for_motion: factor of the distortion allowed from now on, at most 1.
@@ -46,6 +47,7 @@ class Audit:
     missed_change: float
     kept: bool
     tightness: float
+    is_long: bool = False
     motion_error: float | None = None
     room_for_motion: float = 1.0
 
@@ -109,7 +111,8 @@ class Auditor:
         now = ErrorSum(scale, stale)
         now.add_squares(*squares)
         used = _share(now.engine_error, config.max_error)
-        if self._frames >= _LONG * config.audit_every:
+        is_long = self._frames >= _LONG * config.audit_every
+        if is_long:
             self._recent = self._recent or ErrorSum(scale, stale)
             self._recent.fade(_MEMORY)
             self._recent.add_squares(*squares)
@@ -124,7 +127,13 @@ class Auditor:
         kept = used <= 1.0
         self._wait = min(2 * self._wait, config.audit_every) if kept else max(_FIRST, self._wait // 2)
         missed = (self._recent or now).missed_change
-        return Audit(engine_error=now.engine_error, missed_change=missed, kept=kept, tightness=self._tightness)
+        return Audit(
+            engine_error=now.engine_error,
+            missed_change=missed,
+            kept=kept,
+            tightness=self._tightness,
+            is_long=is_long,
+        )
 
     def add_motion(self, audit: Audit, motion_error: float, config: EngineConfig) -> Audit:
         """Judge what following the camera costs, and adjust how far the canvas may get away from the frame."""

@@ -50,5 +50,5 @@ def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.uint
     blocks, touched = ActiveSet((rows, columns)), ActiveSet(preprocessor.size)
     np.copyto(blocks.mask, ~cache_map.reusable)
     blocks.use_mask()
-    grow(preprocessor.reach_of_blocks(cache_map), blocks, touched, outside_is_active=False)
+    grow(preprocessor.reach_of_blocks(cache_map), blocks, touched)
     return touched.mask

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntFlag
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
-from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
+from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
+
+BEFORE, BEHIND = -1, -2
+"""Positions beside the image: on the left or above, on the right or below."""
+
+
+class Border(IntFlag):
+    """Sides of an image beside which its padding counts as changed; ``ci_border``."""
+
+    NONE = 0
+    LEFT = 1
+    RIGHT = 2
+    TOP = 4
+    BOTTOM = 8
+    ALL = 15
+
+    @classmethod
+    def left_behind(cls, dx: int, dy: int) -> Border:
+        """The sides over which pixels leave when a picture moves right by dx and down by dy.
+
+        There padding takes the place of pixels. On the other sides it moves along, and pixels enter.
+        """
+        across = cls.RIGHT if dx > 0 else cls.LEFT if dx < 0 else cls.NONE
+        along = cls.BOTTOM if dy > 0 else cls.TOP if dy < 0 else cls.NONE
+        return across | along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -18,7 +43,7 @@ class Reach:
     """Which input pixels each output pixel reads.
 
     Attributes:
-        rows: int32 [out_height, taps]: positions along y, :data:`OUTSIDE` beside the image.
+        rows: int32 [out_height, taps]: positions along y, :data:`BEFORE` or :data:`BEHIND` beside the image.
         columns: int32 [out_width, taps]: positions along x.
     """
 
@@ -47,10 +72,14 @@ class Reach:
         return cls(rows=rows, columns=columns)
 
 
-def grow(reach: Reach, source: ActiveSet, target: ActiveSet, outside_is_active: bool) -> None:
-    """Fill the target with the outputs that depend on an active pixel of the source."""
-    padded = np.full((source.size[0] + 1, source.size[1] + 1), outside_is_active, np.uint8)  # OUTSIDE is the last
-    padded[:-1, :-1] = source.mask
+def grow(reach: Reach, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
+    """Fill the target with the outputs that depend on an active pixel of the source, or of the padding beside it."""
+    padded = np.zeros((source.size[0] + 2, source.size[1] + 2), np.uint8)
+    padded[:-2, :-2] = source.mask
+    padded[:, BEFORE] |= Border.LEFT in outside
+    padded[:, BEHIND] |= Border.RIGHT in outside
+    padded[BEFORE] |= Border.TOP in outside
+    padded[BEHIND] |= Border.BOTTOM in outside
     along = np.bitwise_or.reduce([padded[:, column] for column in reach.columns.T])
     np.copyto(target.mask, np.bitwise_or.reduce([along[row] for row in reach.rows.T]))
     target.use_mask()
@@ -59,11 +88,15 @@ def grow(reach: Reach, source: ActiveSet, target: ActiveSet, outside_is_active: 
 def _window_axis(window: Window, axis: int) -> NDArray[np.int32]:
     starts = np.arange(window.out_size[axis]) * window.stride[axis] - window.padding[axis]
     position = starts[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
-    inside = (position >= 0) & (position < window.in_size[axis])
-    return np.where(inside, position, OUTSIDE).astype(np.int32)
+    behind = np.where(position < window.in_size[axis], position, BEHIND)
+    return np.where(position < 0, BEFORE, behind).astype(np.int32)
 
 
 def _used(taps: AxisTaps) -> NDArray[np.int32]:
     used = (taps.weight != 0) | (torch.arange(taps.index.shape[1]) == 0)
     first = taps.index[:, :1].expand_as(taps.index)
-    return np.ascontiguousarray(torch.where(used, taps.index, first).numpy().astype(np.int32))
+    index = torch.where(used, taps.index, first).numpy().astype(np.int32)
+    inside = np.flatnonzero((index >= 0).any(axis=1))
+    middle = inside.mean() if len(inside) else 0.0
+    behind = (index < 0) & (np.arange(len(index))[:, None] > middle)
+    return np.ascontiguousarray(np.where(behind, BEHIND, np.where(index < 0, BEFORE, index)).astype(np.int32))

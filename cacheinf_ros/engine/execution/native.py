@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.engine.execution.growth import Border, Reach
 from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute
 from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
 from cacheinf_ros.engine.kernels import NativeCall, RowFunction
@@ -81,7 +81,7 @@ class NativeExecutor:
         self._library = library
         self._kept: list[object] = [steps, kernels]
         self._steps = (CStep * len(steps))()
-        self._python: dict[int, Callable[[bool, bool], None]] = {}
+        self._python: dict[int, Callable[[Border, bool], None]] = {}
         for i, step in enumerate(steps):
             if isinstance(step, Call):
                 self._python[i] = prepared_call(step, values, specs, _CPU)
@@ -94,13 +94,13 @@ class NativeExecutor:
         self._program = library.ci_program_create(threads, *_scratch(steps))
         weakref.finalize(self, library.ci_program_destroy, self._program)
 
-    def run(self, *, outside_is_active: bool, refresh: bool) -> None:
+    def run(self, *, outside: Border, refresh: bool) -> None:
         """As :meth:`ReferenceExecutor.run`."""
         times = self.microseconds.ctypes.data
         for first, last in self._spans:
-            self._library.ci_program_run(self._program, self._steps, first, last, outside_is_active, refresh, times)
+            self._library.ci_program_run(self._program, self._steps, first, last, outside, refresh, times)
             if last in self._python:
-                self._python[last](outside_is_active, refresh)
+                self._python[last](outside, refresh)
 
     def switch_from(self, index: int, pixels: int) -> None:
         """Use the alternative kernel of a step from so many active pixels on."""
@@ -109,7 +109,7 @@ class NativeExecutor:
     def time(self, index: int) -> float:
         """Microseconds of one step on the active pixels that its set holds."""
         self._library.ci_program_run(
-            self._program, self._steps, index, index + 1, False, True, self.microseconds.ctypes.data
+            self._program, self._steps, index, index + 1, Border.NONE, True, self.microseconds.ctypes.data
         )
         return float(self.microseconds[index])
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import Reach, grow
+from cacheinf_ros.engine.execution.growth import Border, Reach, grow
 from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
 from cacheinf_ros.engine.kernels import RowFunction
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
@@ -45,16 +45,16 @@ class ReferenceExecutor:
         self._runs = [self._prepared(step, functions, values, specs) for step in steps]
         self.microseconds = np.zeros(len(steps), np.float32)
 
-    def run(self, *, outside_is_active: bool, refresh: bool) -> None:
+    def run(self, *, outside: Border, refresh: bool) -> None:
         """Run all steps.
 
         Args:
-            outside_is_active: what lies beside an image counts as changed.
+            outside: beside which of an image's sides its padding counts as changed.
             refresh: every computed pixel is passed on, however small its change.
         """
         for i, run in enumerate(self._runs):
             started = time.perf_counter_ns()
-            run(outside_is_active, refresh)
+            run(outside, refresh)
             self.microseconds[i] = (time.perf_counter_ns() - started) / 1e3
 
     def _prepared(
@@ -63,7 +63,7 @@ class ReferenceExecutor:
         functions: Mapping[str, RowFunction],
         values: dict[str, Any],
         specs: Mapping[str, TensorSpec],
-    ) -> Callable[[bool, bool], None]:
+    ) -> Callable[[Border, bool], None]:
         if isinstance(step, Grow):
             reach = Reach.of_window(step.through) if isinstance(step.through, Window) else step.through
             return lambda outside, _: grow(reach, step.source, step.target, outside)
@@ -81,10 +81,10 @@ def _unite(step: Unite) -> None:
     step.target.use_mask()
 
 
-def prepared_compute(step: Compute, function: RowFunction, device: torch.device) -> Callable[[bool, bool], None]:
+def prepared_compute(step: Compute, function: RowFunction, device: torch.device) -> Callable[[Border, bool], None]:
     """Computes the active pixels and writes those that are passed on."""
 
-    def run(_: bool, refresh: bool) -> None:
+    def run(_: Border, refresh: bool) -> None:
         if not step.active.count:
             if step.truncation:
                 step.changed.clear()
@@ -101,13 +101,13 @@ def prepared_compute(step: Compute, function: RowFunction, device: torch.device)
 
 def prepared_call(
     step: Call, values: dict[str, Any], specs: Mapping[str, TensorSpec], device: torch.device
-) -> Callable[[bool, bool], None]:
+) -> Callable[[Border, bool], None]:
     """Calls a global operator, unless nothing that it reads has changed."""
     operator, out = step.operator, step.out
     arguments, keywords = (_moved_to(value, device) for value in (operator.arguments, operator.keywords))
     empty = True
 
-    def run(_: bool, refresh: bool) -> None:
+    def run(_: Border, refresh: bool) -> None:
         nonlocal empty
         if not empty and not refresh and not any(active.count for active in step.inputs):
             step.changed.clear()

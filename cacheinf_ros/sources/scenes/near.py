@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_PILLAR = 160  # pixels, as wide as the gaps
+_PILLARS = 2  # in a frame, as wide as the gaps
 _SPEED = 2.5  # times the far plane's: an integer number of pixels per frame at 30 frames per second
 
 
@@ -17,12 +17,12 @@ class NearPlane:
         self._world = world
 
     def passed(self, far_shift: float) -> int:
-        """By how many pixels the pillars have moved when the far plane has moved by ``far_shift``, both to the right."""
+        """By how many pixels the pillars have moved right when the far plane has moved right by ``far_shift``."""
         return round(_SPEED * far_shift)
 
     def mask(self, shift: int, size: tuple[int, int]) -> NDArray[np.bool_]:
         """bool [height, width]: the pixels of a frame that show a pillar."""
-        columns = (np.arange(size[1]) - shift) // _PILLAR % 2 == 0
+        columns = (np.arange(size[1]) - shift) * 2 * _PILLARS // size[1] % 2 == 0
         return np.broadcast_to(columns, size)
 
     def cover(self, image: NDArray[np.uint8], shift: int) -> None:

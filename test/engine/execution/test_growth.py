@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import Reach, grow
+from cacheinf_ros.engine.execution.growth import BEFORE, BEHIND, Border, Reach, grow
 from cacheinf_ros.engine.execution.native import NativeExecutor
 from cacheinf_ros.engine.execution.steps import Grow, Step, Unite
 from cacheinf_ros.engine.kernels.library import kernel_library
@@ -19,16 +19,16 @@ from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
 
 
-def grow_compiled(through: Window | Reach, source: ActiveSet, target: ActiveSet, outside: bool) -> None:
+def grow_compiled(through: Window | Reach, source: ActiveSet, target: ActiveSet, outside: Border) -> None:
     run_compiled([Grow(source=source, target=target, through=through)], outside)
 
 
-def run_compiled(steps: list[Step], outside: bool = False) -> None:
+def run_compiled(steps: list[Step], outside: Border = Border.NONE) -> None:
     library = kernel_library()
     assert library is not None, "run `make build`: it compiles the kernels"
     library.ci_threads_create.restype = ctypes.c_void_p
     threads = library.ci_threads_create(1)
-    NativeExecutor(steps, {}, {}, {}, library, threads).run(outside_is_active=outside, refresh=False)
+    NativeExecutor(steps, {}, {}, {}, library, threads).run(outside=outside, refresh=False)
     library.ci_threads_destroy(threads)
 
 
@@ -39,8 +39,8 @@ def active_set(mask: np.ndarray) -> ActiveSet:
     return active
 
 
-@pytest.mark.parametrize("outside_is_active", [False, True])
-def test_worked_example_of_deepcache(outside_is_active: bool) -> None:
+@pytest.mark.parametrize("outside", [Border.NONE, Border.ALL])
+def test_worked_example_of_deepcache(outside: Border) -> None:
     """DeepCache section 4.3: kernel 11, stride 2, padding 5 turn (100, 100, 100, 40) into (53, 53, 45, 15).
 
     The paper's formula w' = floor((w - k) / s) gives 44 for the width; its example is right: the last output whose
@@ -53,8 +53,11 @@ def test_worked_example_of_deepcache(outside_is_active: bool) -> None:
     expected[53 : 53 + 15, 53 : 53 + 45] = 0
     for run in (grow_compiled, lambda w, *rest: grow(Reach.of_window(w), *rest)):
         target = ActiveSet(window.out_size)
-        run(window, active_set(mask), target, outside_is_active)
+        run(window, active_set(mask), target, outside)
         assert np.array_equal(target.mask, expected)
+
+
+borders = st.sampled_from([Border(flags) for flags in range(16)])
 
 
 @st.composite
@@ -70,15 +73,18 @@ def windows(draw: st.DrawFn) -> Window:
     return Window(**dict(zip(names, zip(*axes, strict=True), strict=True)))
 
 
-@given(window=windows(), share=st.sampled_from([0.0, 0.03, 0.3]), seed=st.integers(0, 999), outside=st.booleans())
+@given(window=windows(), share=st.sampled_from([0.0, 0.03, 0.3]), seed=st.integers(0, 999), outside=borders)
 def test_an_output_is_active_exactly_when_it_reads_an_active_pixel(
-    window: Window, share: float, seed: int, outside: bool
+    window: Window, share: float, seed: int, outside: Border
 ) -> None:
     mask = (np.random.default_rng(seed).random(window.in_size) < share).astype(np.uint8)
 
     def is_active(y: int, x: int) -> bool:
-        inside = 0 <= y < mask.shape[0] and 0 <= x < mask.shape[1]
-        return bool(mask[y, x]) if inside else outside
+        beside = {Border.LEFT: x < 0, Border.RIGHT: x >= mask.shape[1], Border.TOP: y < 0,
+                  Border.BOTTOM: y >= mask.shape[0]}  # fmt: skip
+        if any(beside.values()):
+            return any(there and side in outside for side, there in beside.items())
+        return bool(mask[y, x])
 
     def depends(oy: int, ox: int) -> bool:
         y, x = oy * window.stride[0] - window.padding[0], ox * window.stride[1] - window.padding[1]
@@ -99,13 +105,13 @@ def test_an_output_is_active_exactly_when_it_reads_an_active_pixel(
     sizes=st.tuples(*[st.integers(1, 15)] * 4),
     taps=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     seed=st.integers(0, 999),
-    outside=st.booleans(),
+    outside=borders,
 )
 def test_compiled_growth_by_tables_equals_the_reference(
-    sizes: tuple[int, int, int, int], taps: tuple[int, int], seed: int, outside: bool
+    sizes: tuple[int, int, int, int], taps: tuple[int, int], seed: int, outside: Border
 ) -> None:
     rng = np.random.default_rng(seed)
-    tables = [rng.integers(-1, sizes[axis], (sizes[2 + axis], taps[axis])).astype(np.int32) for axis in (0, 1)]
+    tables = [rng.integers(-2, sizes[axis], (sizes[2 + axis], taps[axis])).astype(np.int32) for axis in (0, 1)]
     reach = Reach(rows=tables[0], columns=tables[1])
     source = active_set((rng.random(sizes[:2]) < 0.2).astype(np.uint8))
     if source.count == source.pixels:
@@ -132,3 +138,15 @@ def test_union(size: tuple[int, int], seed: int) -> None:
     target = ActiveSet(size)
     run_compiled([Unite(first=first, second=second, target=target)])
     assert np.array_equal(target.rows, np.flatnonzero(first.mask | second.mask))
+
+
+def test_padding_of_a_resampling_lies_before_or_behind() -> None:
+    taps = AxisTaps(index=torch.tensor([[OUTSIDE], [OUTSIDE], [0], [1], [OUTSIDE]]), weight=torch.ones(5, 1), in_size=2)
+    assert Reach.of_taps(taps, taps).rows.ravel().tolist() == [BEFORE, BEFORE, 0, 1, BEHIND]
+
+
+def test_padding_takes_the_place_of_pixels_only_where_they_leave() -> None:
+    assert Border.left_behind(3, 0) is Border.RIGHT
+    assert Border.left_behind(-1, -2) == Border.LEFT | Border.TOP
+    assert Border.left_behind(0, 5) is Border.BOTTOM
+    assert Border.left_behind(0, 0) is Border.NONE

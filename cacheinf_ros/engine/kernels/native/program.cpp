@@ -104,7 +104,7 @@ void compute(ci_program& program, const ci::Isa& isa, const ci_step& step, bool 
   if (step.target) copy_set(active, *step.target);
 }
 
-void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, bool outside, bool refresh) {
+void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int outside, bool refresh) {
   switch (step.kind) {
     case CI_GROW_WINDOW:
       return isa.grow_window(*static_cast<const ci_window*>(step.params), *step.first, *step.target, outside,
@@ -136,7 +136,7 @@ ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows,
 
 void ci_program_destroy(ci_program* program) { delete program; }
 
-// Runs steps first .. last - 1. outside: what lies beside an image counts as changed. refresh: nothing is held back.
+// Runs steps first .. last - 1. outside: of ci_border. refresh: nothing is held back.
 // microseconds: of each step, may be null.
 void ci_program_run(ci_program* program, const ci_step* steps, int first, int last, int outside, int refresh,
                     float* microseconds) {
@@ -146,7 +146,7 @@ void ci_program_run(ci_program* program, const ci_step* steps, int first, int la
   using Clock = std::chrono::steady_clock;
   Clock::time_point before = Clock::now();
   for (int i = first; i < last; ++i) {
-    run_step(*program, isa, steps[i], outside != 0, refresh != 0);
+    run_step(*program, isa, steps[i], outside, refresh != 0);
     if (!microseconds) continue;
     const Clock::time_point after = Clock::now();
     microseconds[i] = std::chrono::duration<float, std::micro>(after - before).count();
@@ -163,6 +163,6 @@ void ci_write_input(const ci_input* input, const uint8_t* image, const ci_set* t
 // from: only its mask has to be right. scratch: from's height * to's width bytes.
 void ci_grow(const ci_reach* reach, ci_set* from, ci_set* to, uint8_t* scratch) {
   ci::list(*from);
-  ci::best_isa()->grow_reach(*reach, *from, *to, false, scratch);
+  ci::best_isa()->grow_reach(*reach, *from, *to, 0, scratch);
 }
 }

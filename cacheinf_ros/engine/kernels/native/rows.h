@@ -127,7 +127,11 @@ struct ci_set {
   int32_t height, width, count, reserved;
 };
 
-// Which pixels of the input each output pixel reads, for operators that are not windows. -1: outside.
+// Sides of an image beside which its padding counts as changed; may be added up.
+enum ci_border : int32_t { CI_LEFT = 1, CI_RIGHT = 2, CI_TOP = 4, CI_BOTTOM = 8 };
+
+// Which pixels of the input each output pixel reads, for operators that are not windows. -1: outside, on the left or
+// above; -2: on the right or below.
 struct ci_reach {
   int32_t taps_y, taps_x;
   const int32_t *index_y, *index_x;  // [out_height][taps_y], [out_width][taps_x]
@@ -210,8 +214,8 @@ struct Isa {
   int columns;  // of the convolution's register tile
   bool has_bfloat16;  // a CI_CONV_BFLOAT16, for processors that have the instructions
   Kernel kernels[CI_KERNELS];
-  void (*grow_window)(const ci_window& window, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);
-  void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);
+  void (*grow_window)(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
+  void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
   // Copies those of `count` computed rows (behind one another) into the step's map that differ from it; says which.
   void (*commit)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,

@@ -29,21 +29,30 @@ void spread_line(const ci_window& w, const uint8_t* line, uint8_t* to, uint8_t* 
     for (int x = 0; x < w.out_width; ++x) to[x] = full[x * w.stride_x];
 }
 
-// Sets the outputs whose window sticks out over the image.
-void mark_border(const ci_window& w, ci_set& to) {
+// Sets the outputs whose window sticks out over the image on one of these sides.
+void mark_border(const ci_window& w, ci_set& to, int sides) {
   for (int y = 0; y < w.out_height; ++y) {
     int first, last;
     inside(y * w.stride_y - w.pad_y, w.dilation_y, w.kernel_y, w.in_height, first, last);
     uint8_t* line = to.mask + int64_t(y) * w.out_width;
-    if (first > 0 || last < w.kernel_y) {
+    if ((first > 0 && sides & CI_TOP) || (last < w.kernel_y && sides & CI_BOTTOM)) {
       std::memset(line, 1, w.out_width);
       continue;
     }
     for (int x = 0; x < w.out_width; ++x) {
       inside(x * w.stride_x - w.pad_x, w.dilation_x, w.kernel_x, w.in_width, first, last);
-      if (first > 0 || last < w.kernel_x) line[x] = 1;
+      if ((first > 0 && sides & CI_LEFT) || (last < w.kernel_x && sides & CI_RIGHT)) line[x] = 1;
     }
   }
+}
+
+// The same of a line of outputs that read beside the image by a table.
+void mark_columns(const ci_reach& r, int width, int sides, uint8_t* line) {
+  for (int x = 0; x < width; ++x)
+    for (int k = 0; k < r.taps_x; ++k) {
+      const int in = r.index_x[x * r.taps_x + k];
+      if (in < 0 && sides & (in == -1 ? CI_LEFT : CI_RIGHT)) line[x] = 1;
+    }
 }
 
 bool is_identity(const int32_t* index, int taps, int size) {
@@ -54,7 +63,7 @@ bool is_identity(const int32_t* index, int taps, int size) {
 
 }  // namespace
 
-void grow_window(const ci_window& w, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch) {
+void grow_window(const ci_window& w, const ci_set& from, ci_set& to, int outside, uint8_t* scratch) {
   if (ci::is_full(from)) return ci::fill(to);
   if (from.count == 0 && !outside) return ci::clear(to);
   std::memset(to.mask, 0, int64_t(to.height) * to.width);
@@ -79,11 +88,11 @@ void grow_window(const ci_window& w, const ci_set& from, ci_set& to, bool outsid
       }
     }
   }
-  if (outside) mark_border(w, to);
+  if (outside) mark_border(w, to, outside);
   ci::list(to);
 }
 
-void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, bool outside, uint8_t* between) {
+void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, int outside, uint8_t* between) {
   if (ci::is_full(from)) return ci::fill(to);
   if (from.count == 0 && !outside) return ci::clear(to);
   const bool same_columns = from.width == to.width && is_identity(r.index_x, r.taps_x, to.width);
@@ -95,7 +104,7 @@ void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, bool outside,
       uint8_t any = 0;
       for (int k = 0; k < r.taps_x; ++k) {
         const int in = r.index_x[x * r.taps_x + k];
-        any |= in < 0 ? uint8_t(outside) : line[in];
+        any |= in >= 0 ? line[in] : uint8_t((outside & (in == -1 ? CI_LEFT : CI_RIGHT)) != 0);
       }
       to_line[x] = any;
     }
@@ -106,7 +115,8 @@ void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, bool outside,
     for (int k = 0; k < r.taps_y; ++k) {
       const int in = r.index_y[y * r.taps_y + k];
       if (in >= 0) merge(line, between + int64_t(in) * to.width, to.width);
-      else if (outside) std::memset(line, 1, to.width);
+      else if (outside & (in == -1 ? CI_TOP : CI_BOTTOM)) std::memset(line, 1, to.width);
+      else if (outside) mark_columns(r, to.width, outside, line);
     }
   }
   ci::list(to);

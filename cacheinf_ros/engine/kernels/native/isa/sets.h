@@ -5,8 +5,8 @@
 
 namespace CI_ISA {
 
-void grow_window(const ci_window& window, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);
-void grow_reach(const ci_reach& reach, const ci_set& from, ci_set& to, bool outside, uint8_t* scratch);
+void grow_window(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
+void grow_reach(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
 void unite(const ci_set& first, const ci_set& second, ci_set& to);
 void commit(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
             uint8_t* changed);

@@ -1,0 +1,40 @@
+"""Frames are dropped on the way to the engine: what it computes stays what it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle import assert_result_equals_dense
+
+from cacheinf_ros.cache_map import compose
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine.following import seen_from_canvas
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
+from cacheinf_ros.matching.warping import pooled_difference
+from cacheinf_ros.sources import open_source
+
+
+@pytest.mark.parametrize("matcher", [MatcherName.AUTO, MatcherName.HOMOGRAPHY, MatcherName.FIELD])
+@pytest.mark.parametrize("scene", ["pan", "handheld", "turn", "parallax"])
+def test_the_engine_is_exact_for_what_it_shows_and_shows_the_frame(scene: str, matcher: MatcherName) -> None:
+    rng = np.random.default_rng(1)
+    model = load_model("scenenet", input_size=(120, 160))
+    engine = Engine(model, EngineConfig(mode=Mode.BOUNDED, dense_fallback=False))
+    engine.keep_composed = True
+    matching, folded = MatchingStream(MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000)), None
+    shares = []
+    for frame in open_source(f"scene:{scene}?frames=30&size=120x160&noise=0"):
+        cache_map = matching.match(frame.image)
+        folded = cache_map if folded is None else compose(folded, cache_map)
+        if rng.random() < 0.4:
+            continue  # dropped
+        result = engine.run(frame.image, folded)
+        folded = None
+        assert result.composed is not None
+        assert_result_equals_dense(engine, result, result.composed)
+        shares.append(result.reuse_ratio)
+        unlike = pooled_difference(seen_from_canvas(frame.image, result.motion), result.composed, 10)
+        assert np.median(unlike) < 4  # grey levels
+    if scene != "parallax" or matcher is MatcherName.FIELD:  # pillars hide most of so small a picture
+        assert np.mean(shares) > 0.2

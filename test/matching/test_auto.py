@@ -1,0 +1,77 @@
+"""The choice of the matcher, frame by frame."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from strategies import textured
+
+from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream, make_matcher
+from cacheinf_ros.matching.auto import Auto
+from cacheinf_ros.sources import open_source
+
+Image = NDArray[np.uint8]
+CONFIG = MatchingConfig(matcher=MatcherName.AUTO, threshold=30.0, expiry=1000)
+
+
+def run(scene: str, count: int = 30) -> tuple[Auto, list[float]]:
+    auto = Auto(CONFIG)
+    matching = MatchingStream(CONFIG)
+    matching._matcher = auto
+    reuse = [matching.match(frame.image).reuse_ratio for frame in open_source(f"scene:{scene}?frames={count}")]
+    return auto, reuse[1:]
+
+
+def test_a_still_camera_needs_no_search() -> None:
+    auto, reuse = run("fixed")
+    assert auto.last is MatcherName.IDENTITY
+    assert np.mean(reuse) > 0.9
+
+
+@pytest.mark.parametrize("scene", ["pan", "handheld", "turn", "forward"])
+def test_a_moving_camera_is_followed(scene: str) -> None:
+    auto, reuse = run(scene)
+    assert auto.last is not MatcherName.IDENTITY
+    assert np.mean(reuse) > 0.7
+
+
+def test_it_comes_to_rest_with_the_camera() -> None:
+    matching = MatchingStream(CONFIG)
+    images = [frame.image for frame in open_source("scene:handheld?frames=12&noise=0&objects=0")]
+    for image in images:
+        matching.match(image)
+    rest = [matching.match(images[-1]) for _ in range(40)]
+    assert rest[-1].motion.is_none
+    assert rest[-1].reuse_ratio == 1
+
+
+def odd_inputs() -> dict[str, list[Image]]:
+    picture = textured(0, 120, 160)
+    return {
+        "textureless": [np.full((120, 160, 3), 90, np.uint8)] * 3,
+        "black": [np.zeros((120, 160, 3), np.uint8)] * 3,
+        "saturated": [np.full((120, 160, 3), 255, np.uint8), np.clip(picture * 3, 0, 255).astype(np.uint8)] * 2,
+        "16x16": [textured(i, 16, 16) for i in range(3)],
+        "1x1": [np.full((1, 1, 3), i, np.uint8) for i in range(3)],
+        "grey": [picture[..., 0], np.roll(picture[..., 0], 3, axis=1), picture[..., 0]],
+        "4K": [np.asarray(cv2.resize(np.roll(picture, i, axis=1), (3840, 2160)), np.uint8) for i in range(3)],
+        "rotated": [picture[:120, :120], np.rot90(picture[:120, :120]), picture[:120, :120]],
+        "cut": [textured(i, 120, 160) for i in range(4)],
+    }
+
+
+@pytest.mark.parametrize("matcher", [m for m in MatcherName if m is not MatcherName.EXHAUSTIVE])
+@pytest.mark.parametrize("name", odd_inputs())
+def test_odd_inputs_raise_nothing_and_reuse_nothing_wrong(name: str, matcher: MatcherName) -> None:
+    config = CONFIG.changed(matcher=matcher)
+    matching = MatchingStream(config)
+    for frame in odd_inputs()[name]:
+        cache_map = matching.match(frame)
+        assert cache_map.image_size == frame.shape[:2]
+        assert matching.reference is not None
+        difference = np.abs(matching.reference.astype(int) - frame)
+        if matcher not in (MatcherName.DEEPMON, MatcherName.HOMOGRAPHY):  # which compare otherwise
+            assert np.sqrt(np.mean(np.square(difference))) <= 255 / 10 ** (30 / 20) + 1e-9
+    assert make_matcher(config).match(frame, frame).image_size == frame.shape[:2]
