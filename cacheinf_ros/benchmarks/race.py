@@ -132,7 +132,9 @@ class Race:
         started = time.perf_counter_ns()
         cache_map = self._stream.match(shot.image)
         self._matching_ms = (time.perf_counter_ns() - started) / 1e6
-        return self._engine.run(shot.image, cache_map)
+        result = self._engine.run(shot.image, cache_map)
+        self._stream.learn(result.active_share)
+        return result
 
     def _densely(self, run: Dense) -> Callable[[Shot], Outputs]:
         return lambda shot: run(self._preprocessor.input(shot.image))

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-REST_S = 0.01
+REST_S = 0.04
 """Pause before each measurement: the threads of the contender before it have stopped spinning, as between frames."""
 
 Result = TypeVar("Result")

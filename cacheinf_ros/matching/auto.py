@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,18 +25,20 @@ Image = NDArray[np.uint8]
 
 NEW_MATCHER = "change of matcher"
 
-_GROWTH = 3.0  # times the pixels that changed are computed: changes spread through a network
+_SPREAD = np.ones((5, 5), np.uint8)  # blocks around a changed one that are computed too: changes spread in a network
 _ALIKE = 0.02  # of the reuse ratio
 _TRIAL = 3  # frames until a matcher is judged
 _MEMORY = 0.6  # of what was seen so far, in each frame
 _FORGOTTEN = 120  # frames after which a matcher that did badly is believed to do as usual
 _MARGIN = 0.05  # of a dense frame by which another must be expected to be better
 _DENSE_MS = 100.0  # where nobody knows
-_LOST = 0.34  # reuse ratio below which nothing is saved
-_TYPICAL = {  # reuse ratio, milliseconds at 480x640
-    MatcherName.IDENTITY: (0.95, 0.5),
-    MatcherName.DIAMOND_OPTIMISED: (0.93, 3.0),
-    MatcherName.HOMOGRAPHY: (0.91, 4.5),
+_LEARNING = 0.1  # weight of the newest share that was really computed
+_LARGEST_RATIO = 4.0
+_LOST = 0.9  # of a frame computed: hardly anything is saved
+_TYPICAL = {  # share that is computed, milliseconds at 480x640
+    MatcherName.IDENTITY: (0.15, 0.5),
+    MatcherName.DIAMOND_OPTIMISED: (0.25, 3.0),
+    MatcherName.HOMOGRAPHY: (0.25, 4.5),
 }
 
 
@@ -64,6 +67,10 @@ class Auto:
         self.last: MatcherName = MatcherName.IDENTITY
         self._records: dict[MatcherName, _Record] = {}
         self._starts_anew = False
+        # by matcher: share really computed / share expected. What a homography does not explain differs by little,
+        # and little of that spreads
+        self._ratios = {name: 0.5 if name is MatcherName.HOMOGRAPHY else 1.0 for name in _TYPICAL}
+        self._asked: tuple[MatcherName, float] | None = None  # the last frame's matcher, and the share expected
         self._shift, self._reuse = Motion.none(), 1.0  # that diamond search found last
         self.reconfigure(config)
 
@@ -74,8 +81,8 @@ class Auto:
         self._identity = Identity(config)
         self._diamond = DiamondOptimised(config)
         self._homography = Homography(config)
-        for name, (reuse, milliseconds) in _TYPICAL.items():
-            self._records.setdefault(name, _Record(self._saved(reuse, milliseconds)))
+        for name, typical in _TYPICAL.items():
+            self._records.setdefault(name, _Record(self._saved(*typical)))
 
     @property
     def name(self) -> str:
@@ -89,16 +96,28 @@ class Auto:
     def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
         """Match a frame with what the stream stands for; the map leads from the anchor's image to the frame."""
         if self._starts_anew:
-            self._starts_anew = False
+            self._starts_anew, self._asked = False, None
             return CacheMap.nothing((frame.shape[0], frame.shape[1]), self.config.block_size, NEW_MATCHER)
         started = time.perf_counter_ns()
         found = self._found(anchor, frame)
-        self._note(found.reuse_ratio, (time.perf_counter_ns() - started) / 1e6)
-        if found.reuse_ratio < _LOST and self._choose():  # a dense frame would cost more than looking again
+        expected = computed_share(found)
+        self._asked = self.last, expected
+        share = min(1.0, self._ratios[self.last] * expected)
+        self._note(share, (time.perf_counter_ns() - started) / 1e6)
+        if share > _LOST and self._choose():  # a dense frame would cost more than looking again
             return self.match_anchor(anchor, frame)
         if self._records[self.last].frames >= _TRIAL:
             self._choose()
         return found
+
+    def learn(self, share: float) -> None:
+        """Take note of which share of the last frame was really computed; where nobody tells, it is guessed."""
+        if self._asked is None:
+            return
+        name, expected = self._asked
+        ratio = min(_LARGEST_RATIO, share / max(expected, 1e-3))
+        self._ratios[name] += _LEARNING * (ratio - self._ratios[name])
+        self._asked = None
 
     def _found(self, anchor: Anchor, frame: Image) -> CacheMap:
         if self.last is MatcherName.HOMOGRAPHY:
@@ -121,10 +140,10 @@ class Auto:
         self._shift, self._reuse = found.motion, found.reuse_ratio
         return found
 
-    def _note(self, reuse: float, milliseconds: float) -> None:
+    def _note(self, share: float, milliseconds: float) -> None:
         for name, record in self._records.items():
             record.idle = 0 if name is self.last else record.idle + 1
-        record, saved = self._records[self.last], self._saved(reuse, milliseconds)
+        record, saved = self._records[self.last], self._saved(share, milliseconds)
         # what is left of the matcher before counts less and less
         keep = _MEMORY if record.frames else 0.0
         record.saved = keep * record.saved + (1 - keep) * saved
@@ -147,5 +166,14 @@ class Auto:
         forgotten = min(1.0, record.idle / _FORGOTTEN)
         return record.saved + forgotten * max(0.0, typical - record.saved)
 
-    def _saved(self, reuse: float, milliseconds: float) -> float:
-        return max(0.0, 1 - _GROWTH * (1 - reuse)) * self._dense_ms - milliseconds
+    def _saved(self, share: float, milliseconds: float) -> float:
+        return (1 - share) * self._dense_ms - milliseconds
+
+
+def computed_share(cache_map: CacheMap) -> float:
+    """About which share of a frame a network will compute: what is not reusable, and what is near to it.
+
+    Changes that lie together cost less than the same number of them scattered over the picture.
+    """
+    spread = cv2.dilate((~cache_map.reusable).view(np.uint8), _SPREAD)
+    return float(spread.mean())

@@ -86,6 +86,11 @@ class MatchingStream:
         self._matched += 1
         return since_before
 
+    def learn(self, computed_share: float) -> None:
+        """Tell which share of the last frame was computed after all, 0 to 1: the choice of matchers goes by it."""
+        if isinstance(self._matcher, Auto):
+            self._matcher.learn(computed_share)
+
     def reset(self, reason: str) -> None:
         """Drop the reference: nothing of the next frame is reusable, for this reason."""
         self._dropped = reason or "reset"

@@ -11,7 +11,7 @@ from cacheinf_ros.cache_map import Motion, grid_shape
 Image = NDArray[np.uint8]
 _AROUND = np.ones((3, 3), np.uint8)
 _EPSILON = 1e-6
-_RESAMPLED = 0.1  # of the range of a pixel's neighbours
+_RESAMPLED = 0.2  # of the range of a pixel's neighbours
 _ISLAND = 25  # blocks
 
 
@@ -53,7 +53,7 @@ def pooled_difference(warped: Image, frame: Image, block_size: int) -> NDArray[n
     """float32 [rows, columns]: how much each block of a frame differs from a warped picture, in grey levels.
 
     The mean over a quarter of the block (all of it, where its side is odd) of the absolute difference; of the quarters
-    the largest, lest a small object drowns in its block. A tenth of the range of a pixel's 3x3 neighbours counts as no
+    the largest, lest a small object drowns in its block. A fifth of the range of a pixel's 3x3 neighbours counts as no
     difference: so much a resampled edge may deviate, and hardly anything that truly moved.
     """
     spread = cv2.morphologyEx(warped, cv2.MORPH_GRADIENT, _AROUND)

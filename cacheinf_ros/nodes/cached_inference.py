@@ -97,6 +97,8 @@ class CachedInferenceNode(FrameNode):
 
     def _infer(self, paired: Paired[_Matched]) -> None:
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
+        if self._pipeline.computed_share is not None:
+            self._tracker.learn(self._pipeline.computed_share)
         if outcome is Outcome.HELD:
             self.store(lambda: self._matched.chain.hold(paired.stamp_ns))
         elif outcome is Outcome.LOST:

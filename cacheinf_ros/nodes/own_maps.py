@@ -33,6 +33,10 @@ class Tracker:
         elapsed_ms = (time.perf_counter() - start) * _MS_PER_S
         return replace(link, matcher=config.matcher.value, matching_ms=elapsed_ms)
 
+    def learn(self, computed_share: float) -> None:
+        """See :meth:`MatchingStream.learn`."""
+        self._stream.learn(computed_share)
+
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
         """The map of a frame that cannot be read."""
         return self._linker.unreadable(stamp_ns, image_size, reason)

@@ -62,6 +62,8 @@ class Pipeline:
         if get(UseServerConfig).use_server:
             self._server = ServerLink(node, get(ServerTopicsConfig), get(OffloadConfig), self._runner.name, node.health)
         self._gap = ""
+        self.computed_share: float | None = None
+        """Of the last frame, what was computed here; None where it was not."""
 
     def answer(self, arrival: Arrival, prepare: Callable[[], Prepared]) -> Outcome:
         """Publish exactly one result for a frame.
@@ -71,7 +73,7 @@ class Pipeline:
             prepare: decodes and matches it; what it raises becomes an error result.
         """
         self._node.health.count("accepted")
-        outcome, prepared = Outcome.UNTOUCHED, None
+        outcome, prepared, self.computed_share = Outcome.UNTOUCHED, None, None
         decoded: Decoded | None = None
         try:
             prepared = prepare()
@@ -110,6 +112,7 @@ class Pipeline:
             answer.header = arrival.header
             return answer, decoded_from(answer), Outcome.UNTOUCHED
         result = self._run(prepared)
+        self.computed_share = result.active_share
         return self._message(arrival, result), result.decoded, Outcome.HELD
 
     def _run(self, prepared: Prepared) -> FrameResult:

@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from strategies import textured
 
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream, make_matcher
-from cacheinf_ros.matching.auto import Auto
+from cacheinf_ros.matching.auto import Auto, computed_share
 from cacheinf_ros.sources import open_source
 
 Image = NDArray[np.uint8]
@@ -45,6 +46,31 @@ def test_it_comes_to_rest_with_the_camera() -> None:
     rest = [matching.match(images[-1]) for _ in range(40)]
     assert rest[-1].motion.is_none
     assert rest[-1].reuse_ratio == 1
+
+
+def test_what_is_really_computed_counts() -> None:
+    """Still frames with a little change: if the engine computes nearly everything all the same, another is tried."""
+    matching = MatchingStream(CONFIG)
+    auto = matching._matcher
+    assert isinstance(auto, Auto)
+    picture = textured(0, 240, 320)
+    tried = set()
+    for step in range(60):
+        frame = picture.copy()
+        frame[100:130, 100 + step : 130 + step] ^= 0x40
+        matching.match(frame)
+        tried.add(auto.last)
+        matching.learn(1.0)
+    assert len(tried) > 1
+
+
+def test_changes_that_lie_together_cost_less() -> None:
+    together, scattered = np.ones((20, 20), np.bool_), np.ones((20, 20), np.bool_)
+    together[8:11, 8:11] = False
+    scattered[1::6, 1::6] = False
+    shares = [computed_share(CacheMap.of_blocks(grid, (200, 200), 10, Motion.none())) for grid in (together, scattered)]
+    assert shares[0] == pytest.approx(49 / 400)  # two blocks more on each side
+    assert shares[1] > 0.5
 
 
 def odd_inputs() -> dict[str, list[Image]]:
