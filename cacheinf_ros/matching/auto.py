@@ -33,7 +33,7 @@ _FORGOTTEN = 120  # frames after which a matcher that did badly is believed to d
 _MARGIN = 0.05  # of a dense frame by which another must be expected to be better
 _DENSE_MS = 100.0  # where nobody knows
 _LEARNING = 0.1  # weight of the newest share that was really computed
-_LARGEST_RATIO = 4.0
+_LEAST_SHARE = 1e-2
 _LOST = 0.9  # of a frame computed: hardly anything is saved
 _TYPICAL = {  # share that is computed, milliseconds at 480x640
     MatcherName.IDENTITY: (0.15, 0.5),
@@ -115,8 +115,8 @@ class Auto:
         if self._asked is None:
             return
         name, expected = self._asked
-        ratio = min(_LARGEST_RATIO, share / max(expected, 1e-3))
-        self._ratios[name] += _LEARNING * (ratio - self._ratios[name])
+        ratio = max(share, _LEAST_SHARE) / max(expected, _LEAST_SHARE)
+        self._ratios[name] *= (ratio / self._ratios[name]) ** _LEARNING
         self._asked = None
 
     def _found(self, anchor: Anchor, frame: Image) -> CacheMap:

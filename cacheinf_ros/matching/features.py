@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-_FEATURES = 2000  # before they are thinned out
+_FEATURES = 1000  # before they are thinned out
 _GRID = (12, 16)  # cells, rows and columns
 _PER_CELL = 4
 _LEVELS = 4

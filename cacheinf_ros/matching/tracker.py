@@ -19,7 +19,7 @@ Matrix = NDArray[np.float64]
 _LARGEST_SIDE = 640  # pixels of the picture that features are searched in
 _LEAST_PAIRS = 12
 _LEAST_INLIERS = 10
-_LEAST_INLIER_SHARE = 0.25
+_LEAST_INLIER_SHARE = 0.2
 _TOLERANCE = 3.0  # pixels that matched features may deviate
 _REFINED_TOLERANCE = 1.0  # the same of points that were followed
 _WINDOW = (15, 15)  # pixels around a point that is followed
@@ -27,7 +27,7 @@ _STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
 _CORNERS = 300  # points that are enough
 _CORNER_DISTANCE = 0.06  # of the smaller side, at least, between two: not all on the busiest object
 _PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some 50 pixels
-_LEAST_FOLLOWED_SHARE = 0.4
+_LEAST_FOLLOWED_SHARE = 0.25  # of the corners: there may be parallax
 _NEARLY = 1.2  # times the error of a homography; its eight numbers always fit noise a little better
 _LARGEST_SCALE = 2.0
 _LARGEST_SHIFT = 0.6  # of the picture's diagonal
@@ -127,7 +127,7 @@ def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:
     if len(pairs) < _LEAST_PAIRS:
         return None, TOO_FEW_FEATURES
     before, now = reference.features.points[pairs[:, 0]], frame.features.points[pairs[:, 1]]
-    matrix, inliers = cv2.findHomography(before, now, cv2.USAC_MAGSAC, _TOLERANCE, maxIters=1000, confidence=0.995)
+    matrix, inliers = cv2.findHomography(before, now, cv2.RANSAC, _TOLERANCE, maxIters=1000, confidence=0.995)
     if matrix is None or inliers.sum() < max(_LEAST_INLIERS, _LEAST_INLIER_SHARE * len(pairs)):
         return None, NO_AGREEMENT
     return np.asarray(matrix, np.float64), ""
@@ -147,7 +147,7 @@ def _followed(reference: View, frame: View, points: Points, start: Matrix, least
     if there.sum() < _LEAST_PAIRS:
         return None
     matrix, inliers = cv2.findHomography(
-        places[there], found[there], cv2.USAC_MAGSAC, _REFINED_TOLERANCE, maxIters=500, confidence=0.995
+        places[there], found[there], cv2.RANSAC, _REFINED_TOLERANCE, maxIters=1000, confidence=0.995
     )
     if matrix is None or inliers.sum() < max(_LEAST_INLIERS, least_share * len(points)):
         return None

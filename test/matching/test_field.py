@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from numpy.typing import NDArray
+from oracle import dense
 from strategies import image_streams, matching_configs, shifted, textured
 
 from cacheinf_ros.cache_map import CacheMap, Motion, compose
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream, make_matcher
 from cacheinf_ros.matching.psnr import psnr
+from cacheinf_ros.sources import open_source
 
 Image = NDArray[np.uint8]
 FIELD = MatchingConfig(matcher=MatcherName.FIELD, threshold=40.0, search_range=8)
@@ -94,3 +98,22 @@ def test_a_field_does_not_fold_with_a_homography() -> None:
     for first, second in ((field, warped), (warped, field)):
         assert compose(first, second).reuse_ratio == 0
         assert "homography" in compose(first, second).reason
+
+
+def test_with_parallax_a_field_reuses_half_as_much_again_as_a_homography_at_no_more_error() -> None:
+    """Two planes at different depths. The error is what a network says of the frame composed of both."""
+    frames = [frame.image for frame in open_source("scene:parallax?frames=10")]
+    model = load_model("scenenet")
+    exact = [dense(model, frame) for frame in frames]
+    scale = OutputScale.of([dense(model, picture) for picture in (frames[0], frames[0][::-1].copy(), frames[-1])])
+    reuse, errors = {}, {}
+    for name in (MatcherName.FIELD, MatcherName.HOMOGRAPHY):
+        matching = MatchingStream(MatchingConfig(matcher=name, threshold=38.0, expiry=1000))
+        maps = []
+        for frame, expected in zip(frames, exact, strict=True):
+            maps.append(matching.match(frame))
+            shown = np.where(maps[-1].reusable_mask[:, :, None], matching.reference, frame)
+            errors.setdefault(name, []).append(scale.error(dense(model, np.ascontiguousarray(shown)), expected))
+        reuse[name] = np.mean([cache_map.reuse_ratio for cache_map in maps[1:]])
+    assert reuse[MatcherName.FIELD] >= 1.5 * reuse[MatcherName.HOMOGRAPHY]
+    assert np.mean(errors[MatcherName.FIELD]) <= np.mean(errors[MatcherName.HOMOGRAPHY])
