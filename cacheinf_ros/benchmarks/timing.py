@@ -8,8 +8,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-REST_S = 0.04
-"""Pause before each measurement: the threads of the contender before it have stopped spinning, as between frames."""
+REST_S = 0.07
+"""Pause before each measurement, until the threads of the contender before it have stopped spinning: ONNX Runtime's
+take 55 ms (measured)."""
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")

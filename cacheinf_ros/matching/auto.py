@@ -27,8 +27,8 @@ NEW_MATCHER = "change of matcher"
 
 _SPREAD = np.ones((5, 5), np.uint8)  # blocks around a changed one that are computed too: changes spread in a network
 _ALIKE = 0.02  # of the reuse ratio
-_TRIAL = 3  # frames until a matcher is judged
-_MEMORY = 0.6  # of what was seen so far, in each frame
+_TRIAL = 6  # frames until a matcher is judged
+_MEMORY = 0.5  # of what was seen so far, in each frame
 _FORGOTTEN = 120  # frames after which a matcher that did badly is believed to do as usual
 _MARGIN = 0.05  # of a dense frame by which another must be expected to be better
 _DENSE_MS = 100.0  # where nobody knows

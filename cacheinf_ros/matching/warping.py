@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion, grid_shape
+from cacheinf_ros.matching.compiled import FLAGS, FLOATS, INT, compiled
 
 Image = NDArray[np.uint8]
 _AROUND = np.ones((3, 3), np.uint8)
@@ -35,18 +36,33 @@ def visible_blocks(motion: Motion, image_size: tuple[int, int], block_size: int)
 
     A homography maps convex areas to convex ones: what holds for the corners of a block holds for the block.
     """
-    height, width = image_size
-    rows, columns = grid_shape(image_size, block_size)
-    ends = (np.minimum(np.arange(n + 1) * block_size, side) for n, side in ((rows, height), (columns, width)))
-    y, x = np.meshgrid(*ends, indexing="ij")
-    # a block ends half a pixel beside its outermost pixels' centres; the picture's own border counts from the centres
-    points = np.stack([np.clip(x - 0.5, 0, width - 1), np.clip(y - 0.5, 0, height - 1), np.ones_like(x)], -1)
-    moved = points @ motion.inverse().matrix.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        places = moved[..., :2] / moved[..., 2:]
-    low, high = -0.5 - _EPSILON, (width - 0.5 + _EPSILON, height - 0.5 + _EPSILON)
-    inside = (moved[..., 2] > 0) & (places > low).all(-1) & (places < high).all(-1)
-    return np.asarray(inside[:-1, :-1] & inside[:-1, 1:] & inside[1:, :-1] & inside[1:, 1:])
+    visible = np.empty(grid_shape(image_size, block_size), np.bool_)
+    _mark_visible(np.ascontiguousarray(motion.inverse().matrix), *image_size, block_size, visible)
+    return visible
+
+
+@compiled(FLOATS, INT, INT, INT, FLAGS)
+def _mark_visible(back: NDArray[np.float64], height: int, width: int, block: int, visible: NDArray[np.bool_]) -> None:
+    """``back``: frame -> reference."""
+    rows, columns = visible.shape
+    corners = np.empty((rows + 1, columns + 1), np.bool_)
+    for row in range(rows + 1):
+        for column in range(columns + 1):
+            # a block ends half a pixel beside its outermost pixels' centres; the picture's border counts from these
+            y = min(max(min(row * block, height) - 0.5, 0.0), height - 1.0)
+            x = min(max(min(column * block, width) - 0.5, 0.0), width - 1.0)
+            depth = back[2, 0] * x + back[2, 1] * y + back[2, 2]
+            if depth <= 0:
+                corners[row, column] = False
+                continue
+            there_x = (back[0, 0] * x + back[0, 1] * y + back[0, 2]) / depth
+            there_y = (back[1, 0] * x + back[1, 1] * y + back[1, 2]) / depth
+            low, right, bottom = -0.5 - _EPSILON, width - 0.5 + _EPSILON, height - 0.5 + _EPSILON
+            corners[row, column] = low < there_x < right and low < there_y < bottom
+    for row in range(rows):
+        for column in range(columns):
+            left = corners[row, column] and corners[row + 1, column]
+            visible[row, column] = left and corners[row, column + 1] and corners[row + 1, column + 1]
 
 
 def pooled_difference(warped: Image, frame: Image, block_size: int) -> NDArray[np.float32]:

@@ -108,7 +108,7 @@ def test_with_parallax_a_field_reuses_half_as_much_again_as_a_homography_at_no_m
     scale = OutputScale.of([dense(model, picture) for picture in (frames[0], frames[0][::-1].copy(), frames[-1])])
     reuse, errors = {}, {}
     for name in (MatcherName.FIELD, MatcherName.HOMOGRAPHY):
-        matching = MatchingStream(MatchingConfig(matcher=name, threshold=38.0, expiry=1000))
+        matching = MatchingStream(MatchingConfig(matcher=name, threshold=36.0, warp_threshold=6.0, expiry=1000))
         maps = []
         for frame, expected in zip(frames, exact, strict=True):
             maps.append(matching.match(frame))
