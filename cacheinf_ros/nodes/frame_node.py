@@ -148,3 +148,4 @@ def _spin(node: Any) -> None:
             executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
     finally:
         node.close()
+        executor.shutdown()  # before rclpy's own: what is left of it then cannot be destroyed any more
