@@ -8,9 +8,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-REST_S = 0.07
-"""Pause before each measurement, until the threads of the contender before it have stopped spinning: ONNX Runtime's
-take 55 ms (measured)."""
+REST_S = 0.01
+"""Pause before each measurement, repeated until the threads of the contender before it have stopped spinning, as
+between frames: ONNX Runtime's take 55 ms (measured), the others' 10."""
+_IDLE_SHARE = 0.2  # of one processor's time
+_MOST_RESTS = 20
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -20,10 +22,18 @@ def timed(
     call: Callable[Arguments, Result], *arguments: Arguments.args, **keywords: Arguments.kwargs
 ) -> tuple[Result, float]:
     """The result of a call, and how many milliseconds it took."""
-    time.sleep(REST_S)
+    _rest()
     started = time.perf_counter_ns()
     result = call(*arguments, **keywords)
     return result, (time.perf_counter_ns() - started) / 1e6
+
+
+def _rest() -> None:
+    for _ in range(_MOST_RESTS):
+        busy = time.process_time()
+        time.sleep(REST_S)
+        if time.process_time() - busy < _IDLE_SHARE * REST_S:
+            return
 
 
 def summary(latencies_ms: Sequence[float]) -> dict[str, Any]:
