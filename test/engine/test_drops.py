@@ -22,7 +22,10 @@ def test_the_engine_is_exact_for_what_it_shows_and_shows_the_frame(scene: str, m
     model = load_model("scenenet", input_size=(120, 160))
     engine = Engine(model, EngineConfig(mode=Mode.BOUNDED, dense_fallback=False))
     engine.keep_composed = True
-    matching, folded = MatchingStream(MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000)), None
+    matching, folded = (
+        MatchingStream(MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000, dense_ms=1000.0)),
+        None,
+    )
     shares = []
     for frame in open_source(f"scene:{scene}?frames=30&size=120x160&noise=0"):
         cache_map = matching.match(frame.image)

@@ -33,7 +33,7 @@ def frames(scene: str, count: int) -> list[Image]:
 @pytest.mark.parametrize("scene", ["pan", "handheld", "forward", "turn", "parallax", "fixed"])
 @pytest.mark.parametrize("matcher", FOLLOWING)
 def test_the_reference_stays_like_the_frame(scene: str, matcher: MatcherName) -> None:
-    matching = MatchingStream(MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000))
+    matching = MatchingStream(MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000, dense_ms=1000.0))
     reuse = []
     for frame in frames(scene, 30):
         cache_map = matching.match(frame)
@@ -62,7 +62,7 @@ def test_motions_lead_from_frame_to_frame(scene: str) -> None:
 def test_with_frames_dropped_nothing_is_reusable_that_changed(scene: str, matcher: MatcherName) -> None:
     """What the folded maps of dropped frames reuse is, seen through the folded motion, what the frame shows."""
     rng = np.random.default_rng(0)
-    config = MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000)
+    config = MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000, dense_ms=1000.0)
     matching, folded, held = MatchingStream(config), None, None
     checked = 0
     for frame in frames(scene, 40):
