@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import CacheMapError
 
 _EPSILON = 1e-9
+_MOVES = 2**16  # different moves along one axis
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,6 +53,12 @@ class Motion:
         if np.abs(rest).max() >= _EPSILON:
             return None
         return float(self.matrix[0, 2]), float(self.matrix[1, 2])
+
+    def scaled(self, across: float, along: float) -> Motion:
+        """The same in pixels of pictures this many times as wide and as high; pixels' centres are at whole numbers."""
+        scale = np.array([[across, 0, (across - 1) / 2], [0, along, (along - 1) / 2], [0, 0, 1]])
+        matrix = scale @ self.matrix @ np.linalg.inv(scale)
+        return Motion(matrix=np.asarray(matrix / matrix[2, 2], np.float64))
 
     def then(self, later: Motion) -> Motion:
         """This motion followed by ``later``."""
@@ -163,7 +170,7 @@ class CacheMap:
 
         Without a field where all of them moved together.
         """
-        moves, counts = np.unique(field[reusable], axis=0, return_counts=True)
+        moves, counts = distinct(field[reusable])
         most = moves[counts.argmax()] if len(moves) else (0, 0)
         return cls(
             image_size=image_size,
@@ -197,6 +204,16 @@ class CacheMap:
         """Reusable pixels / all pixels: 1 = all reused."""
         height, width = self.image_size
         return float((self.rectangles[:, 2].astype(np.int64) * self.rectangles[:, 3]).sum() / (height * width))
+
+
+def distinct(moves: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The different rows of moves [n, 2] of 16 bits, sorted, int64 [k, 2], and how often each is there.
+
+    ``np.unique`` along an axis does the same, ten times slower.
+    """
+    keys, counts = np.unique(moves[:, 0].astype(np.int64) * _MOVES + moves[:, 1], return_counts=True)
+    first = (keys + _MOVES // 2) // _MOVES
+    return np.stack([first, keys - first * _MOVES], axis=1), counts
 
 
 def grid_shape(image_size: tuple[int, int], block_size: int) -> tuple[int, int]:

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.benchmarks.answer import Answer
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.following import is_map, move_output
 
 Image = NDArray[np.uint8]
 Shift = tuple[float, float]
@@ -81,22 +83,13 @@ def estimate_shift(before: Image, now: Image) -> Shift:
 
 
 def _are_maps(answer: Answer) -> bool:
-    return all(value.ndim == 4 and value.shape[2] * value.shape[3] > 1 for value in answer.values)
+    return all(is_map(value) for value in answer.values)
 
 
 def _warped(answer: Answer, before: Image, now: Image) -> Answer:
-    shift = (0.0, 0.0) if before is now else estimate_shift(before, now)
-    if shift == (0.0, 0.0):
+    if before is now:
         return answer
-    return answer.changed({name: _moved(value, shift) for name, value in answer.outputs.items()})
-
-
-def _moved(value: NDArray[np.float32], shift: Shift) -> NDArray[np.float32]:
-    """[1, channels, height, width] moved by shares of width and height; what enters repeats the border."""
-    height, width = value.shape[2:]
-    matrix = np.array([[1, 0, shift[0] * width], [0, 1, shift[1] * height]])
-    moved = [
-        cv2.warpAffine(np.ascontiguousarray(channel), matrix, (width, height), borderMode=cv2.BORDER_REPLICATE)
-        for channel in value[0]
-    ]
-    return np.stack(moved)[None].astype(np.float32)
+    height, width = now.shape[:2]
+    dx, dy = estimate_shift(before, now)
+    motion = Motion.translation(dx * width, dy * height)
+    return answer.changed({name: move_output(value, motion, (height, width)) for name, value in answer.outputs.items()})

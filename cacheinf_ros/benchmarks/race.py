@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,7 @@ from cacheinf_ros.benchmarks.frames import Image, Shot
 from cacheinf_ros.benchmarks.measures import Comparison, MeasuredFrame, Measures
 from cacheinf_ros.benchmarks.policies import Skipping
 from cacheinf_ros.benchmarks.quality import ErrorScale, Outputs
-from cacheinf_ros.benchmarks.timing import timed
+from cacheinf_ros.benchmarks.timing import measured, timed
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
 from cacheinf_ros.engine.following import shifted
@@ -129,11 +128,9 @@ class Race:
     def _cached(self, shot: Shot) -> EngineResult:
         if self._stream is None:
             return self._engine.run(shot.image, shot.cache_map)
-        started = time.perf_counter_ns()
-        cache_map = self._stream.match(shot.image)
-        self._matching_ms = (time.perf_counter_ns() - started) / 1e6
+        cache_map, self._matching_ms = measured(self._stream.match, shot.image)
         result = self._engine.run(shot.image, cache_map)
-        self._stream.learn(result.active_share)
+        self._stream.learn(result.active_share, result.stage_ms["compute"])
         return result
 
     def _densely(self, run: Dense) -> Callable[[Shot], Outputs]:

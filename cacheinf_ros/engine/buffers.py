@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
+Area = tuple[slice, slice]  # rows, columns
 _ALIGNMENT = 16  # floats: a cache line
 _UNSEEN = 1e30  # far from every value
 
@@ -66,5 +68,17 @@ def move_pixels(pixels: torch.Tensor, dx: int, dy: int) -> None:
     height, width = pixels.shape[:2]
     if abs(dx) >= width or abs(dy) >= height or (dx, dy) == (0, 0):
         return
-    moved = pixels[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)].clone()
-    pixels[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)] = moved
+    before, after = overlap((height, width), dx, dy)
+    pixels[after] = pixels[before].clone()
+
+
+def overlap(size: tuple[int, int], dx: int, dy: int) -> tuple[Area, Area]:
+    """The part of a picture of (height, width) that stays in it when it moves right by dx and down by dy.
+
+    Returns:
+        where that part was, and where it is then.
+    """
+    height, width = size
+    before = np.s_[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)]
+    after = np.s_[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)]
+    return before, after

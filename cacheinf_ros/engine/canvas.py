@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from cacheinf_ros.cache_map import Drift, Motion
-from cacheinf_ros.engine.following import (
-    Image,
-    Mask,
-    Size,
-    seen_from_canvas,
-    touched_on_canvas,
-    visible_on_canvas,
-)
+from cacheinf_ros.engine.buffers import overlap
+from cacheinf_ros.engine.following import Mask, Size
 
 MOST_DISTORTED = 0.03
 """Largest distortion, of the diagonal, beside the shift."""
+NO_SHIFT = (0, 0)
 _FAR = 0.75  # units of shift after which the canvas is moved: more than half of one, lest a tremor moves it to and fro
 _FAR_SHARE = 0.03  # of a side, if that is more: moving costs time, and the strip that is not seen till then is narrow
 _LARGEST_UNIT = 0.25  # of a side
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What a frame asks of the canvas.
-
-    Attributes:
-        shift: (dx, dy), whole pixels by which everything cached is to be moved right and down first.
-    """
-
-    shift: tuple[int, int]
-
-    @property
-    def moves(self) -> bool:
-        """Whether anything is to be moved."""
-        return self.shift != (0, 0)
 
 
 class Canvas:
@@ -61,7 +38,7 @@ class Canvas:
     @property
     def is_frame(self) -> bool:
         """Whether the canvas lies where the frame does, and all of it has been seen."""
-        return self.motion.is_none and not self._has_unseen
+        return self.motion.is_none and self.unseen is None
 
     def restart(self) -> None:
         """The canvas is the frame."""
@@ -69,14 +46,18 @@ class Canvas:
         self._unseen[:] = 0
         self._has_unseen = False
 
-    def follow(self, motion: Motion) -> Step | None:
-        """Take note of how the camera has moved since the last frame; None: too far, compute everything anew.
+    def follow(self, motion: Motion) -> tuple[int, int] | None:
+        """Take note of how the camera has moved since the last frame.
 
         Args:
             motion: last frame -> this one, in pixels of the model's input.
+
+        Returns:
+            (dx, dy), whole pixels by which everything cached is to be moved right and down first, mostly (0, 0);
+            None: the camera got too far, compute everything anew.
         """
         if motion.is_none:
-            return Step(shift=(0, 0))
+            return NO_SHIFT
         moved = self.motion.then(motion)
         drift = Drift.of(moved, self.size)
         shift = self._shift(drift.shift)
@@ -86,32 +67,20 @@ class Canvas:
         if any(abs(part) >= side for part, side in zip(shift[::-1], self.size, strict=True)):
             return None
         self.motion = Motion.translation(-shift[0], -shift[1]).then(moved)
-        if shift != (0, 0):
+        if shift != NO_SHIFT:
             self._expose(*shift)
-        return Step(shift=shift)
+        return shift
 
-    def paint(self, image: Image, touched: Mask) -> tuple[Image, Mask]:
-        """What a frame shows, in the canvas's place.
-
-        Args:
-            image: uint8 [height, width, 3], the frame at the model's size.
-            touched: uint8 [height, width], its pixels that count.
-
-        Returns:
-            The same two on the canvas; all that it has not seen yet and the frame shows counts.
-        """
-        if not self.motion.is_none:
-            image, touched = seen_from_canvas(image, self.motion), touched_on_canvas(touched, self.motion)
-        if self._has_unseen:
-            touched = touched | self._unseen  # also what the frame does not show: its border continued is a first guess
-            self._unseen &= 1 - visible_on_canvas(self.motion, self.size)
-            self._has_unseen = bool(self._unseen.any())
-        return image, touched
+    @property
+    def unseen(self) -> Mask | None:
+        """uint8 [height, width]: what no frame has shown yet; whoever paints the canvas clears it. None: nothing."""
+        self._has_unseen = self._has_unseen and bool(self._unseen.any())
+        return self._unseen if self._has_unseen else None
 
     def _shift(self, centre: tuple[float, float]) -> tuple[int, int]:
         """Whole units by which the centre has moved, where it has moved far."""
         if self._unit is None:
-            return 0, 0
+            return NO_SHIFT
         steps = [
             round(moved / unit) * unit if abs(moved) > max(_FAR * unit, _FAR_SHARE * side) else 0
             for moved, unit, side in zip(centre, self._unit[::-1], self.size[::-1], strict=True)
@@ -121,8 +90,6 @@ class Canvas:
     def _expose(self, dx: int, dy: int) -> None:
         """What moves in was never seen."""
         unseen = np.ones_like(self._unseen)
-        height, width = self.size
-        inside = np.s_[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)]
-        source = np.s_[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)]
-        unseen[inside] = self._unseen[source]
+        before, after = overlap(self.size, dx, dy)
+        unseen[after] = self._unseen[before]
         self._unseen, self._has_unseen = unseen, True

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
-from cacheinf_ros.engine.canvas import MOST_DISTORTED, Canvas
+from cacheinf_ros.engine.canvas import MOST_DISTORTED, NO_SHIFT, Canvas
 from cacheinf_ros.engine.config import EngineConfig, Mode
 from cacheinf_ros.engine.cost import DenseSwitch, load_or_measure
 from cacheinf_ros.engine.execution.growth import Border
-from cacheinf_ros.engine.following import in_input, move_output, seen_from_canvas, shift_unit
+from cacheinf_ros.engine.following import in_input, move_output, shift_unit
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -26,6 +26,7 @@ from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
+from cacheinf_ros.matching.warping import look_through
 
 _log = logging.getLogger(__name__)
 Image = NDArray[np.uint8]
@@ -109,29 +110,8 @@ class Engine:
         Raises:
             EngineError: the frame or its map is unusable; the cache is then empty.
         """
-        started = time.perf_counter_ns()
-        reusable = cache_map if self._holds_frame else None
-        self._holds_frame = False  # whatever fails below leaves no half-updated cache
-        resized = self._preprocessor.resize(image)
-        entry = self._enter(resized, self._reused(image, reusable))
-        changed_share = self.program.changed_input.count / self.program.changed_input.pixels
-        refresh = entry.reused is None or self._prefers_dense(changed_share, resized)
-        prepared = time.perf_counter_ns()
-        outputs = self.program.run(outside=entry.outside, refresh=refresh)
-        computed = time.perf_counter_ns()
-        self._holds_frame = True
-        self._observe(changed_share, outputs, (computed - prepared) / 1e6, refresh=refresh)
-        return EngineResult(
-            outputs=_arrays(outputs),
-            mode=self._config.mode if entry.reused else Mode.DENSE,
-            reuse_ratio=entry.reused.reuse_ratio if entry.reused else 0.0,
-            active_share=self.program.active_share,
-            stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
-            refreshed=refresh,
-            composed=self._input.composed.copy() if self.keep_composed else None,
-            motion=self._canvas.motion,
-            shift=entry.shift,
-        )
+        with self.program.awake():
+            return self._run(image, cache_map)
 
     def calibrate(self, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None = None) -> Calibration:
         """Find out on frames of the user's stream, in their order, what bounded mode may hold back.
@@ -161,7 +141,7 @@ class Engine:
             return None
         ours = [value.clone() for value in self.program.outputs.values()]
         audit = self._auditor.compare(ours, self._dense(self._input.composed), self._config)
-        if audit.is_long and not self._canvas.motion.is_none:
+        if audit.asks_for_motion and not self._canvas.motion.is_none:
             audit = self._auditor.add_motion(audit, self._motion_error(), self._config)
             self._canvas.limit = audit.room_for_motion * MOST_DISTORTED
         self._truncate()
@@ -170,6 +150,31 @@ class Engine:
     def input_of(self, composed: Image) -> NDArray[np.float32]:
         """float32 [1, 3, height, width]: what dense execution of a composed image starts from."""
         return self._preprocessor.input(composed)
+
+    def _run(self, image: Image, cache_map: CacheMap | None) -> EngineResult:
+        started = time.perf_counter_ns()
+        reusable = cache_map if self._holds_frame else None
+        self._holds_frame = False  # whatever fails below leaves no half-updated cache
+        resized = self._preprocessor.resize(image)
+        entry = self._enter(resized, self._reused(image, reusable))
+        changed_share = self.program.changed_input.count / self.program.changed_input.pixels
+        refresh = entry.reused is None or self._prefers_dense(changed_share, resized)
+        prepared = time.perf_counter_ns()
+        outputs = self.program.run(outside=entry.outside, refresh=refresh)
+        computed = time.perf_counter_ns()
+        self._holds_frame = True
+        self._observe(changed_share, outputs, (computed - prepared) / 1e6, refresh=refresh)
+        return EngineResult(
+            outputs=_arrays(outputs),
+            mode=self._config.mode if entry.reused else Mode.DENSE,
+            reuse_ratio=entry.reused.reuse_ratio if entry.reused else 0.0,
+            active_share=self.program.active_share,
+            stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
+            refreshed=refresh,
+            composed=self._input.composed.copy() if self.keep_composed else None,
+            motion=self._canvas.motion,
+            shift=entry.shift,
+        )
 
     def _reused(self, image: Image, cache_map: CacheMap | None) -> CacheMap | None:
         """The map, if the mode can make anything of it."""
@@ -192,20 +197,21 @@ class Engine:
             moved = not reused.motion.is_none
             self._input.write(resized, self.program.changed_input, everything=moved)
             return _Entry(reused=reused, outside=Border.ALL if moved else Border.NONE)
-        step = self._canvas.follow(in_input(reused.motion, reused.image_size, self._preprocessor.size))
-        if step is None:
+        shift = self._canvas.follow(in_input(reused.motion, reused.image_size, self._preprocessor.size))
+        if shift is None:
             return self._enter_anew(resized)
-        if step.moves:
-            self._input.move(*step.shift)
-            self.program.shift(*step.shift)
-            self._auditor.moved(step.shift, self._preprocessor.size)
+        if shift != NO_SHIFT:
+            self._input.move(*shift)
+            self.program.shift(*shift)
+            self._auditor.moved(shift, self._preprocessor.size)
         self._input.touch(reused)
-        if not self._canvas.is_frame:
+        changed, everything = self.program.changed_input, shift != NO_SHIFT
+        if self._canvas.is_frame:
+            self._input.write(resized, changed, everything=everything)
+        else:
             np.copyto(self._frame, resized)
-            resized, touched = self._canvas.paint(resized, self._input.touched.mask)
-            self._input.touch_only(touched)
-        self._input.write(resized, self.program.changed_input, everything=step.moves)
-        return _Entry(reused=reused, outside=Border.left_behind(*step.shift), shift=step.shift)
+            self._input.paint(resized, self._canvas.motion, self._canvas.unseen, changed, everything=everything)
+        return _Entry(reused=reused, outside=Border.left_behind(*shift), shift=shift)
 
     def _enter_anew(self, resized: Image) -> _Entry:
         self._canvas.restart()
@@ -225,7 +231,7 @@ class Engine:
         """What it costs to see the last frame from the canvas; the cache then holds that frame."""
         assert self._auditor.calibration is not None
         motion, size = self._canvas.motion, self._preprocessor.size
-        outputs = self._dense(seen_from_canvas(self._frame, motion))
+        outputs = self._dense(look_through(self._frame, motion))
         seen = [move_output(value.cpu().numpy(), motion, size) for value in outputs]
         self._canvas.restart()
         exact = self._dense(self._frame)
@@ -277,7 +283,7 @@ class _Entry:
 
     reused: CacheMap | None = None
     outside: Border = Border.NONE
-    shift: tuple[int, int] = (0, 0)
+    shift: tuple[int, int] = NO_SHIFT
 
 
 def _arrays(outputs: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:

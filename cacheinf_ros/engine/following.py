@@ -24,72 +24,11 @@ from cacheinf_ros.graph.taps import AxisTaps
 Size = tuple[int, int]
 Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
-Matrix = NDArray[np.float64]
-_WHOLE = 1e-3  # pixels: far below what interpolation shows in 8 bits
 
 
 def in_input(motion: Motion, image_size: Size, input_size: Size) -> Motion:
     """A motion in pixels of the frame, in pixels of the model's input."""
-    scale = _scaling(image_size, input_size)
-    return Motion(matrix=_normal(scale @ motion.matrix @ np.linalg.inv(scale)))
-
-
-def in_image(motion: Motion, image_size: Size, input_size: Size) -> Motion:
-    """The opposite of :func:`in_input`."""
-    return in_input(motion, input_size, image_size)
-
-
-def _scaling(source: Size, target: Size) -> Matrix:
-    """Positions in one picture -> in a resized one; pixels' centres are at whole numbers."""
-    sy, sx = target[0] / source[0], target[1] / source[1]
-    return np.array([[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1]])
-
-
-def _normal(matrix: Matrix) -> Matrix:
-    return np.asarray(matrix / matrix[2, 2], np.float64)
-
-
-def touched_on_canvas(touched: Mask, motion: Motion) -> Mask:
-    """uint8 [height, width]: pixels of the canvas that show anything touched of the frame."""
-    height, width = touched.shape
-    shift = whole_shift(motion)
-    if shift is not None and abs(shift[0]) < width and abs(shift[1]) < height:
-        dx, dy = shift
-        seen = np.zeros_like(touched)
-        seen[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)] = touched[
-            max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)
-        ]
-        return seen
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    warped = cv2.warpPerspective(touched * np.uint8(255), motion.matrix, (width, height), flags=flags)
-    return (warped > 0).view(np.uint8)
-
-
-def visible_on_canvas(motion: Motion, size: Size) -> Mask:
-    """uint8 [height, width]: pixels of the canvas that lie in the frame."""
-    return touched_on_canvas(np.ones(size, np.uint8), motion)
-
-
-def seen_from_canvas(image: Image, motion: Motion) -> Image:
-    """The frame as it looks in the canvas's place; bilinear, and exact where the motion is one of whole pixels."""
-    height, width = image.shape[:2]
-    shift = whole_shift(motion)
-    if shift is not None and abs(shift[0]) < width and abs(shift[1]) < height:
-        dx, dy = shift
-        shown = image[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)]
-        sides = max(0, -dy), max(0, dy), max(0, -dx), max(0, dx)  # top, bottom, left, right
-        return np.asarray(cv2.copyMakeBorder(shown, *sides, cv2.BORDER_REPLICATE), np.uint8)
-    flags, border = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, cv2.BORDER_REPLICATE
-    seen = cv2.warpPerspective(image, motion.matrix, (width, height), flags=flags, borderMode=border)
-    return np.asarray(seen, np.uint8)
-
-
-def whole_shift(motion: Motion) -> tuple[int, int] | None:
-    """(dx, dy) in whole pixels, if the motion is that and nothing else."""
-    if motion.shift is None:
-        return None
-    dx, dy = (round(value) for value in motion.shift)
-    return (dx, dy) if max(abs(dx - motion.shift[0]), abs(dy - motion.shift[1])) < _WHOLE else None
+    return motion.scaled(input_size[1] / image_size[1], input_size[0] / image_size[0])
 
 
 def move_boxes(boxes: NDArray[np.float32], motion: Motion) -> NDArray[np.float32]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import Structure, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import Structure, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine.buffers import MapBuffer, move_pixels
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import Reach, grow
@@ -17,8 +17,10 @@ from cacheinf_ros.engine.execution.native import c_reach
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.truncation import Criterion, Truncation
+from cacheinf_ros.matching.painting import Brush
 
 Image = NDArray[np.uint8]
+_TILE = 8  # pixels, as in isa/input.cpp
 
 
 class CInput(Structure):
@@ -28,6 +30,15 @@ class CInput(Structure):
         ("height", c_int32), ("width", c_int32), ("order", c_int32 * 3), ("threshold", c_float),
         ("weight", c_float * 3), ("reserved", c_float), ("table", c_void_p), ("composed", c_void_p),
         ("seen", c_void_p), ("out", c_void_p), ("pitch", c_int64),
+    ]  # fmt: skip
+
+
+class CView(Structure):
+    """``ci_view``."""
+
+    _fields_ = [
+        ("to_frame", c_double * 9), ("back", c_double * 9), ("marked", c_void_p), ("unseen", c_void_p),
+        ("tiles", c_void_p),
     ]  # fmt: skip
 
 
@@ -46,7 +57,12 @@ class InputWriter:
         self.composed = np.zeros((*preprocessor.size, 3), np.uint8)
         self._seen = np.zeros_like(self.composed)  # what the target holds, before it was normalised
         self.touched = ActiveSet(preprocessor.size)
-        self._library = _declared(kernels.library) if isinstance(kernels, NativeKernels) else None
+        self._brush = Brush(preprocessor.size)
+        height, width = preprocessor.size
+        self._tiles = np.empty((-(-height // _TILE), -(-width // _TILE)), np.uint8)
+        self._kernels = kernels if isinstance(kernels, NativeKernels) else None
+        if self._kernels is not None:
+            _declare(self._kernels.library)
         self._blocks: tuple[tuple[object, ...], ActiveSet, Reach] | None = None
         self.truncate(None)
 
@@ -63,27 +79,46 @@ class InputWriter:
         """Only what depends on an active pixel of the frame counts."""
         blocks, reach = self._prepared(cache_map)
         np.logical_not(cache_map.reusable, out=blocks.mask.view(np.bool_))
-        if self._library is None:
+        if self._kernels is None:
             blocks.use_mask()
             grow(reach, blocks, self.touched)
         else:
             c = c_reach(reach)
-            self._library.ci_grow(ctypes.byref(c), blocks.address, self.touched.address, self._scratch.ctypes.data)
-
-    def touch_only(self, mask: NDArray[np.uint8]) -> None:
-        """Only the pixels set in uint8 [height, width] count."""
-        np.copyto(self.touched.mask, mask)
-        self.touched.use_mask()
+            address = self._scratch.ctypes.data
+            self._kernels.library.ci_grow(ctypes.byref(c), blocks.address, self.touched.address, address)
 
     def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
         """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which."""
-        if self._library is None:
+        if self._kernels is None:
             self._write(resized, changed, everything=everything)
             return
         arguments = self._c_input()
-        self._library.ci_write_input(
-            ctypes.byref(arguments), resized.ctypes.data, self.touched.address, changed.address, everything
-        )
+        self._kernels.library.ci_write_input(
+            self._kernels.threads, ctypes.byref(arguments), resized.ctypes.data, self.touched.address, changed.address,
+            everything,
+        )  # fmt: skip
+
+    def paint(
+        self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
+    ) -> None:
+        """The same where the camera has moved: the pixels that show, after the motion, any that are touched.
+
+        Args:
+            motion: input -> frame, in pixels of the input.
+            unseen: see :meth:`Brush.paint`; the frame's border, continued, is a first guess.
+        """
+        if self._kernels is None:
+            painted = np.empty_like(resized)
+            touched = self._brush.paint(resized, self.touched.mask, motion, painted, unseen)
+            np.copyto(self.touched.mask, touched)
+            self.touched.use_mask()
+            self._write(painted, changed, everything=everything)
+            return
+        arguments, view = self._c_input(), self._c_view(motion, unseen)
+        self._kernels.library.ci_paint_input(
+            self._kernels.threads, ctypes.byref(arguments), resized.ctypes.data, ctypes.byref(view), changed.address,
+            everything,
+        )  # fmt: skip
 
     def move(self, dx: int, dy: int) -> None:
         """Move the picture by whole pixels; what enters at the border keeps stale values."""
@@ -112,6 +147,15 @@ class InputWriter:
         normalised = torch.from_numpy(self._preprocessor.normalise(resized[touched]))
         self._target.rows[rows] = normalised.to(rows.device)
 
+    def _c_view(self, motion: Motion, unseen: NDArray[np.uint8] | None) -> CView:
+        return CView(
+            to_frame=(c_double * 9)(*motion.matrix.ravel()),
+            back=(c_double * 9)(*motion.inverse().matrix.ravel()),
+            marked=self.touched.mask.ctypes.data,
+            unseen=None if unseen is None else unseen.ctypes.data,
+            tiles=self._tiles.ctypes.data,
+        )
+
     def _c_input(self) -> CInput:
         weight = self._truncation.weight
         return CInput(
@@ -128,9 +172,7 @@ class InputWriter:
         )
 
 
-def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    library.ci_grow.restype = None
+def _declare(library: ctypes.CDLL) -> None:
+    library.ci_grow.restype = library.ci_write_input.restype = library.ci_paint_input.restype = None
     library.ci_grow.argtypes = [c_void_p] * 4
-    library.ci_write_input.restype = None
-    library.ci_write_input.argtypes = [c_void_p, c_void_p, c_void_p, c_void_p, c_int]
-    return library
+    library.ci_write_input.argtypes = library.ci_paint_input.argtypes = [c_void_p] * 5 + [c_int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -124,6 +125,10 @@ class Program:
         """
         self._executor.run(outside=outside, refresh=refresh)
         return self.outputs
+
+    def awake(self) -> AbstractContextManager[None]:
+        """Around all that a frame needs: see :meth:`NativeKernels.awake`."""
+        return self._kernels.awake() if isinstance(self._kernels, NativeKernels) else nullcontext()
 
     @property
     def outputs(self) -> dict[str, torch.Tensor]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.matching.composing import compose_image
 from cacheinf_ros.matching.features import FeatureFinder
+from cacheinf_ros.matching.painting import Brush
 from cacheinf_ros.matching.tracker import View
-from cacheinf_ros.matching.warping import look_through, visible_blocks, warp
+from cacheinf_ros.matching.warping import visible_blocks, warp
 
 Image = NDArray[np.uint8]
 _LEAST_IN_VIEW = 0.95  # share of the frame's blocks that the picture shows
@@ -35,6 +36,7 @@ class Anchor:
 
     def __init__(self, image: Image) -> None:
         self._finder: FeatureFinder | None = None
+        self._brush: Brush | None = None
         self._view: View | None = None
         self._painted = 0.0  # share of the image since its features were found
         self.image, self._spare = np.array(image, order="C"), np.empty_like(image, order="C")
@@ -92,8 +94,9 @@ class Anchor:
     def _is_far(self, cache_map: CacheMap) -> bool:
         """Whether too much of the frame lies beside the image, or looks too different for its features to be found."""
         motion, size = cache_map.motion, cache_map.image_size
-        in_view = visible_blocks(motion, size, cache_map.block_size).mean()
-        return bool(in_view < _LEAST_IN_VIEW or Drift.of(motion, size).distortion > _MOST_DISTORTED)
+        if Drift.of(motion, size).distortion > _MOST_DISTORTED:
+            return True
+        return bool(visible_blocks(motion, size, cache_map.block_size).mean() < _LEAST_IN_VIEW)
 
     def _renew(self, frame: Image, cache_map: CacheMap) -> None:
         """Warp the image into the frame's place, and take over what is active."""
@@ -109,10 +112,9 @@ class Anchor:
         if cache_map.motion.is_none:
             cv2.copyTo(frame, active, self.image)
             return
-        height, width = cache_map.image_size
-        flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
-        mask = cv2.warpPerspective(active, cache_map.motion.matrix, (width, height), flags=flags)
-        cv2.copyTo(look_through(frame, cache_map.motion), mask, self.image)
+        if self._brush is None or self._brush.size != cache_map.image_size:
+            self._brush = Brush(cache_map.image_size)
+        self._brush.paint(frame, active, cache_map.motion, self.image)
 
     def _replace(self, image: Image) -> None:
         self.image, self._spare = image, self.image if image is self._spare else self._spare

@@ -2,7 +2,8 @@
 
 A matcher that is changed for another needs some frames: what it compares with was put together under other motions. So
 a change is a trial of a few frames, and goes on if it does better than what was left. Until they are tried, the
-others are believed to do as well as they typically do; how badly one did is forgotten in the course of time.
+others are believed to do as well as they typically do; how badly one did is forgotten in the course of time, but not
+while the camera is seen to move in a way that it cannot follow.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.diamond_optimised import DiamondOptimised
-from cacheinf_ros.matching.homography import Homography, compare
+from cacheinf_ros.matching.homography import Homography, compare, largest_move
 from cacheinf_ros.matching.identity import Identity
 
 Image = NDArray[np.uint8]
@@ -32,7 +33,10 @@ _MEMORY = 0.5  # of what was seen so far, in each frame
 _FORGOTTEN = 120  # frames after which a matcher that did badly is believed to do as usual
 _MARGIN = 0.05  # of a dense frame by which another must be expected to be better
 _DENSE_MS = 100.0  # where nobody knows
-_LEARNING = 0.1  # weight of the newest share that was really computed
+_LEARNING = 0.1  # weight of the newest frame in what is learned from computing
+_OVERHEAD = 0.1  # of a dense frame: what the cheapest frames take
+_MOST_LOADED = 10.0
+_HARDLY = 0.25  # pixels that corners may be off their places without its showing
 _LEAST_SHARE = 1e-2
 _LOST = 0.9  # of a frame computed: hardly anything is saved
 _TYPICAL = {  # share that is computed, milliseconds at 480x640
@@ -71,6 +75,8 @@ class Auto:
         # and little of that spreads
         self._ratios = {name: 0.5 if name is MatcherName.HOMOGRAPHY else 1.0 for name in _TYPICAL}
         self._asked: tuple[MatcherName, float] | None = None  # the last frame's matcher, and the share expected
+        self._load = 1.0  # how many times longer computing takes than dense_ms promises: other processes, small shares
+        self._followed: set[MatcherName] = set(_TYPICAL)  # which matchers the camera's last movement suits
         self._shift, self._reuse = Motion.none(), 1.0  # that diamond search found last
         self.reconfigure(config)
 
@@ -110,18 +116,28 @@ class Auto:
             self._choose()
         return found
 
-    def learn(self, share: float) -> None:
-        """Take note of which share of the last frame was really computed; where nobody tells, it is guessed."""
+    def learn(self, share: float, computing_ms: float) -> None:
+        """Take note of what the last frame really cost; where nobody tells, it is guessed.
+
+        Args:
+            share: that was computed, 0 to 1.
+            computing_ms: what that took.
+        """
         if self._asked is None:
             return
         name, expected = self._asked
         ratio = max(share, _LEAST_SHARE) / max(expected, _LEAST_SHARE)
         self._ratios[name] *= (ratio / self._ratios[name]) ** _LEARNING
+        load = computing_ms / ((_OVERHEAD + (1 - _OVERHEAD) * share) * self._dense_ms)
+        self._load *= (min(max(load, 1 / _MOST_LOADED), _MOST_LOADED) / self._load) ** _LEARNING
         self._asked = None
 
     def _found(self, anchor: Anchor, frame: Image) -> CacheMap:
+        self._followed = set(_TYPICAL)
         if self.last is MatcherName.HOMOGRAPHY:
-            return self._homography.match_anchor(anchor, frame)
+            found = self._homography.match_anchor(anchor, frame)
+            self._followed = _following(anchor.motion.inverse().then(found.motion), found)
+            return found
         if self.last is MatcherName.IDENTITY and not anchor.motion.is_none:
             return compare(anchor.image, frame, anchor.motion, self.config)  # the camera stands still again
         anchor.settle()
@@ -142,7 +158,7 @@ class Auto:
 
     def _note(self, share: float, milliseconds: float) -> None:
         for name, record in self._records.items():
-            record.idle = 0 if name is self.last else record.idle + 1
+            record.idle = 0 if name is self.last else record.idle + (name in self._followed)
         record, saved = self._records[self.last], self._saved(share, milliseconds)
         # what is left of the matcher before counts less and less
         keep = _MEMORY if record.frames else 0.0
@@ -152,7 +168,7 @@ class Auto:
     def _choose(self) -> bool:
         """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
         best = max((name for name in self._records if name is not self.last), key=self._expected)
-        margin = _MARGIN * self._dense_ms
+        margin = _MARGIN * self._load * self._dense_ms
         if self._expected(best) <= self._records[self.last].saved + margin:
             return False
         self.last = best
@@ -167,7 +183,20 @@ class Auto:
         return record.saved + forgotten * max(0.0, typical - record.saved)
 
     def _saved(self, share: float, milliseconds: float) -> float:
-        return (1 - share) * self._dense_ms - milliseconds
+        return (1 - share) * self._load * self._dense_ms - milliseconds
+
+
+def _following(motion: Motion, found: CacheMap) -> set[MatcherName]:
+    """The matchers that can follow a movement from one frame to the next, by a map that a homography has led to."""
+    if found.reason:
+        return set(_TYPICAL)
+    (dx, dy), size = Drift.of(motion, found.image_size).shift, found.image_size
+    followed = {MatcherName.HOMOGRAPHY}
+    for name, shift in (MatcherName.IDENTITY, (0, 0)), (MatcherName.DIAMOND_OPTIMISED, (round(dx), round(dy))):
+        rest = motion.then(Motion.translation(-shift[0], -shift[1]))
+        if largest_move(rest, size) <= _HARDLY:
+            followed.add(name)
+    return followed
 
 
 def computed_share(cache_map: CacheMap) -> float:

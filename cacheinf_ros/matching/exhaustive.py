@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import ImagePair
-from cacheinf_ros.matching.search import recheck, search_exhaustively, unsettled
+from cacheinf_ros.matching.search import recheck, search_all, unsettled
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +27,5 @@ class Exhaustive:
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
         """As :meth:`Matcher.match`."""
         pair = ImagePair.of(reference, frame)
-        offset = search_exhaustively(pair, self.config).mean_offset()
-        return recheck(pair, self.config, offset, unsettled(pair, self.config))
+        search = search_all(pair, self.config, in_three_steps=False)
+        return recheck(pair, self.config, search.mean_offset(), unsettled(pair, self.config))

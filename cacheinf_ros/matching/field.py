@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, grid_shape
+from cacheinf_ros.cache_map import CacheMap, distinct, grid_shape
 from cacheinf_ros.matching import kernels
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import ImagePair
@@ -50,7 +50,7 @@ class Field:
 
 def common_offsets(search: Search) -> NDArray[np.int64]:
     """int64 [n, 2]: the most frequent offsets of matched blocks, most frequent first; at least no offset."""
-    found, counts = np.unique(search.best[search.matched], axis=0, return_counts=True)
+    found, counts = distinct(search.best[search.matched])
     if not len(found):
         return np.zeros((1, 2), np.int64)
     return np.ascontiguousarray(found[np.argsort(-counts, kind="stable")[:_COMMON]])

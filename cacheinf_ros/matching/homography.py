@@ -69,6 +69,11 @@ def snapped(motion: Motion, size: tuple[int, int]) -> Motion:
     return Motion.translation(*whole.tolist()) if np.abs(shifts - whole).max() < _SNAP else motion
 
 
+def largest_move(motion: Motion, size: tuple[int, int]) -> float:
+    """By how many pixels, across or along, a motion moves the corners of a picture of (height, width) at most."""
+    return float(np.abs(_corners(motion, size) - _corners(Motion.none(), size)).max())
+
+
 def _are_alike(first: Motion, second: Motion, size: tuple[int, int]) -> bool:
     return bool(np.abs(_corners(first, size) - _corners(second, size)).max() < _SNAP)
 

@@ -178,30 +178,22 @@ def search_diamond(
             matched[row, column] = found[2] <= budget
 
 
-@compiled(IMAGES, *(INT,) * 3, FLOAT, _NUMBERS, FLAGS)
-def search_exhaustive(
-    images: Images, block: int, channels: int, reach: int, allowed: float, best: NDArray[np.int64],
-    matched: NDArray[np.bool_],
+@compiled(IMAGES, *(INT,) * 3, FLOAT, types.boolean, _NUMBERS, FLAGS)
+def search_all(
+    images: Images, block: int, channels: int, reach: int, allowed: float, in_three_steps: bool,
+    best: NDArray[np.int64], matched: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Search every block at every offset within ``reach`` pixels; the rest as in :func:`search_diamond`."""
+    """Search every block within ``reach`` pixels: at every offset, or in three steps (Koga et al., 1981).
+
+    The rest as in :func:`search_diamond`.
+    """
     for row in range(matched.shape[0]):
         for column in range(matched.shape[1]):
             area = block_area(images, row, column, block, channels)
-            found = _exhaustive(images, area, reach, channels)
-            best[row, column, 0], best[row, column, 1] = found[0], found[1]
-            matched[row, column] = found[2] <= int(allowed * (area[2] * area[3] * channels))
-
-
-@compiled(IMAGES, *(INT,) * 3, FLOAT, _NUMBERS, FLAGS)
-def search_three_step(
-    images: Images, block: int, channels: int, reach: int, allowed: float, best: NDArray[np.int64],
-    matched: NDArray[np.bool_],
-) -> None:  # fmt: skip
-    """Three-step search of every block (Koga et al., 1981); the rest as in :func:`search_diamond`."""
-    for row in range(matched.shape[0]):
-        for column in range(matched.shape[1]):
-            area = block_area(images, row, column, block, channels)
-            found = _three_step(images, area, reach, channels)
+            if in_three_steps:
+                found = _three_step(images, area, reach, channels)
+            else:
+                found = _exhaustive(images, area, reach, channels)
             best[row, column, 0], best[row, column, 1] = found[0], found[1]
             matched[row, column] = found[2] <= int(allowed * (area[2] * area[3] * channels))
 

@@ -17,6 +17,8 @@ _MEMORY = 0.8  # of the last estimate
 _LARGEST = 50.0  # variance; noise of 5 grey levels in both pictures
 _MARGIN = 2.0  # above the mean: noise differs from block to block
 _LEAST_BLOCKS = 12
+LOWEST_DB = float(10 * np.log10(PEAK**2 / (_MARGIN * _LARGEST)))
+"""No estimate is below this PSNR: a threshold that is need not adapt."""
 
 
 class NoiseEstimate:

@@ -77,22 +77,12 @@ def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tup
     return search, visits
 
 
-def search_exhaustively(pair: ImagePair, config: MatchingConfig) -> Search:
-    """The truly best place of every block within ``search_range`` pixels."""
+def search_all(pair: ImagePair, config: MatchingConfig, *, in_three_steps: bool) -> Search:
+    """The place of every block within ``search_range`` pixels: the truly best one, or what three steps find."""
     search = Search.empty(pair, config, skip=1)
-    kernels.search_exhaustive(
+    kernels.search_all(
         pair.images, config.block_size, pair.channels, config.search_range, allowed_error(config.threshold),
-        search.best, search.matched,
-    )  # fmt: skip
-    return search
-
-
-def search_in_three_steps(pair: ImagePair, config: MatchingConfig) -> Search:
-    """Three-step search of every block."""
-    search = Search.empty(pair, config, skip=1)
-    kernels.search_three_step(
-        pair.images, config.block_size, pair.channels, config.search_range, allowed_error(config.threshold),
-        search.best, search.matched,
+        in_three_steps, search.best, search.matched,
     )  # fmt: skip
     return search
 

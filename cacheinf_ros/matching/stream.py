@@ -13,7 +13,7 @@ from cacheinf_ros.matching.images import check_image
 from cacheinf_ros.matching.make import make_matcher
 from cacheinf_ros.matching.matcher import AnchorMatcher
 from cacheinf_ros.matching.merging import cache_map_of
-from cacheinf_ros.matching.noise import NoiseEstimate
+from cacheinf_ros.matching.noise import LOWEST_DB, NoiseEstimate
 from cacheinf_ros.matching.warping import visible_blocks
 
 FIRST_FRAME = "first frame"
@@ -35,7 +35,8 @@ class MatchingStream:
         self._matched = 0  # frames matched since the reference was last taken as a whole
         self._dropped: str = FIRST_FRAME  # why there is no reference; empty where there is one
         self._noise = NoiseEstimate()
-        self.reconfigure(config)
+        self._config = self._in_use = config
+        self._matcher = make_matcher(config)
 
     @property
     def config(self) -> MatchingConfig:
@@ -50,11 +51,6 @@ class MatchingStream:
         view = self._anchor.in_frame.view()
         view.flags.writeable = False
         return view
-
-    @property
-    def threshold_db(self) -> float:
-        """The PSNR in use: the configuration's, or what the noise of the stream leaves of it."""
-        return self._in_use.threshold
 
     def match(self, image: NDArray[np.uint8]) -> CacheMap:
         """Say what of this frame is reusable; the reference then becomes the frame where it is active.
@@ -86,10 +82,13 @@ class MatchingStream:
         self._matched += 1
         return since_before
 
-    def learn(self, computed_share: float) -> None:
-        """Tell which share of the last frame was computed after all, 0 to 1: the choice of matchers goes by it."""
+    def learn(self, computed_share: float, computing_ms: float) -> None:
+        """Tell which share of the last frame was computed after all, 0 to 1, and what that took.
+
+        The choice of matchers goes by it.
+        """
         if isinstance(self._matcher, Auto):
-            self._matcher.learn(computed_share)
+            self._matcher.learn(computed_share, computing_ms)
 
     def reset(self, reason: str) -> None:
         """Drop the reference: nothing of the next frame is reusable, for this reason."""
@@ -101,10 +100,9 @@ class MatchingStream:
         self._use(config)
 
     def _use(self, config: MatchingConfig) -> None:
-        matcher = getattr(self, "_matcher", None)
         self._in_use = config
-        if isinstance(matcher, Auto) and config.matcher is MatcherName.AUTO:
-            matcher.reconfigure(config)
+        if isinstance(self._matcher, Auto) and config.matcher is MatcherName.AUTO:
+            self._matcher.reconfigure(config)
         else:
             self._matcher = make_matcher(config)
 
@@ -117,7 +115,7 @@ class MatchingStream:
 
     def _adapt(self, reference: NDArray[np.uint8], image: NDArray[np.uint8], cache_map: CacheMap) -> None:
         """Let the threshold follow the noise, so that a still scene is not computed because of it."""
-        if not self._config.adapt_to_noise or self._config.threshold >= IDENTICAL:
+        if not self._config.adapt_to_noise or not LOWEST_DB < self._config.threshold < IDENTICAL:
             return
         self._noise.see(reference, image, cache_map)
         wanted = max(0.0, min(self._config.threshold, self._noise.threshold_db))

@@ -22,11 +22,12 @@ _LEAST_INLIERS = 10
 _LEAST_INLIER_SHARE = 0.2
 _TOLERANCE = 3.0  # pixels that matched features may deviate
 _REFINED_TOLERANCE = 1.0  # the same of points that were followed
-_WINDOW = (15, 15)  # pixels around a point that is followed
+_WINDOW = 15  # pixels around a point that is followed
 _STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
 _CORNERS = 300  # points that are enough
 _CORNER_DISTANCE = 0.08  # of the smaller side, at least, between two: not all on the busiest object
 _PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some 50 pixels
+_NEAR_WINDOW, _NEAR_LEVELS = 11, 1  # where they are within some 8 pixels of where they are expected: half the time
 _LEAST_FOLLOWED_SHARE = 0.25  # of the corners: there may be parallax
 _NEARLY = 1.2  # times the error of a homography; its eight numbers always fit noise a little better
 _LARGEST_SCALE = 2.0
@@ -72,7 +73,7 @@ class View:
     @cached_property
     def corners(self) -> Points:
         """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched in half of its size."""
-        if min(self.grey.shape) < 4 * _WINDOW[0]:
+        if min(self.grey.shape) < 4 * _WINDOW:
             return np.zeros((0, 2), np.float32)
         half = cv2.resize(self.grey, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
         distance = max(4.0, _CORNER_DISTANCE * min(half.shape))
@@ -102,23 +103,25 @@ def track(reference: View, frame: View, expected: Motion | None = None) -> Track
     """Find the homography that leads from one view to the other.
 
     Corners of the reference are followed first (Lucas and Kanade's method), which is cheap and precise but finds only
-    what is near to where it is expected; then features are matched, wherever they are.
+    what is near to where it is expected: nearby first, then farther off. Then features are matched, wherever they are.
 
     Args:
         expected: about where the reference is seen; None: in its place.
     """
-    start = _in_picture((expected or Motion.none()).matrix, reference.scale)
-    found = _followed(reference, frame, reference.corners, start, _LEAST_FOLLOWED_SHARE)
+    start = (expected or Motion.none()).scaled(reference.scale, reference.scale).matrix
+    found = _followed(reference, frame, start, _LEAST_FOLLOWED_SHARE, _NEAR_WINDOW, _NEAR_LEVELS)
+    if found is None:
+        found = _followed(reference, frame, start, _LEAST_FOLLOWED_SHARE)
     if found is None:
         rough, reason = _matched(reference, frame)
         if rough is None:
             return Tracked(motion=None, reason=reason)
-        better = _followed(reference, frame, reference.corners, rough, _LEAST_INLIER_SHARE)
+        better = _followed(reference, frame, rough, _LEAST_INLIER_SHARE)
         found = rough if better is None else better
-    motion = _in_image(found, reference.scale)
-    if not is_plausible(motion, reference.size):
+    motion = Motion(matrix=found).scaled(1 / reference.scale, 1 / reference.scale)
+    if not is_plausible(motion.matrix, reference.size):
         return Tracked(motion=None, reason=IMPLAUSIBLE)
-    return Tracked(motion=Motion(matrix=motion))
+    return Tracked(motion=motion)
 
 
 def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:
@@ -133,14 +136,22 @@ def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:
     return np.asarray(matrix, np.float64), ""
 
 
-def _followed(reference: View, frame: View, points: Points, start: Matrix, least_share: float) -> Matrix | None:
-    """The homography from where points are found again, to fractions of a pixel; None where too few of them agree."""
+def _followed(
+    reference: View,
+    frame: View,
+    start: Matrix,
+    least_share: float,
+    window: int = _WINDOW,
+    levels: int = _PYRAMID_LEVELS,
+) -> Matrix | None:
+    """The homography from where corners are found again, to fractions of a pixel; None where too few of them agree."""
+    points = reference.corners
     if len(points) < _LEAST_PAIRS:
         return None
     places = np.ascontiguousarray(points).reshape(-1, 1, 2)
     guess = np.asarray(cv2.perspectiveTransform(places, start), np.float32)
     found, status, _ = cv2.calcOpticalFlowPyrLK(
-        reference.grey, frame.grey, places, guess, winSize=_WINDOW, maxLevel=_PYRAMID_LEVELS, criteria=_STOP,
+        reference.grey, frame.grey, places, guess, winSize=(window, window), maxLevel=levels, criteria=_STOP,
         flags=cv2.OPTFLOW_USE_INITIAL_FLOW,
     )  # fmt: skip
     there = status.ravel() > 0
@@ -152,39 +163,21 @@ def _followed(reference: View, frame: View, points: Points, start: Matrix, least
     if matrix is None or inliers.sum() < max(_LEAST_INLIERS, least_share * len(points)):
         return None
     agree = inliers.ravel() > 0
-    return _simplest(places[there][agree], np.asarray(found[there][agree], np.float32))
+    return _simplest(places[there][agree], np.asarray(found[there][agree], np.float32), np.asarray(matrix, np.float64))
 
 
-def _simplest(before: Points, now: Points) -> Matrix | None:
-    """The shift between points, if it explains them nearly as well as the homography that fits them best."""
-    matrix, _ = cv2.findHomography(before, now, 0)  # least squares
-    if matrix is None:
-        return None
+def _simplest(before: Points, now: Points, matrix: Matrix) -> Matrix:
+    """The shift between points, if it explains them nearly as well as the homography that was fitted to them."""
     moves = (now - before).reshape(-1, 2)
     shift = np.median(moves, axis=0)
     rest = (cv2.perspectiveTransform(before, matrix) - now).reshape(-1, 2)
     if _rms(moves - shift) <= _NEARLY * _rms(rest):
         return Motion.translation(*shift.tolist()).matrix
-    return np.asarray(matrix, np.float64)
+    return matrix
 
 
 def _rms(values: NDArray[np.floating]) -> float:
     return float(np.sqrt(np.mean(np.square(values))))
-
-
-def _in_picture(matrix: Matrix, scale: float) -> Matrix:
-    """The opposite of :func:`_in_image`."""
-    return _in_image(matrix, 1 / scale)
-
-
-def _in_image(matrix: Matrix, scale: float) -> Matrix:
-    """In pixels of the image, given a matrix in pixels of a picture ``scale`` times as large (centres at integers)."""
-    if scale == 1:
-        return matrix / matrix[2, 2]
-    offset = (scale - 1) / 2
-    smaller = np.array([[scale, 0, offset], [0, scale, offset], [0, 0, 1]])
-    whole = np.linalg.inv(smaller) @ matrix @ smaller
-    return np.asarray(whole / whole[2, 2], np.float64)
 
 
 def is_plausible(matrix: NDArray[np.float64], size: tuple[int, int]) -> bool:

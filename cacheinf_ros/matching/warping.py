@@ -77,10 +77,10 @@ def pooled_difference(warped: Image, frame: Image, block_size: int) -> NDArray[n
     height, width = frame.shape[:2]
     rows, columns = grid_shape((height, width), block_size)
     parts = 2 if block_size % 2 == 0 else 1
-    padded = cv2.copyMakeBorder(
-        beyond, 0, rows * block_size - height, 0, columns * block_size - width, cv2.BORDER_REPLICATE
-    )
-    flat = padded.reshape(rows * block_size, -1)
+    below, beside = rows * block_size - height, columns * block_size - width
+    if below or beside:
+        beyond = cv2.copyMakeBorder(beyond, 0, below, 0, beside, cv2.BORDER_REPLICATE)
+    flat = beyond.reshape(rows * block_size, -1)
     pooled = cv2.resize(flat, (columns * parts, rows * parts), interpolation=cv2.INTER_AREA).astype(np.float32)
     return np.asarray(pooled.reshape(rows, parts, columns, parts).max(axis=(1, 3)))
 

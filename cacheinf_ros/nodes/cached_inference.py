@@ -80,12 +80,9 @@ class CachedInferenceNode(FrameNode):
 
     def _link(self, arrival: Arrival) -> tuple[_Matched, Link]:
         image = image_from(arrival.message)
-        link = self._tracker.link(image, arrival.stamp_ns, self._matching_config())
-        return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
-
-    def _matching_config(self) -> MatchingConfig:
         config = self.parameters.get(MatchingConfig)
-        return config if config.dense_ms else config.changed(dense_ms=self._pipeline.dense_ms)
+        link = self._tracker.link(image, arrival.stamp_ns, config, self._pipeline.dense_ms)
+        return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
 
     def _failed(self, arrival: Arrival, error: CacheinfError) -> tuple[_Matched, Link]:
         link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), str(error))
@@ -97,8 +94,9 @@ class CachedInferenceNode(FrameNode):
 
     def _infer(self, paired: Paired[_Matched]) -> None:
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
-        if self._pipeline.computed_share is not None:
-            self._tracker.learn(self._pipeline.computed_share)
+        computed = self._pipeline.computed
+        if computed is not None:
+            self._tracker.learn(computed.active_share, computed.stage_ms["compute"])
         if outcome is Outcome.HELD:
             self.store(lambda: self._matched.chain.hold(paired.stamp_ns))
         elif outcome is Outcome.LOST:

@@ -174,7 +174,7 @@ def _cache_map_from(message: msg.CacheMap) -> CacheMap:
 def _field_from(message: msg.CacheMap, rows: int, columns: int) -> NDArray[np.int16] | None:
     if not len(message.field):
         return None
-    values = np.array(message.field, np.int16)
+    values = np.frombuffer(message.field, np.int16)
     if values.size != rows * columns * 2:
         raise MessageError(f"a field of {values.size} numbers for {rows} x {columns} blocks")
     return values.reshape(rows, columns, 2)

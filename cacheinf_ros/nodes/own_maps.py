@@ -16,26 +16,36 @@ _MS_PER_S = 1e3
 
 
 class Tracker:
-    """A matching stream whose configuration may change between frames, with its maps numbered and timed."""
+    """A matching stream whose configuration may change between frames, with its maps numbered and timed.
+
+    Where the model runs in the same process, the choice of matchers goes by how long it really takes.
+    """
 
     def __init__(self, config: MatchingConfig) -> None:
-        self._config = config
+        self._asked = config, 0.0
         self._stream = MatchingStream(config)
         self._linker = Linker(self._stream, secrets.token_hex(4))
 
-    def link(self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig) -> Link:
-        """The map of the next frame; uint8 [height, width, 3], BGR. A new configuration holds from it on."""
-        if config != self._config:
-            self._config = config
-            self._stream.reconfigure(config)
+    def link(self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig, dense_ms: float = 0.0) -> Link:
+        """The map of the next frame.
+
+        Args:
+            image: uint8 [height, width, 3], BGR.
+            stamp_ns: of the frame.
+            config: a new one holds from this frame on.
+            dense_ms: what computing everything takes, 0 where that is not known; the configuration's goes first.
+        """
+        if (config, dense_ms) != self._asked:
+            self._asked = config, dense_ms
+            self._stream.reconfigure(config if config.dense_ms else config.changed(dense_ms=dense_ms))
         start = time.perf_counter()
         link = self._linker.link(image, stamp_ns)
         elapsed_ms = (time.perf_counter() - start) * _MS_PER_S
         return replace(link, matcher=config.matcher.value, matching_ms=elapsed_ms)
 
-    def learn(self, computed_share: float) -> None:
+    def learn(self, computed_share: float, computing_ms: float) -> None:
         """See :meth:`MatchingStream.learn`."""
-        self._stream.learn(computed_share)
+        self._stream.learn(computed_share, computing_ms)
 
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
         """The map of a frame that cannot be read."""
@@ -49,8 +59,14 @@ class OwnMaps:
         self._tracker = Tracker(config)
         self.chain = CacheChain()
 
-    def match(self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig) -> tuple[Link, Fold]:
-        """The frame's map, and what is reusable of the cache for it."""
-        link = self._tracker.link(image, stamp_ns, config)
+    def match(
+        self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig, dense_ms: float
+    ) -> tuple[Link, Fold]:
+        """The frame's map, as by :meth:`Tracker.link`, and what is reusable of the cache for it."""
+        link = self._tracker.link(image, stamp_ns, config, dense_ms)
         self.chain.add(link)
         return link, self.chain.fold(stamp_ns)
+
+    def learn(self, computed_share: float, computing_ms: float) -> None:
+        """See :meth:`MatchingStream.learn`."""
+        self._tracker.learn(computed_share, computing_ms)

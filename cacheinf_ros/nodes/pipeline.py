@@ -62,8 +62,8 @@ class Pipeline:
         if get(UseServerConfig).use_server:
             self._server = ServerLink(node, get(ServerTopicsConfig), get(OffloadConfig), self._runner.name, node.health)
         self._gap = ""
-        self.computed_share: float | None = None
-        """Of the last frame, what was computed here; None where it was not."""
+        self.computed: FrameResult | None = None
+        """The last frame's result, if it was computed here."""
 
     def answer(self, arrival: Arrival, prepare: Callable[[], Prepared]) -> Outcome:
         """Publish exactly one result for a frame.
@@ -73,7 +73,7 @@ class Pipeline:
             prepare: decodes and matches it; what it raises becomes an error result.
         """
         self._node.health.count("accepted")
-        outcome, prepared, self.computed_share = Outcome.UNTOUCHED, None, None
+        outcome, prepared, self.computed = Outcome.UNTOUCHED, None, None
         decoded: Decoded | None = None
         try:
             prepared = prepare()
@@ -112,7 +112,7 @@ class Pipeline:
             answer.header = arrival.header
             return answer, decoded_from(answer), Outcome.UNTOUCHED
         result = self._run(prepared)
-        self.computed_share = result.active_share
+        self.computed = result
         return self._message(arrival, result), result.decoded, Outcome.HELD
 
     def _run(self, prepared: Prepared) -> FrameResult:

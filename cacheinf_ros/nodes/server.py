@@ -43,10 +43,12 @@ class Robot:
         if self._runner.configure(self._parameters.get(EngineConfig)):
             self._maps.chain.forget()
         image = encoded_image_from(request)
-        _, fold = self._maps.match(image, stamp_ns, self._parameters.get(MatchingConfig))
+        config = self._parameters.get(MatchingConfig)
+        _, fold = self._maps.match(image, stamp_ns, config, self._runner.dense_ms)
         self._maps.chain.forget()
         result = self._runner.run(image, fold.cache_map)
         self._maps.chain.hold(stamp_ns)
+        self._maps.learn(result.active_share, result.stage_ms["compute"])
         self._runner.audit_if_due(idle=False)
         return result
 

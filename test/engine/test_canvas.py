@@ -16,6 +16,7 @@ from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.engine.canvas import Canvas
 from cacheinf_ros.graph import Model, ModelCard, load_model
+from cacheinf_ros.matching.painting import Brush
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
@@ -41,14 +42,14 @@ def test_all_of_the_canvas_that_was_seen_shows_the_world(moves: list[tuple[int, 
     origin, seen = (0, 0), np.ones(SIZE, bool)  # of the canvas in the world; which of it any frame has shown
     for dx, dy in moves:
         at = (at[0] - dx, at[1] - dy)
-        step = canvas.follow(Motion.translation(dx, dy))
-        assert step is not None
-        if step.moves:
-            origin = (origin[0] - step.shift[0], origin[1] - step.shift[1])
-            composed = np.roll(composed, step.shift[::-1], axis=(0, 1))
-            seen = _rolled(seen, step.shift)
-        painted, touched = canvas.paint(window(picture, at), np.zeros(SIZE, np.uint8))
-        composed = np.where(touched.astype(bool)[:, :, None], painted, composed)
+        shift = canvas.follow(Motion.translation(dx, dy))
+        assert shift is not None
+        if any(shift):
+            origin = (origin[0] - shift[0], origin[1] - shift[1])
+            composed = np.roll(composed, shift[::-1], axis=(0, 1))
+            seen = _rolled(seen, shift)
+        composed = np.ascontiguousarray(composed)
+        Brush(SIZE).paint(window(picture, at), np.zeros(SIZE, np.uint8), canvas.motion, composed, canvas.unseen)
         assert np.allclose(canvas.motion.matrix, Motion.translation(origin[0] - at[0], origin[1] - at[1]).matrix)
         seen |= _rolled(np.ones(SIZE, bool), (at[0] - origin[0], at[1] - origin[1]))
         assert np.array_equal(composed[seen], window(picture, origin)[seen])
@@ -59,18 +60,6 @@ def _rolled(mask: NDArray[np.bool_], shift: tuple[int, int]) -> NDArray[np.bool_
     """Moved by (dx, dy); what enters is not set."""
     matrix = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
     return cv2.warpAffine(mask.astype(np.uint8), matrix, SIZE[::-1], flags=cv2.INTER_NEAREST).astype(bool)
-
-
-def test_what_is_touched_in_the_frame_is_painted_in_its_place() -> None:
-    canvas = Canvas(SIZE, None)
-    canvas.limit = 1.0
-    canvas.follow(Motion.translation(3, 2))
-    touched = np.zeros(SIZE, np.uint8)
-    touched[10, 20] = 1
-    image = world(0)[: SIZE[0], : SIZE[1]]
-    painted, there = canvas.paint(image, touched)
-    assert np.argwhere(there).tolist() == [[8, 17]]
-    assert np.array_equal(painted[8, 17], image[10, 20])
 
 
 def test_a_camera_that_got_too_far_starts_anew() -> None:

@@ -8,10 +8,9 @@ from oracle import assert_result_equals_dense
 
 from cacheinf_ros.cache_map import compose
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
-from cacheinf_ros.engine.following import seen_from_canvas
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
-from cacheinf_ros.matching.warping import pooled_difference
+from cacheinf_ros.matching.warping import look_through, pooled_difference
 from cacheinf_ros.sources import open_source
 
 
@@ -37,7 +36,7 @@ def test_the_engine_is_exact_for_what_it_shows_and_shows_the_frame(scene: str, m
         assert result.composed is not None
         assert_result_equals_dense(engine, result, result.composed)
         shares.append(result.reuse_ratio)
-        unlike = pooled_difference(seen_from_canvas(frame.image, result.motion), result.composed, 10)
+        unlike = pooled_difference(look_through(frame.image, result.motion), result.composed, 10)
         assert np.median(unlike) < 4  # grey levels
     if scene != "parallax" or matcher is MatcherName.FIELD:  # pillars hide most of so small a picture
         assert np.mean(shares) > 0.2

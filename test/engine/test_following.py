@@ -11,16 +11,13 @@ from lowered import graph_of
 
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.following import (
-    in_image,
     in_input,
     move_boxes,
     move_class_map,
     move_map,
     move_output,
-    seen_from_canvas,
     shift_output,
     shift_unit,
-    touched_on_canvas,
 )
 from cacheinf_ros.graph import load_model
 
@@ -47,7 +44,7 @@ def test_input_and_frame_agree_on_where_a_point_goes(motion: Motion) -> None:
     there = _applied(motion, point)
     scale = np.array([size[1] / frame[1], size[0] / frame[0]])
     assert np.allclose(_applied(moved, (point + 0.5) * scale - 0.5), (there + 0.5) * scale - 0.5)
-    assert np.allclose(in_image(moved, frame, size).matrix, motion.matrix / motion.matrix[2, 2])
+    assert np.allclose(in_input(moved, size, frame).matrix, motion.matrix / motion.matrix[2, 2])
 
 
 def _applied(motion: Motion, point: np.ndarray) -> np.ndarray:
@@ -77,19 +74,6 @@ def test_what_is_no_map_stays() -> None:
     vector = np.ones((1, 5), np.float32)
     assert move_output(vector, ZOOM, (24, 32)) is vector
     assert shift_output(vector, (8, 8), (24, 32)) is vector
-
-
-@given(dx=st.integers(-5, 5), dy=st.integers(-5, 5), seed=st.integers(0, 99))
-def test_the_canvas_sees_whole_pixels_unchanged(dx: int, dy: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    canvas = rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)
-    motion = Motion.translation(dx, dy)
-    frame = np.roll(canvas, (dy, dx), axis=(0, 1))
-    inside = np.s_[max(0, -dy) : 20 - max(0, dy), max(0, -dx) : 30 - max(0, dx)]
-    assert np.array_equal(seen_from_canvas(frame, motion)[inside], canvas[inside])
-    touched = np.zeros((20, 30), np.uint8)
-    touched[7, 11] = 1
-    assert np.argwhere(touched_on_canvas(touched, motion)).tolist() == [[7 - dy, 11 - dx]]
 
 
 def test_the_unit_is_the_coarsest_maps_pixel() -> None:

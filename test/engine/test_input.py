@@ -49,3 +49,32 @@ def test_only_touched_pixels_that_differ_enough_change(
     held = np.where(expected[..., None], second, first).astype(np.uint8)
     assert np.array_equal(target.rows.view(*SIZE, 3).numpy(), preprocessor.normalise(held))
     assert np.array_equal(writer.composed, np.where(touched[..., None], second, first))
+
+
+@given(
+    tilt=st.sampled_from([0.0, 0.01, -0.02]),
+    dx=st.sampled_from([0.0, 3.0, -2.25, 7.5]),
+    dy=st.sampled_from([0.0, -4.0, 1.75]),
+    everything=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_compiled_kernels_paint_as_the_reference_does(
+    tilt: float, dx: float, dy: float, everything: bool, seed: int
+) -> None:
+    motion = Motion(matrix=np.array([[1, tilt, dx], [-tilt, 1, dy], [1e-4 * tilt, 0, 1]]))
+    reusable = np.random.default_rng(seed).random((5, 7)) < 0.7
+    results = []
+    for kernels in KERNELS:
+        rng = np.random.default_rng(seed)
+        preprocessor = Preprocessor(ModelCard(name="t", input_size=SIZE))
+        target = MapBuffer.allocate(SIZE, 3, CPU)
+        writer, changed = InputWriter(preprocessor, target, kernels), ActiveSet(SIZE)
+        writer.touch_all()
+        writer.write(rng.integers(0, 256, (*SIZE, 3), dtype=np.uint8), changed, everything=True)
+        unseen = (rng.random(SIZE) < 0.01).astype(np.uint8)
+        writer.touch(CacheMap.of_blocks(reusable, SIZE, 5, motion))
+        frame = rng.integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+        writer.paint(frame, motion, unseen, changed, everything=everything)
+        results.append((writer.composed, changed.mask.copy(), unseen, target.rows.numpy()))
+    for ours, theirs in zip(*results, strict=True):
+        assert np.array_equal(ours, theirs)

@@ -60,7 +60,8 @@ def test_what_is_really_computed_counts() -> None:
     for _ in range(80):
         auto.match_anchor(Anchor(image), frame)
         choices.add(auto.last)
-        auto.learn(1.0 if auto.last is MatcherName.IDENTITY else 0.1)
+        share = 1.0 if auto.last is MatcherName.IDENTITY else 0.1
+        auto.learn(share, share * CONFIG.dense_ms)
     assert len(choices) > 1
     assert auto.last is not MatcherName.IDENTITY
 

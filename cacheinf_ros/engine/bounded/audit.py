@@ -23,6 +23,7 @@ _STEEPEST = 0.5  # factor of all thresholds in one step, at the least
 _RELAX = 1.2  # factor when much room is left, never beyond what calibration found
 _ROOM = 0.5  # of the promise
 _ROUNDING = 1e-5  # a promise below it cannot be kept in float32
+_MOTION_EVERY = 4  # long audits: what following the camera costs is dear to find out, and changes little
 _FIRST = 8  # frames until the first audit; a calibration saw few frames, or another stream
 
 
@@ -36,9 +37,9 @@ class Audit:
             the last few audits, as little may have changed since one dense frame.
         kept: whether all were below what was promised. No share is asked for of the change within a few frames, nor as
             long as the outputs changed less than ``max_error``.
-        is_long: whether it came after at least half of ``audit_every`` frames.
+        asks_for_motion: whether it is time to find out the ``motion_error``: not after few frames, nor every time.
         motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the canvas, led
-            back to the frame, against those for the frame, over the outputs' spread; None: the camera has not moved.
+            back to the frame, against those for the frame, over the outputs' spread; None: not measured.
         room_for_motion: factor of the distortion allowed from now on, at most 1.
         tightness: factor of the calibrated thresholds from now on, at most 1.
     """
@@ -47,7 +48,7 @@ class Audit:
     missed_change: float
     kept: bool
     tightness: float
-    is_long: bool = False
+    asks_for_motion: bool = False
     motion_error: float | None = None
     room_for_motion: float = 1.0
 
@@ -67,6 +68,7 @@ class Auditor:
         self._stale: list[NDArray[Any]] = []
         self._recent: ErrorSum | None = None
         self._room_for_motion = 1.0
+        self._until_motion = 0  # long audits until motion is judged again
 
     def is_due(self, config: EngineConfig, patience: float = 1.0) -> bool:
         """Whether it is time for an audit.
@@ -113,6 +115,7 @@ class Auditor:
         used = _share(now.engine_error, config.max_error)
         is_long = self._frames >= _LONG * config.audit_every
         if is_long:
+            self._until_motion = max(0, self._until_motion - 1)
             self._recent = self._recent or ErrorSum(scale, stale)
             self._recent.fade(_MEMORY)
             self._recent.add_squares(*squares)
@@ -120,10 +123,7 @@ class Auditor:
                 used = max(used, _share(self._recent.missed_change, config.max_missed))
         self._frames = 0
         self.refreshed(exact)
-        if used > _GOAL:
-            self._tightness *= max(_STEEPEST, _GOAL / used)
-        elif used < _ROOM:
-            self._tightness = min(1.0, self._tightness * _RELAX)
+        self._tightness = _adjusted(self._tightness, used)
         kept = used <= 1.0
         self._wait = min(2 * self._wait, config.audit_every) if kept else max(_FIRST, self._wait // 2)
         missed = (self._recent or now).missed_change
@@ -132,18 +132,23 @@ class Auditor:
             missed_change=missed,
             kept=kept,
             tightness=self._tightness,
-            is_long=is_long,
+            asks_for_motion=is_long and self._until_motion == 0,
         )
 
     def add_motion(self, audit: Audit, motion_error: float, config: EngineConfig) -> Audit:
         """Judge what following the camera costs, and adjust how far the canvas may get away from the frame."""
         used = _share(motion_error, config.max_motion_error)
-        if used > _GOAL:
-            self._room_for_motion *= max(_STEEPEST, _GOAL / used)
-        elif used < _ROOM:
-            self._room_for_motion = min(1.0, self._room_for_motion * _RELAX)
+        self._until_motion = _MOTION_EVERY if used <= 1.0 else 1
+        self._room_for_motion = _adjusted(self._room_for_motion, used)
         kept = audit.kept and used <= 1.0
         return replace(audit, kept=kept, motion_error=motion_error, room_for_motion=self._room_for_motion)
+
+
+def _adjusted(factor: float, used: float) -> float:
+    """A factor of what is allowed, at most 1, after this share of a promise was used up."""
+    if used > _GOAL:
+        return factor * max(_STEEPEST, _GOAL / used)
+    return min(1.0, factor * _RELAX) if used < _ROOM else factor
 
 
 def _share(error: float, promised: float) -> float:

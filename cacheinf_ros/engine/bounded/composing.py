@@ -13,6 +13,7 @@ from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import grow
 from cacheinf_ros.engine.following import in_input
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.matching.painting import Brush
 
 Image = NDArray[np.uint8]
 _FAR = 0.2  # of the diagonal: how far the camera may get
@@ -28,13 +29,15 @@ def compose_frames(
     composed: list[Image] = []
     canvas = Canvas(preprocessor.size, unit=None)
     canvas.limit = _FAR
+    brush = Brush(preprocessor.size)
     for i, frame in enumerate(frames):
         image = preprocessor.resize(frame)
         given = maps[i] if maps else None
         cache_map = given.as_one_piece if given is not None else None
         if composed and cache_map is not None and len(cache_map.rectangles) and _follows(canvas, cache_map):
-            painted, touched = canvas.paint(image, _touched(preprocessor, cache_map))
-            image = np.where(touched.view(np.bool_)[:, :, None], painted, composed[-1])
+            picture = composed[-1].copy()
+            brush.paint(image, _touched(preprocessor, cache_map), canvas.motion, picture)
+            image = picture
         else:
             canvas.restart()
         composed.append(image)

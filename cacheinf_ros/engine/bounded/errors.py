@@ -16,22 +16,19 @@ _ROUNDING = 1e-5  # of the spread: a smaller change of the outputs is none
 
 
 class ErrorSum:
-    """Mean squares over frames and pixels, per output.
-
-    Attributes:
-        stale: the outputs of a cache that is never updated; may be replaced between frames.
-    """
+    """Mean squares over frames and pixels, per output."""
 
     def __init__(self, scale: OutputScale, stale: Outputs) -> None:
+        """``stale``: the outputs of a cache that is never updated, for :meth:`add`."""
         self._spreads = np.array(scale.spreads)
-        self.stale = stale
+        self._stale = stale
         self._frames = 0.0
         self._errors = np.zeros(len(self._spreads))
         self._changes = np.zeros(len(self._spreads))
 
     def add(self, ours: Outputs, exact: Outputs) -> None:
         """Take a frame into account."""
-        self.add_squares(mean_squares(ours, exact), mean_squares(self.stale, exact))
+        self.add_squares(mean_squares(ours, exact), mean_squares(self._stale, exact))
 
     def add_squares(self, errors: Squares, changes: Squares) -> None:
         """The same with :func:`mean_squares` of the frame's outputs and of the stale ones, against exact ones."""

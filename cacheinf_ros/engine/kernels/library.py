@@ -149,6 +149,7 @@ class CShift(Structure):
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "ci_threads_create": (c_void_p, [c_int]),
     "ci_threads_destroy": (None, [c_void_p]),
+    "ci_threads_keep_awake": (None, [c_void_p, c_int]),
     "ci_instruction_set": (c_char_p, []),
     "ci_has_bfloat16": (c_int, []),
     "ci_packed_columns": (c_int, []),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from ctypes import Structure
 from dataclasses import dataclass, replace
 
@@ -112,6 +113,15 @@ class NativeKernels:
         """Another kernel that computes the same: which one is faster depends on shapes, pixels and machine."""
         other = _ALTERNATIVES.get(call.kind)
         return None if other is None else replace(call, kind=other)
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Within it the threads do not fall asleep before a program has run: waking one takes up to milliseconds."""
+        self.library.ci_threads_keep_awake(self.threads, True)
+        try:
+            yield
+        finally:
+            self.library.ci_threads_keep_awake(self.threads, False)
 
     def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
         """Move maps, each its own memory, by (dx, dy) pixels; what enters is marked as far from every value."""

@@ -156,8 +156,15 @@ void ci_program_run(ci_program* program, const ci_step* steps, int first, int la
 }
 
 // all: every touched pixel counts as changed.
-void ci_write_input(const ci_input* input, const uint8_t* image, const ci_set* touched, ci_set* changed, int all) {
-  ci::best_isa()->write_input(*input, image, *touched, *changed, all != 0);
+void ci_write_input(ci_threads* threads, const ci_input* input, const uint8_t* image, const ci_set* touched,
+                    ci_set* changed, int all) {
+  ci::best_isa()->write_input(threads, *input, image, *touched, *changed, all != 0);
+}
+
+// The same where the camera has moved.
+void ci_paint_input(ci_threads* threads, const ci_input* input, const uint8_t* image, const ci_view* view,
+                    ci_set* changed, int all) {
+  ci::best_isa()->paint_input(threads, *input, image, *view, *changed, all != 0);
 }
 
 // from: only its mask has to be right. scratch: from's height * to's width bytes.

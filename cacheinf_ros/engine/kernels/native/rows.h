@@ -186,6 +186,15 @@ struct ci_input {
   float* out;              // the input map
   int64_t pitch;
 };
+
+// How a frame is seen in the place of the input.
+struct ci_view {
+  double to_frame[9], back[9];  // input -> frame, and back, in pixels
+  const uint8_t* marked;        // [height][width] of the frame, 0 or 1: what counts
+  uint8_t* unseen;              // [height][width] of the input: what is painted in any case, until the frame shows it;
+                                // null: nothing
+  uint8_t* tiles;               // room for one per 8 x 8 pixels
+};
 }
 
 namespace ci {
@@ -220,7 +229,10 @@ struct Isa {
   // Copies those of `count` computed rows (behind one another) into the step's map that differ from it; says which.
   void (*commit)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
                  uint8_t* changed);
-  void (*write_input)(const ci_input& input, const uint8_t* image, const ci_set& touched, ci_set& changed, bool all);
+  void (*write_input)(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
+                      ci_set& changed, bool all);
+  void (*paint_input)(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_view& view,
+                      ci_set& changed, bool all);
 };
 const Isa* isa_base();
 #if defined(__x86_64__)

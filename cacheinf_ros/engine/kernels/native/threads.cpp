@@ -19,7 +19,15 @@ static inline void relax() { std::this_thread::yield(); }
 namespace {
 // About 50 microseconds: longer than the Python between two frames' parts, too short to disturb other processes.
 constexpr int kSpins = 2000;
+// About 10 microseconds. Where more threads run than processors, one that spins may hold the one it waits for off its
+// processor for a whole time slice, 4 ms.
+constexpr int kSpinsPerYield = 400;
 constexpr uint64_t kMost = (1 << 20) - 1;  // tasks of one loop
+
+void wait_a_moment(int spin) {
+  if (spin % kSpinsPerYield == kSpinsPerYield - 1) std::this_thread::yield();
+  else relax();
+}
 
 struct Buffer {
   float* data = nullptr;
@@ -50,7 +58,7 @@ struct ci_threads {
     announce(count);
     drain(0);
     // Waits for tasks, not for workers: one that the system has not woken yet must not hold up the frame.
-    while (done.load(std::memory_order_acquire) != count) relax();
+    for (int spin = 0; done.load(std::memory_order_acquire) != count; ++spin) wait_a_moment(spin);
   }
 
   // Starts a new generation of `count` tasks.
@@ -83,7 +91,8 @@ struct ci_threads {
   void work(int worker) {
     uint64_t seen = 0;
     for (;;) {
-      for (int spin = 0; (spin < kSpins || awake.load(std::memory_order_relaxed)) && generation() == seen; ++spin) relax();
+      for (int spin = 0; (spin < kSpins || awake.load(std::memory_order_relaxed)) && generation() == seen; ++spin)
+        wait_a_moment(spin);
       if (generation() == seen) {
         std::unique_lock<std::mutex> lock(mutex);
         wake.wait(lock, [&] { return generation() != seen; });
@@ -133,4 +142,7 @@ float* scratch(ci_threads* threads, int worker, int64_t floats) {
 extern "C" {
 ci_threads* ci_threads_create(int count) { return new ci_threads(count < 1 ? 1 : count); }
 void ci_threads_destroy(ci_threads* threads) { delete threads; }
+
+// Until a program has run, or until it is called with 0, workers do not sleep.
+void ci_threads_keep_awake(ci_threads* threads, int awake) { ci::keep_awake(threads, awake != 0); }
 }

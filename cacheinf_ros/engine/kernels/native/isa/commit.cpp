@@ -59,29 +59,4 @@ void commit(ci_threads* threads, const ci_step& step, const float* computed, con
   ci::parallel_for(threads, (count + job.chunk - 1) / job.chunk, commit_task, &job);
 }
 
-// all: every touched pixel counts as changed.
-void write_input(const ci_input& input, const uint8_t* image, const ci_set& touched, ci_set& changed, bool all) {
-  const int32_t* rows = ci::rows_of(touched);
-  std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
-  for (int i = 0; i < touched.count; ++i) {
-    const int64_t pixel = rows[i];
-    const uint8_t* from = image + pixel * 3;
-    uint8_t* seen = input.seen + pixel * 3;
-    std::memcpy(input.composed + pixel * 3, from, 3);
-    if (!all && seen[0] == from[0] && seen[1] == from[1] && seen[2] == from[2]) continue;
-    float values[3], squares = 0;
-    for (int c = 0; c < 3; ++c) {
-      const float* table = input.table + c * 256;
-      values[c] = table[from[input.order[c]]];
-      const float change = values[c] - table[seen[input.order[c]]];
-      squares += input.weight[c] * change * change;
-    }
-    if (!all && squares <= input.threshold) continue;
-    std::memcpy(seen, from, 3);
-    std::memcpy(input.out + pixel * input.pitch, values, sizeof(values));
-    changed.mask[pixel] = 1;
-  }
-  ci::list(changed);
-}
-
 }  // namespace CI_ISA

@@ -5,25 +5,12 @@ namespace CI_ISA {
 namespace {
 
 constexpr int kSumDepth = 512;  // of one running sum: longer ones lose digits
-constexpr int kAhead = 2048;    // floats of weights fetched ahead: they are many and used once per block
 
 // Multiplies ROWS packed rows with a panel of VECTORS * lanes output channels.
 template <int ROWS, int VECTORS>
 void multiply(const Job& job, int start, const float* packed, const float* weight, int64_t channel, int width) {
-  const ci_conv& c = *job.conv;
   Vector sums[ROWS][VECTORS];
-  for (int v = 0; v < VECTORS; ++v) {
-    float bias[kLanes] = {};
-    const int lanes = std::min(kLanes, width - v * kLanes);
-    if (lanes > 0) std::memcpy(bias, c.bias + channel + v * kLanes, lanes * sizeof(float));
-    for (int r = 0; r < ROWS; ++r) sums[r][v] = load(bias);
-  }
-  // Rows lie far apart, which hides them from the hardware's prefetcher; the product gives time to fetch them.
-  for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < VECTORS; ++v) {
-      __builtin_prefetch(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, 1);
-      if (c.residual) __builtin_prefetch(c.residual + job.rows[start + r] * c.residual_pitch + channel + v * kLanes);
-    }
+  begin<ROWS, VECTORS>(job, start, channel, width, sums);
   Vector totals[ROWS][VECTORS] = {};
   for (int block = 0; block < job.depth; block += kSumDepth) {
     if (block > 0)

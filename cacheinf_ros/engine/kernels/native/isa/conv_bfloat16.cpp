@@ -6,26 +6,14 @@ namespace CI_ISA {
 #if defined(__AVX512F__)
 namespace {
 
-typedef uint16_t Half;       // upper 16 bits of a float
-constexpr int kAhead = 2048; // values of weights fetched ahead
+typedef uint16_t Half;  // upper 16 bits of a float
 
 // packed: [depth / 16][ROWS][16]; weight: [depth / 2][columns][2].
 template <int ROWS, int VECTORS>
 __attribute__((target("avx512bf16"))) void multiply_bfloat16(const Job& job, int start, const Half* packed,
                                                              const Half* weight, int64_t channel, int width) {
-  const ci_conv& c = *job.conv;
   Vector sums[ROWS][VECTORS];
-  for (int v = 0; v < VECTORS; ++v) {
-    float bias[kLanes] = {};
-    const int lanes = std::min(kLanes, width - v * kLanes);
-    if (lanes > 0) std::memcpy(bias, c.bias + channel + v * kLanes, lanes * sizeof(float));
-    for (int r = 0; r < ROWS; ++r) sums[r][v] = load(bias);
-  }
-  for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < VECTORS; ++v) {
-      __builtin_prefetch(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, 1);
-      if (c.residual) __builtin_prefetch(c.residual + job.rows[start + r] * c.residual_pitch + channel + v * kLanes);
-    }
+  begin<ROWS, VECTORS>(job, start, channel, width, sums);
   for (int depth = 0; depth < job.depth; depth += kDepth, packed += ROWS * kDepth)
     for (int k = 0; k < kDepth; k += 2, weight += 2 * kColumns) {
       __m512bh w[VECTORS];

@@ -63,8 +63,8 @@ constexpr InPlaceTable make_table(std::integer_sequence<int, R...>) {
 }
 constexpr InPlaceTable kTable = make_table(std::make_integer_sequence<int, kMaxRows>{});
 
-// Finds the inputs of a block: one run per line of the window if all windows lie inside the image and its pixels
-// behind one another, otherwise one per tap.
+// Finds the inputs of a block: one run per line of the window if no window sticks out at the sides and pixels lie behind
+// one another, otherwise one per tap.
 void find_runs(const Job& job, const float* in, int start, int size, Runs& runs) {
   const ci_conv& c = *job.conv;
   const ci_window& w = c.window;
@@ -74,7 +74,13 @@ void find_runs(const Job& job, const float* in, int start, int size, Runs& runs)
   const int x0 = ox * w.stride_x - w.pad_x, y0 = oy * w.stride_y - w.pad_y;
   runs.regular = last - first == size - 1 && last / w.out_width == oy && x0 >= 0 &&
                  x0 + (size - 1) * w.stride_x + reach < w.in_width;
-  const int steps = runs.regular && w.dilation_x == 1 && c.in_pitch == c.in_channels ? 1 : w.kernel_x;
+  bool whole = w.dilation_x == 1 && c.in_pitch == c.in_channels;  // the taps of a line follow one another
+  if (!runs.regular)
+    for (int r = 0; r < size && whole; ++r) {
+      const int x = job.rows[start + r] % w.out_width * w.stride_x - w.pad_x;
+      whole = x >= 0 && x + reach < w.in_width;
+    }
+  const int steps = whole ? 1 : w.kernel_x;
   runs.length = c.in_channels * (w.kernel_x / steps);
   runs.count = 0;
   for (int ky = 0; ky < w.kernel_y; ++ky)

@@ -24,6 +24,7 @@ constexpr int kColumns = 2 * kLanes;
 constexpr int kDepth = 16;                   // values of a row that lie together in a packed panel
 constexpr int64_t kLargeBytes = 640 * 1024;  // of packed rows that leave room for a panel of weights in a 1 MiB L2
 constexpr int64_t kFewWeights = 512 * 1024;  // bytes that may be read from the L2 for every block of rows
+constexpr int kAhead = 2048;                 // values of weights fetched ahead: they are many and used once per block
 
 struct Job {
   const ci_conv* conv;
@@ -99,6 +100,25 @@ void pack(const Job& job, int group, const int32_t* rows, int count, typename Fo
     gather(c, in, rows[r], line);
     for (int k = 0; k < job.depth; k += kDepth, to += step) Format::put(to, line + k);
   }
+}
+
+// Starts the sums of a register tile at the bias. What will be written lies far apart, which hides it from the
+// hardware's prefetcher; the product gives time to fetch it.
+template <int ROWS, int VECTORS>
+inline __attribute__((always_inline)) void begin(const Job& job, int start, int64_t channel, int width,
+                                                 Vector (&sums)[ROWS][VECTORS]) {
+  const ci_conv& c = *job.conv;
+  for (int v = 0; v < VECTORS; ++v) {
+    float bias[kLanes] = {};
+    const int lanes = std::min(kLanes, width - v * kLanes);
+    if (lanes > 0) std::memcpy(bias, c.bias + channel + v * kLanes, lanes * sizeof(float));
+    for (int r = 0; r < ROWS; ++r) sums[r][v] = load(bias);
+  }
+  for (int r = 0; r < ROWS; ++r)
+    for (int v = 0; v < VECTORS; ++v) {
+      __builtin_prefetch(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, 1);
+      if (c.residual) __builtin_prefetch(c.residual + job.rows[start + r] * c.residual_pitch + channel + v * kLanes);
+    }
 }
 
 // Adds the residual, activates and stores `width` (<= lanes) sums of one output pixel.

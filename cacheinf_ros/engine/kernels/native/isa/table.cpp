@@ -18,7 +18,8 @@ const Isa* CI_ISA() {
                        ::CI_ISA::grow_reach,
                        ::CI_ISA::unite,
                        ::CI_ISA::commit,
-                       ::CI_ISA::write_input};
+                       ::CI_ISA::write_input,
+                       ::CI_ISA::paint_input};
   return &isa;
 }
 

@@ -1,0 +1,185 @@
+"""Painting into a picture that a motion leads to a frame: what counts of the frame is sampled, the rest stays.
+
+Warping whole frames to take over a tenth of them would cost more than computing that tenth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.matching.compiled import BYTES, FLAGS, FLOATS, compiled, types
+
+Image = NDArray[np.uint8]
+Mask = NDArray[np.uint8]
+
+_TILE = 8  # pixels; tiles of the picture that show nothing that counts are passed over
+_BITS = 5  # of the fraction of a pixel to which places are rounded, as OpenCV does
+_PARTS, _REST, _HALF = 1 << _BITS, (1 << _BITS) - 1, 1 << (2 * _BITS - 1)
+_READ_ONLY = types.Array(types.uint8, 2, "C", readonly=True)
+
+
+class Brush:
+    """Paints frames of one size through motions. For one thread at a time.
+
+    Attributes:
+        size: (height, width).
+    """
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        """``size``: (height, width) of the frame and of the picture."""
+        height, width = self.size = size
+        self._tiles = np.empty((-(-height // _TILE), -(-width // _TILE)), np.bool_)
+        self._line = np.empty((1, width), np.uint8)
+        self._painted = np.zeros(size, np.uint8)
+        self._nothing = np.zeros(size, np.uint8)
+
+    def paint(self, frame: Image, marked: Mask, motion: Motion, picture: Image, unseen: Mask | None = None) -> Mask:
+        """Write each pixel of the picture that shows, after the motion, anything that is marked in the frame.
+
+        Values are interpolated between four pixels, the frame's border continued.
+
+        Args:
+            frame: uint8 [height, width, channels].
+            marked: uint8 [height, width], 0 or 1: what counts of the frame.
+            motion: picture -> frame.
+            picture: of the frame's shape.
+            unseen: uint8 [height, width]: what is painted in any case. What the frame shows of it becomes 0.
+
+        Returns:
+            uint8 [height, width]: 1 where the picture was written; valid until the next call.
+        """
+        height, marked = len(marked), np.ascontiguousarray(marked)
+        self._tiles[:] = False
+        _flag_shown(marked, np.ascontiguousarray(motion.inverse().matrix), self._line, self._tiles)
+        if unseen is not None:
+            _flag(unseen, self._line, self._tiles)
+        _paint(
+            np.ascontiguousarray(frame).reshape(height, -1), marked, self._tiles,
+            np.ascontiguousarray(motion.matrix), picture.reshape(height, -1), self._painted,
+            self._nothing if unseen is None else unseen,
+        )  # fmt: skip
+        return self._painted
+
+
+@compiled()
+def _merge_lines(mask: Mask, top: int, line: Mask) -> None:
+    """What any line of a row of tiles holds."""
+    line[:] = 0
+    for y in range(top, min(top + _TILE, len(mask))):
+        for x in range(mask.shape[1]):
+            line[0, x] |= mask[y, x]
+
+
+@compiled(_READ_ONLY, BYTES, FLAGS)
+def _flag(mask: Mask, line: Mask, tiles: NDArray[np.bool_]) -> None:
+    """The tiles that hold anything of a mask."""
+    for row in range(tiles.shape[0]):
+        _merge_lines(mask, row * _TILE, line)
+        for x in range(mask.shape[1]):
+            tiles[row, x // _TILE] |= line[0, x] > 0
+
+
+@compiled()
+def _flag_seen(
+    back: NDArray[np.float64], top: int, bottom: int, left: int, right: int, tiles: NDArray[np.bool_]
+) -> None:
+    """The tiles in which a box of the frame is seen. A motion leads convex shapes to convex ones: corners say all."""
+    low_x = low_y = np.inf
+    high_x = high_y = -np.inf
+    for y in (top, bottom):
+        for x in (left, right):
+            depth = back[2, 0] * x + back[2, 1] * y + back[2, 2]
+            if depth <= 0:  # beyond the horizon: nobody knows
+                tiles[:] = True
+                return
+            there_x = (back[0, 0] * x + back[0, 1] * y + back[0, 2]) / depth
+            there_y = (back[1, 0] * x + back[1, 1] * y + back[1, 2]) / depth
+            low_x, high_x = min(low_x, there_x), max(high_x, there_x)
+            low_y, high_y = min(low_y, there_y), max(high_y, there_y)
+    rows, columns = tiles.shape
+    if high_x < 0 or high_y < 0 or low_x >= columns * _TILE or low_y >= rows * _TILE:
+        return
+    for row in range(int(max(0.0, low_y)) // _TILE, min(rows, int(min(high_y, rows * _TILE)) // _TILE + 1)):
+        for column in range(
+            int(max(0.0, low_x)) // _TILE, min(columns, int(min(high_x, columns * _TILE)) // _TILE + 1)
+        ):
+            tiles[row, column] = True
+
+
+@compiled(_READ_ONLY, FLOATS, BYTES, FLAGS)
+def _flag_shown(marked: Mask, back: NDArray[np.float64], line: Mask, tiles: NDArray[np.bool_]) -> None:
+    """The tiles of the picture that may show anything marked; ``back``: frame -> picture."""
+    height, width = marked.shape
+    for top in range(0, height, _TILE):
+        _merge_lines(marked, top, line)
+        for left in range(0, width, _TILE):
+            right, found = min(left + _TILE, width), 0
+            for x in range(left, right):
+                found |= line[0, x]
+            if found:
+                _flag_seen(back, top - 1, min(top + _TILE, height), left - 1, right, tiles)
+
+
+@compiled()
+def _places(matrix: NDArray[np.float64], y: int, left: int, size: tuple[int, int], there: NDArray[np.int32]) -> None:
+    """Where a line of a tile lies in the frame, in parts of a pixel, two pixels right and below of where it does.
+
+    So all is positive, and shifting rounds down. Without a branch, for the compiler to use vectors.
+    """
+    for i in range(_TILE):
+        x = left + i
+        scale = _PARTS / max(matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2], 1e-9)
+        there_x = (matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2]) * scale
+        there_y = (matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2]) * scale
+        there[0, i] = np.int32(min(max(there_x, -2.0 * _PARTS), (size[1] + 1.0) * _PARTS) + (2 * _PARTS + 0.5))
+        there[1, i] = np.int32(min(max(there_y, -2.0 * _PARTS), (size[0] + 1.0) * _PARTS) + (2 * _PARTS + 0.5))
+
+
+@compiled()
+def _paint_tile(
+    frame: Image, marked: Mask, matrix: NDArray[np.float64], picture: Image, painted: Mask, unseen: Mask,
+    box: tuple[int, int, int, int], there: NDArray[np.int32],
+) -> None:  # fmt: skip
+    height, width = marked.shape
+    top, bottom, left, right = box
+    channels = frame.shape[1] // width
+    for y in range(top, bottom):
+        _places(matrix, y, left, (height, width), there)
+        for x in range(left, right):
+            place_x, place_y = there[0, x - left], there[1, x - left]
+            part_x, part_y = place_x & _REST, place_y & _REST
+            x0, y0 = (place_x >> _BITS) - 2, (place_y >> _BITS) - 2
+            x1, y1 = x0 + (part_x > 0), y0 + (part_y > 0)
+            shown = x1 >= 0 and y1 >= 0 and x0 < width and y0 < height
+            x0, x1 = np.uint32(min(max(x0, 0), width - 1)), np.uint32(min(max(x1, 0), width - 1))
+            y0, y1 = np.uint32(min(max(y0, 0), height - 1)), np.uint32(min(max(y1, 0), height - 1))
+            counts = shown and (marked[y0, x0] | marked[y0, x1] | marked[y1, x0] | marked[y1, x1])
+            if not counts and not unseen[y, x]:
+                continue
+            painted[y, x] = 1
+            if shown:
+                unseen[y, x] = 0
+            for channel in range(channels):
+                at_0, at_1 = np.uint32(x0 * channels + channel), np.uint32(x1 * channels + channel)
+                upper = (_PARTS - part_x) * frame[y0, at_0] + part_x * frame[y0, at_1]
+                lower = (_PARTS - part_x) * frame[y1, at_0] + part_x * frame[y1, at_1]
+                value = (_PARTS - part_y) * upper + part_y * lower
+                picture[y, x * channels + channel] = (value + _HALF) >> (2 * _BITS)
+
+
+@compiled(_READ_ONLY, _READ_ONLY, FLAGS, FLOATS, BYTES, BYTES, BYTES)
+def _paint(
+    frame: Image, marked: Mask, tiles: NDArray[np.bool_], matrix: NDArray[np.float64], picture: Image, painted: Mask,
+    unseen: Mask,
+) -> None:  # fmt: skip
+    height, width = marked.shape
+    there = np.empty((2, _TILE), np.int32)
+    painted[:] = 0
+    for row in range(tiles.shape[0]):
+        for column in range(tiles.shape[1]):
+            if tiles[row, column]:
+                top, left = row * _TILE, column * _TILE
+                box = (top, min(top + _TILE, height), left, min(left + _TILE, width))
+                _paint_tile(frame, marked, matrix, picture, painted, unseen, box, there)
