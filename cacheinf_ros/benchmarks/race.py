@@ -86,7 +86,6 @@ class Race:
         exact: Dense,
         scale: ErrorScale,
     ) -> None:
-        engine.keep_composed = True
         self._engine = engine
         self._stream = stream
         self._exact = exact
@@ -138,8 +137,7 @@ class Race:
 
     def _measured(self, shot: Shot, result: EngineResult, exact: Outputs | None) -> MeasuredFrame:
         """The frame's answers; ``exact``: the outputs for the frame, where a contender has computed them."""
-        composed, before = result.composed, self._composed
-        assert composed is not None
+        composed, before = self._engine.composed, self._composed
         self._composed = composed
         on_frame = self._answer(shot, exact or self._exact(self._preprocessor.input(shot.image)))
         if result.motion.is_none and np.array_equal(composed, self._preprocessor.resize(shot.image)):

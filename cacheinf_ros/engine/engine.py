@@ -38,14 +38,12 @@ class Engine:
 
     Attributes:
         cost: what the model's operators take on this machine.
-        keep_composed: whether results say what the cache stands for, at the cost of a copy.
     """
 
     def __init__(self, model: Model, config: EngineConfig) -> None:
         kernels = choose_kernels(config.device, config.threads, config.precision)
         self.model = model
         self.kernel_name = kernels.name
-        self.keep_composed = False
         self._preprocessor = Preprocessor(model.card)
         with torch.inference_mode():
             self.program = Program(model.graph, kernels)
@@ -73,6 +71,11 @@ class Engine:
     def cache_bytes(self) -> int:
         """Memory of all cached feature maps."""
         return self.program.cache_bytes
+
+    @property
+    def composed(self) -> Image:
+        """uint8 [height, width, 3] at the model's size, a copy: the canvas, which exact execution would start from."""
+        return self._input.composed.copy()
 
     @property
     def calibration(self) -> Calibration | None:
@@ -171,7 +174,6 @@ class Engine:
             active_share=self.program.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,
-            composed=self._input.composed.copy() if self.keep_composed else None,
             motion=self._canvas.motion,
             shift=entry.shift,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
@@ -26,8 +25,6 @@ class EngineResult:
         active_share: FLOPs of the convolutions that were computed / those of a dense frame.
         stage_ms: milliseconds by stage, in order.
         refreshed: whether everything was computed, so that nothing in the cache is older than this frame.
-        composed: uint8 [height, width, 3] at the model's size, a copy: what exact execution would have started from,
-            the canvas; only when the engine was told to keep it.
     """
 
     outputs: dict[str, NDArray[Any]]
@@ -36,6 +33,5 @@ class EngineResult:
     active_share: float
     stage_ms: dict[str, float]
     refreshed: bool
-    composed: NDArray[np.uint8] | None = None
     motion: Motion = field(default_factory=Motion.none)
     shift: tuple[int, int] = (0, 0)

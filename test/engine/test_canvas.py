@@ -78,7 +78,6 @@ def _followed(model: Model, moves: list[tuple[int, int]], seed: int) -> None:
     height, width = model.input_size
     photograph = np.asarray(cv2.resize(load_photographs(Gallery.TEST)[seed % 4], (width + 200, height + 200)), np.uint8)
     engine = Engine(model, CONFIG)
-    engine.keep_composed = True
     x = y = 100
     engine.run(np.ascontiguousarray(photograph[y : y + height, x : x + width]), None)
     for dx, dy in moves:
@@ -91,8 +90,7 @@ def _followed(model: Model, moves: list[tuple[int, int]], seed: int) -> None:
         tilt[0, 1] = rng.choice([0, 1e-3])  # between pixels now and then
         motion = Motion(matrix=tilt).then(Motion.translation(dx, dy))
         result = engine.run(frame, CacheMap.of_blocks(~grid, (height, width), 8, motion))
-        assert result.composed is not None
-        assert_result_equals_dense(engine, result, result.composed)
+        assert_result_equals_dense(engine, result, engine.composed)
 
 
 @pytest.mark.parametrize("name", ["scenenet", "torchvision:mobilenet_v2", "torchvision:efficientnet_b0"])

@@ -20,7 +20,6 @@ def test_the_engine_is_exact_for_what_it_shows_and_shows_the_frame(scene: str, m
     rng = np.random.default_rng(1)
     model = load_model("scenenet", input_size=(120, 160))
     engine = Engine(model, EngineConfig(mode=Mode.BOUNDED, dense_fallback=False))
-    engine.keep_composed = True
     matching, folded = (
         MatchingStream(MatchingConfig(matcher=matcher, threshold=30.0, expiry=1000, dense_ms=1000.0)),
         None,
@@ -33,10 +32,9 @@ def test_the_engine_is_exact_for_what_it_shows_and_shows_the_frame(scene: str, m
             continue  # dropped
         result = engine.run(frame.image, folded)
         folded = None
-        assert result.composed is not None
-        assert_result_equals_dense(engine, result, result.composed)
+        assert_result_equals_dense(engine, result, engine.composed)
         shares.append(result.reuse_ratio)
-        unlike = pooled_difference(look_through(frame.image, result.motion), result.composed, 10)
+        unlike = pooled_difference(look_through(frame.image, result.motion), engine.composed, 10)
         assert np.median(unlike) < 4  # grey levels
     if scene != "parallax" or matcher is MatcherName.FIELD:  # pillars hide most of so small a picture
         assert np.mean(shares) > 0.2

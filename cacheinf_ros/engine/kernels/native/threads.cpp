@@ -9,6 +9,10 @@
 
 #include "rows.h"
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
 #if defined(__x86_64__)
 #include <immintrin.h>
 static inline void relax() { _mm_pause(); }
@@ -29,6 +33,10 @@ void wait_a_moment(int spin) {
   else relax();
 }
 
+struct alignas(64) Share {
+  std::atomic<uint64_t> ticket{0};
+};
+
 struct Buffer {
   float* data = nullptr;
   int64_t floats = 0;
@@ -37,7 +45,10 @@ struct Buffer {
 }  // namespace
 
 struct ci_threads {
-  explicit ci_threads(int count) : buffers(count) {
+  explicit ci_threads(int count) : buffers(count), shares(count) {
+#if defined(__linux__)
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) CPU_ZERO(&allowed);
+#endif
     for (int worker = 1; worker < count; ++worker) workers.emplace_back([this, worker] { work(worker); });
   }
 
@@ -61,24 +72,49 @@ struct ci_threads {
     for (int spin = 0; done.load(std::memory_order_acquire) != count; ++spin) wait_a_moment(spin);
   }
 
-  // Starts a new generation of `count` tasks.
+  // Keeps the workers off the caller's processor. Where processors share no cache, a system that wakes a worker looks
+  // no farther than its old processor and the waker's, and both then take turns there for many frames.
+  void keep_apart() {
+#if defined(__linux__)
+    const int here = sched_getcpu();
+    if (here < 0 || here == callers || int(workers.size()) >= CPU_COUNT(&allowed)) return;
+    cpu_set_t others = allowed;
+    CPU_CLR(here, &others);
+    for (auto& worker : workers) pthread_setaffinity_np(worker.native_handle(), sizeof(others), &others);
+    callers = here;
+#endif
+  }
+
+  // Starts a new generation of `count` tasks, of which each thread is given a share: neighbouring ones, the same part
+  // in every loop, for tasks are parts of an image, and what a thread reads is in its cache if it has written it.
   void announce(int count) {
     {
       std::lock_guard<std::mutex> lock(mutex);
-      ticket.store((generation() + 1) << 40 | uint64_t(count) << 20, std::memory_order_release);
+      const uint64_t next = (generation() + 1) << 40;
+      const int threads = static_cast<int>(shares.size());
+      for (int i = threads - 1; i >= 0; --i) {  // the first one last: workers wait for it
+        const uint64_t start = int64_t(count) * i / threads, end = int64_t(count) * (i + 1) / threads;
+        shares[i].ticket.store(next | end << 20 | start, std::memory_order_release);
+      }
     }
     wake.notify_all();
   }
 
-  // Takes tasks until none are left. A ticket holds the loop's generation, its number of tasks and the index of the
-  // next one, so that a late worker can never take a task of one loop with the function of another.
+  // Takes tasks until none are left, first of the thread's own share.
   void drain(int worker) {
+    const int threads = static_cast<int>(shares.size());
+    for (int i = 0; i < threads; ++i) drain_share(shares[(worker + i) % threads].ticket, worker);
+  }
+
+  // A ticket holds the loop's generation, the share's end and the index of its next task, so that a late worker can
+  // never take a task of one loop with the function of another.
+  void drain_share(std::atomic<uint64_t>& ticket, int worker) {
     uint64_t next = ticket.load(std::memory_order_acquire);
     for (;;) {
       const ci::Task function = task.load(std::memory_order_relaxed);
       void* const argument = context.load(std::memory_order_relaxed);
-      const int index = static_cast<int>(next & kMost), count = static_cast<int>(next >> 20 & kMost);
-      if (index >= count) return;
+      const int index = static_cast<int>(next & kMost), end = static_cast<int>(next >> 20 & kMost);
+      if (index >= end) return;
       if (!ticket.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
       function(argument, index, worker);
       done.fetch_add(1, std::memory_order_release);
@@ -86,7 +122,7 @@ struct ci_threads {
     }
   }
 
-  uint64_t generation() const { return ticket.load(std::memory_order_acquire) >> 40; }
+  uint64_t generation() const { return shares[0].ticket.load(std::memory_order_acquire) >> 40; }
 
   void work(int worker) {
     uint64_t seen = 0;
@@ -103,11 +139,15 @@ struct ci_threads {
     }
   }
 
+#if defined(__linux__)
+  cpu_set_t allowed;  // processors for this process
+  int callers = -1;   // processor that the workers keep off
+#endif
   std::vector<Buffer> buffers;
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable wake;
-  std::atomic<uint64_t> ticket{0};
+  std::vector<Share> shares;  // of each thread, the caller first
   std::atomic<int> done{0};
   std::atomic<bool> stopping{false};
   std::atomic<bool> awake{false};
@@ -120,6 +160,7 @@ namespace ci {
 void parallel_for(ci_threads* threads, int tasks, Task run, void* context) { threads->run(tasks, run, context); }
 
 void keep_awake(ci_threads* threads, bool awake) {
+  if (awake) threads->keep_apart();
   threads->awake.store(awake, std::memory_order_relaxed);
   if (awake && !threads->workers.empty()) threads->announce(0);
 }
