@@ -31,6 +31,10 @@ class EngineError(CacheinfError):
     """The engine cannot run this frame."""
 
 
+class PlanError(CacheinfError):
+    """Tensors cannot be placed in memory, or a placement is wrong."""
+
+
 class SourceError(CacheinfError):
     """A source of frames cannot be opened or read."""
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cacheinf_ros.cli.memory import print_memory
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, described
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig, Mode, Precision
@@ -168,6 +169,22 @@ def matcher(
     report = run_matcher_benchmark(images, sizes=wanted)
     _write(json_file, {"source": Path(source).name, **report})
     _print_matchers(report)
+
+
+@bench.command()
+def memory(
+    instances: Annotated[
+        Path | None, typer.Option(help="A folder of allocation problems, NAME.CAPACITY.csv, as MiniMalloc's.")
+    ] = None,
+    time_limit_s: Annotated[float, typer.Option(min=0, help="For the optimum of each problem.")] = 120.0,
+    json_file: JsonFile = None,
+) -> None:
+    """Arena sizes of every placement strategy, on the networks of the planner's paper and on hard problems."""
+    from cacheinf_ros.benchmarks.memory import run_memory_benchmark
+
+    report = run_memory_benchmark(instances, time_limit_s=time_limit_s)
+    _write(json_file, report)
+    print_memory(report)
 
 
 def _contenders(names: str) -> tuple[Any, ...]:

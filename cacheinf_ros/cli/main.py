@@ -12,6 +12,7 @@ from rich.logging import RichHandler
 from cacheinf_ros.cli.bench import bench
 from cacheinf_ros.cli.demo import demo
 from cacheinf_ros.cli.doctor import doctor
+from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
 from cacheinf_ros.cli.replay import replay
 from cacheinf_ros.errors import CacheinfError
@@ -27,6 +28,7 @@ app.command()(demo)
 app.command()(replay)
 app.add_typer(bench, name="bench")
 app.add_typer(models, name="models")
+app.command()(memory)
 app.command()(doctor)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.compiled import BYTES, IMAGES, INT, READ_ONLY_FLAGS, compiled, types
 from cacheinf_ros.errors import MatchingError
-from cacheinf_ros.matching.compiled import BYTES, IMAGES, INT, READ_ONLY_FLAGS, compiled, types
 from cacheinf_ros.matching.images import ImagePair
 
 

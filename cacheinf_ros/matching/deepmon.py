@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
-from cacheinf_ros.matching.compiled import FLAGS, FLOAT, IMAGES, INT, compiled
+from cacheinf_ros.compiled import FLAGS, FLOAT, IMAGES, INT, compiled
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.matching.compiled import BYTES, FLAGS, FLOAT, IMAGES, INT, compiled, types
+from cacheinf_ros.compiled import BYTES, FLAGS, FLOAT, IMAGES, INT, compiled, types
 
 Images: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # reference, frame
 Area: TypeAlias = tuple[int, int, int, int]  # top, left, height, width of a block in the frame, in pixels

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.matching.compiled import FLAGS, INT, compiled, types
+from cacheinf_ros.compiled import FLAGS, INT, compiled, types
 
 
 def cache_map_of(reusable: NDArray[np.bool_], image_size: tuple[int, int], block_size: int, motion: Motion) -> CacheMap:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.matching.compiled import FLOATS, IMAGES, INT, compiled
+from cacheinf_ros.compiled import FLOATS, IMAGES, INT, compiled
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.psnr import PEAK
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.matching.compiled import BYTES, FLAGS, FLOATS, compiled, types
+from cacheinf_ros.compiled import BYTES, FLAGS, FLOATS, compiled, types
 
 Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion, grid_shape
-from cacheinf_ros.matching.compiled import FLAGS, FLOATS, INT, compiled
+from cacheinf_ros.compiled import FLAGS, FLOATS, INT, compiled
 
 Image = NDArray[np.uint8]
 _AROUND = np.ones((3, 3), np.uint8)

@@ -75,6 +75,21 @@ def test_bench_engine_on_a_set_share_of_change(tmp_path: Path) -> None:
     assert report["reuse_ratio"]["mean"] == pytest.approx(0.9, abs=0.001)
 
 
+def test_memory_plans_and_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "plan.png"
+    printed = cacheinf("memory", "scenenet", "--size", "96x128", "--out", str(picture)).stdout
+    assert "greedy_by_breadth" in printed and "optimal" in printed and "lower bound" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_bench_memory_writes_json(tmp_path: Path) -> None:
+    (tmp_path / "T.8.csv").write_text("id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,2,4,4\n")
+    out = tmp_path / "out.json"
+    printed = cacheinf("bench", "memory", "--instances", str(tmp_path), "--json", str(out)).stdout
+    assert "mobilenet_v1" in printed
+    assert json.loads(out.read_text())["minimalloc"]["T"]["optimal"]["fits"]
+
+
 def test_bench_matcher_writes_json(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     result = cacheinf(

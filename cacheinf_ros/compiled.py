@@ -1,4 +1,4 @@
-"""How this part compiles its inner loops.
+"""How inner loops are compiled.
 
 Entry points are given a signature: they compile when they are imported (or load from numba's cache on disk, which takes
 milliseconds), never in mid-stream. Inputs are typed read-only, which also takes writable arrays. The interpreter's lock

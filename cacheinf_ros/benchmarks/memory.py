@@ -1,0 +1,101 @@
+"""``cacheinf bench memory``: how small an arena each strategy finds."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cacheinf_ros.benchmarks.paper_networks import PAPER_NETWORKS
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.memory import (
+    OFFSETS,
+    SHARED_OBJECTS,
+    Placement,
+    TensorRecord,
+    check,
+    least_for_offsets,
+    least_for_shared_objects,
+)
+from cacheinf_ros.memory.optimal import optimal
+from cacheinf_ros.memory.strategies import Strategy
+
+_MIB = 2**20
+
+
+def run_memory_benchmark(instances: Path | None, *, time_limit_s: float) -> dict[str, Any]:
+    """Place the tensors of the paper's networks, and of the allocation problems in a folder.
+
+    Args:
+        instances: a folder of ``NAME.CAPACITY.csv`` as MiniMalloc's; None: the networks only.
+        time_limit_s: for the optimum of each problem.
+
+    Raises:
+        SourceError: the folder or a file in it cannot be read.
+    """
+    report: dict[str, Any] = {"placement": {name: _placements(make()) for name, make in PAPER_NETWORKS.items()}}
+    if instances is not None:
+        paths = sorted(instances.glob("*.csv"))
+        if not paths:
+            raise SourceError(f"{instances} holds no allocation problems; they are called NAME.CAPACITY.csv")
+        report["minimalloc"] = {path.name.split(".")[0]: _solutions(path, time_limit_s) for path in paths}
+    return report
+
+
+def read_instance(path: Path) -> tuple[list[TensorRecord], int]:
+    """A problem of MiniMalloc's (Moffitt, 2023) and its capacity in bytes: columns id, lower, upper and size, where
+    a buffer is alive from lower to upper, this one not included.
+
+    Raises:
+        SourceError: the file is not such a problem.
+    """
+    try:
+        capacity = int(path.name.split(".")[1])
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return [
+            TensorRecord(size=int(row["size"]), first=int(row["lower"]), last=int(row["upper"]) - 1, name=row["id"])
+            for row in rows
+        ], capacity
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise SourceError(f"{path} is no allocation problem: {error}") from error
+
+
+def _placements(records: Sequence[TensorRecord]) -> dict[str, Any]:
+    """MiB of each strategy."""
+
+    def sizes(strategies: Mapping[str, Strategy]) -> dict[str, float]:
+        return {name: _checked(strategy, records).size / _MIB for name, strategy in strategies.items()}
+
+    return {
+        "shared_objects": sizes(SHARED_OBJECTS),
+        "offsets": sizes(OFFSETS) | {"optimal": optimal(records).placement.size / _MIB},
+        "bounds": {
+            "shared_objects": least_for_shared_objects(records) / _MIB,
+            "offsets": least_for_offsets(records) / _MIB,
+        },
+    }
+
+
+def _solutions(path: Path, time_limit_s: float) -> dict[str, Any]:
+    records, capacity = read_instance(path)
+
+    def best(given: Sequence[TensorRecord]) -> Placement:
+        return optimal(given, capacity=capacity, time_limit_s=time_limit_s).placement
+
+    strategies: dict[str, Callable[[Sequence[TensorRecord]], Placement]] = {**OFFSETS, "optimal": best}
+    found = {}
+    for name, strategy in strategies.items():
+        started = time.perf_counter()
+        placement = _checked(strategy, records)
+        seconds = time.perf_counter() - started
+        found[name] = {"bytes": placement.size, "fits": placement.size <= capacity, "seconds": round(seconds, 3)}
+    return found
+
+
+def _checked(strategy: Callable[[Sequence[TensorRecord]], Placement], records: Sequence[TensorRecord]) -> Placement:
+    placement = strategy(records)
+    check(records, placement)
+    return placement

@@ -1,0 +1,106 @@
+"""Strategies that place tensors anywhere in one arena.
+
+Sections 5.2 and 5.3 of Pisarchyk and Lee (2020), and what they compare with: Sekiyama et al., "Profile-guided memory
+optimization for deep neural networks" (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from cacheinf_ros.memory.placement import Placement
+from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size
+
+
+def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
+    """Section 5.2: the largest tensors first, each into the smallest gap that takes it."""
+    return _fill_gaps(records, by_size(records))
+
+
+def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
+    """Section 5.3: operators of the largest breadth first."""
+    return _fill_gaps(records, by_breadth(records))
+
+
+def _fill_gaps(records: Sequence[TensorRecord], order: Iterable[int]) -> Placement:
+    """Place one after another into the smallest gap between those that live at the same time, or behind them."""
+    placed = _Placed(len(records))
+    offsets = [0] * len(records)
+    for index in order:
+        offsets[index] = placed.take(records[index])
+    return Placement(offsets=tuple(offsets), size=placed.end)
+
+
+class _Placed:
+    """Tensors that have a place, by growing offset."""
+
+    def __init__(self, room: int) -> None:
+        self._table = np.empty((4, room), np.int64)  # offset, end, first, last
+        self._count = 0
+        self.end = 0
+
+    def take(self, record: TensorRecord) -> int:
+        """Find the tensor a place; its offset."""
+        offset, end, first, last = self._table[:, : self._count]
+        living = (first <= record.last) & (last >= record.first)
+        starts, ends = offset[living], np.maximum.accumulate(end[living], dtype=np.int64)
+        before = np.concatenate([[0], ends])  # each gap begins where all below it have ended
+        gaps = starts - before[:-1]
+        fits = np.flatnonzero(gaps >= record.size)
+        place = int(before[fits[gaps[fits].argmin()]]) if len(fits) else int(before[-1])
+        self._insert(place, record)
+        self.end = max(self.end, place + record.size)
+        return place
+
+    def _insert(self, place: int, record: TensorRecord) -> None:
+        at = int(np.searchsorted(self._table[0, : self._count], place, side="right"))
+        self._table[:, at + 1 : self._count + 1] = self._table[:, at : self._count]
+        self._table[:, at] = place, place + record.size, record.first, record.last
+        self._count += 1
+
+
+def strip_packing_best_fit(records: Sequence[TensorRecord]) -> Placement:
+    """Sekiyama et al. (2018): the best-fit heuristic for strip packing, of which time is the other side.
+
+    The skyline's lowest line is filled with the tensor of the longest life that fits between the line's ends; a line
+    that takes none is lifted to its lower neighbour.
+    """
+    if not records:
+        return Placement(offsets=(), size=0)
+    first, last, size = (np.array([getattr(r, name) for r in records], np.int64) for name in ("first", "last", "size"))
+    offsets = np.full(len(records), -1, np.int64)
+    skyline = [(int(first.min()), int(last.max()) + 1, 0)]  # (start, end, offset), in time's order
+    while (offsets < 0).any():
+        line = min(range(len(skyline)), key=lambda i: skyline[i][2])
+        start, end, offset = skyline[line]
+        fits = np.flatnonzero((offsets < 0) & (first >= start) & (last < end))
+        if not len(fits):
+            _lift(skyline, line)
+            continue
+        best = int(fits[np.lexsort((-size[fits], first[fits] - last[fits]))[0]])
+        offsets[best] = offset
+        begin, stop, top = int(first[best]), int(last[best]) + 1, offset + int(size[best])
+        parts = [(start, begin, offset), (begin, stop, top), (stop, end, offset)]
+        skyline[line : line + 1] = [part for part in parts if part[0] < part[1]]
+        _join(skyline)
+    return Placement(offsets=tuple(offsets.tolist()), size=int((offsets + size).max()))
+
+
+def _lift(skyline: list[tuple[int, int, int]], line: int) -> None:
+    neighbours = [skyline[i][2] for i in (line - 1, line + 1) if 0 <= i < len(skyline)]
+    start, end, _ = skyline[line]
+    skyline[line] = (start, end, min(neighbours))
+    _join(skyline)
+
+
+def _join(skyline: list[tuple[int, int, int]]) -> None:
+    """Make one line of neighbours at the same offset."""
+    joined = [skyline[0]]
+    for start, end, offset in skyline[1:]:
+        if offset == joined[-1][2]:
+            joined[-1] = (joined[-1][0], end, offset)
+        else:
+            joined.append((start, end, offset))
+    skyline[:] = joined

@@ -1,0 +1,120 @@
+"""The smallest arena of all; anytime: it starts from the best greedy placement."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cacheinf_ros.memory.placement import Placement
+from cacheinf_ros.memory.records import TensorRecord, least_for_offsets
+from cacheinf_ros.memory.search import FOUND, IMPOSSIBLE, Numbers, search, sections
+from cacheinf_ros.memory.strategies import best_of_greedy
+
+_STEPS = 20_000  # of the first attempt with each order; doubled while none succeeds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimum:
+    """The best placement found.
+
+    Attributes:
+        placement: at most as large as the best greedy one.
+        least: bytes below which no placement can be.
+    """
+
+    placement: Placement
+    least: int
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether nothing better exists."""
+        return self.placement.size == self.least
+
+
+def optimal(records: Sequence[TensorRecord], *, capacity: int = 0, time_limit_s: float = 60.0) -> Optimum:
+    """Place tensors in the smallest arena.
+
+    Args:
+        records: any number.
+        capacity: bytes that are enough: the search ends when they are.
+        time_limit_s: of the search, after which the best placement so far is returned.
+    """
+    deadline = time.monotonic() + time_limit_s
+    least, offsets = 0, [0] * len(records)
+    for group in _groups(records):  # never alive with another's: each has the whole arena
+        found = _smallest([records[i] for i in group], max(capacity, least), deadline)
+        least = max(least, found.least)
+        for index, offset in zip(group, found.placement.offsets, strict=True):
+            offsets[index] = offset
+    size = max((offset + record.size for offset, record in zip(offsets, records, strict=True)), default=0)
+    return Optimum(placement=Placement(offsets=tuple(offsets), size=size), least=least)
+
+
+def _groups(records: Sequence[TensorRecord]) -> Iterator[list[int]]:
+    """Indices of the tensors between two moments at which nothing is alive."""
+    group: list[int] = []
+    end = -1
+    for index in sorted(range(len(records)), key=lambda i: records[i].first):
+        if group and records[index].first > end:
+            yield group
+            group = []
+        group.append(index)
+        end = max(end, records[index].last)
+    if group:
+        yield group
+
+
+def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> Optimum:
+    """First try to reach the bound; then halve the distance between what was found and what seems out of reach."""
+    best, least = best_of_greedy(records), least_for_offsets(records)
+    enough, unit = max(enough, least), math.gcd(*(record.size for record in records))
+    out_of_reach = least - unit
+    target = enough
+    while best.size > enough and target < best.size:
+        verdict, found = _within(records, target, deadline)
+        if found is not None:
+            best = found
+        else:
+            out_of_reach = target
+            if verdict == IMPOSSIBLE:
+                least = max(least, target + unit)
+                enough = max(enough, least)
+        if time.monotonic() >= deadline:
+            break
+        target = out_of_reach + max(unit, (best.size - out_of_reach) // (2 * unit) * unit)
+    return Optimum(placement=best, least=least)
+
+
+def _within(records: Sequence[TensorRecord], capacity: int, deadline: float) -> tuple[int, Placement | None]:
+    """A placement within a capacity, by searches in turn that go on ever longer."""
+    steps = _STEPS
+    orders = _orders(records)
+    while True:
+        for order in orders:
+            verdict, offsets = search(records, capacity, order, steps)
+            if verdict == FOUND:
+                size = max(int(offset) + record.size for offset, record in zip(offsets, records, strict=True))
+                return verdict, Placement(offsets=tuple(offsets.tolist()), size=size)
+            if verdict == IMPOSSIBLE or time.monotonic() >= deadline:
+                return verdict, None
+        steps *= 2
+
+
+def _orders(records: Sequence[TensorRecord]) -> list[Numbers]:
+    """What to try first, as MiniMalloc has it: by the most that is alive with a tensor, by its area, by its life."""
+    starts, ends = sections(records)
+    sizes = np.array([record.size for record in records], np.int64)
+    alive = np.zeros(int(ends.max()), np.int64)
+    for start, end, size in zip(starts, ends, sizes, strict=True):
+        alive[start:end] += size
+    total = np.array([alive[start:end].max() for start, end in zip(starts, ends, strict=True)])
+    life = np.array([record.last + 1 - record.first for record in records], np.int64)
+    area = life * sizes
+    return [
+        np.lexsort(tuple(-key for key in keys[::-1]))
+        for keys in ((life, area, total), (total, area, life), (total, life, area))
+    ]

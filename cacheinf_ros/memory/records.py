@@ -1,0 +1,103 @@
+"""When tensors are alive, and the least memory that this allows.
+
+Terms and bounds of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), section 3:
+a tensor's *usage record* holds its size and the first and last operator that touch it; an operator's *profile* is the
+records alive while it runs, and its *breadth* the sum of their sizes; the i-th *positional maximum* is the largest
+i-th largest size of any profile.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cacheinf_ros.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRecord:
+    """A tensor that lives only within a frame.
+
+    Attributes:
+        size: bytes, aligned.
+        first: index of the operator that writes it.
+        last: of the last one that reads it; alive from first to last, both included.
+        name: for pictures and messages.
+
+    Raises:
+        PlanError: the size is not positive, or the last use comes before the first.
+    """
+
+    size: int
+    first: int
+    last: int
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.size <= 0:
+            raise PlanError(f"tensor {self.name!r} has a size of {self.size} bytes; it must be positive")
+        if self.last < self.first:
+            raise PlanError(f"tensor {self.name!r} is last used ({self.last}) before it is first used ({self.first})")
+
+    def meets(self, other: TensorRecord) -> bool:
+        """Whether both are ever alive at once."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def aligned(size: int, alignment: int) -> int:
+    """The size rounded up to a multiple of the alignment."""
+    return -(-size // alignment) * alignment
+
+
+def profiles(records: Sequence[TensorRecord]) -> Iterator[tuple[int, list[int]]]:
+    """(operator, indices of the records alive, largest first), for every operator at which a tensor begins to live.
+
+    At all others no tensor is alive that was not at the one before: neither bounds nor strategies need them.
+    """
+    order = sorted(range(len(records)), key=lambda i: records[i].first)
+    alive: list[tuple[int, int]] = []  # (-size, index), sorted
+    position = 0
+    while position < len(order):
+        operator = records[order[position]].first
+        alive = [entry for entry in alive if records[entry[1]].last >= operator]
+        while position < len(order) and records[order[position]].first == operator:
+            insort(alive, (-records[order[position]].size, order[position]))
+            position += 1
+        yield operator, [index for _, index in alive]
+
+
+def breadth(records: Sequence[TensorRecord], profile: Sequence[int]) -> int:
+    """Bytes alive together."""
+    return sum(records[i].size for i in profile)
+
+
+def positional_maxima(records: Sequence[TensorRecord]) -> list[int]:
+    """Descending: the i-th shared object must be at least so large."""
+    maxima: list[int] = []
+    for _, profile in profiles(records):
+        maxima += [0] * (len(profile) - len(maxima))
+        for position, index in enumerate(profile):
+            maxima[position] = max(maxima[position], records[index].size)
+    return maxima
+
+
+def least_for_shared_objects(records: Sequence[TensorRecord]) -> int:
+    """Bytes below which no assignment to shared objects can be: the sum of the positional maxima."""
+    return sum(positional_maxima(records))
+
+
+def least_for_offsets(records: Sequence[TensorRecord]) -> int:
+    """Bytes below which no placement in one arena can be: the largest breadth."""
+    return max((breadth(records, profile) for _, profile in profiles(records)), default=0)
+
+
+def by_size(records: Sequence[TensorRecord]) -> list[int]:
+    """Indices, largest first; of equal ones, those that live longer."""
+    return sorted(range(len(records)), key=lambda i: (-records[i].size, records[i].first - records[i].last))
+
+
+def by_breadth(records: Sequence[TensorRecord]) -> list[int]:
+    """Indices, as operators of decreasing breadth need them, for each operator the largest first."""
+    ordered = sorted(profiles(records), key=lambda entry: -breadth(records, entry[1]))
+    return list(dict.fromkeys(index for _, profile in ordered for index in profile))

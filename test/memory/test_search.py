@@ -1,0 +1,100 @@
+"""The exact search for a placement."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cacheinf_ros.memory import (
+    OFFSETS,
+    SHARED_OBJECTS,
+    Placement,
+    TensorRecord,
+    best_of_greedy,
+    check,
+    least_for_offsets,
+)
+from cacheinf_ros.memory.optimal import optimal
+from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, search
+
+FEW = 10**6  # steps, far more than these problems take
+
+
+@st.composite
+def small_problems(draw: st.DrawFn) -> list[TensorRecord]:
+    count = draw(st.integers(1, 6))
+    starts = [draw(st.integers(0, 5)) for _ in range(count)]
+    return [TensorRecord(size=draw(st.integers(1, 4)), first=s, last=s + draw(st.integers(0, 3))) for s in starts]
+
+
+def fits(records: list[TensorRecord], capacity: int, placed: tuple[int, ...] = ()) -> bool:
+    """By trying every offset of every tensor."""
+    if len(placed) == len(records):
+        return True
+    record = records[len(placed)]
+    for offset in range(capacity - record.size + 1):
+        free = all(
+            not record.meets(other) or offset + record.size <= at or at + other.size <= offset
+            for other, at in zip(records, placed, strict=False)
+        )
+        if free and fits(records, capacity, (*placed, offset)):
+            return True
+    return False
+
+
+@settings(max_examples=150, deadline=None)
+@given(records=small_problems())
+def test_it_finds_what_trying_everything_finds(records: list[TensorRecord]) -> None:
+    order = np.arange(len(records))
+    for capacity in range(least_for_offsets(records) - 1, least_for_offsets(records) + 3):
+        verdict, offsets = search(records, capacity, order, FEW)
+        assert verdict == (FOUND if fits(records, capacity) else IMPOSSIBLE)
+        if verdict == FOUND:
+            check(records, Placement(offsets=tuple(offsets.tolist()), size=capacity))
+
+
+@settings(deadline=None)
+@given(records=small_problems(), seed=st.integers(0, 99))
+def test_the_order_decides_nothing_but_time(records: list[TensorRecord], seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(len(records))
+    capacity = least_for_offsets(records)
+    assert search(records, capacity, order, FEW)[0] == search(records, capacity, np.arange(len(records)), FEW)[0]
+
+
+def test_it_gives_up_when_told_to() -> None:
+    records = [TensorRecord(size=1 + i % 7, first=i % 11, last=i % 11 + i % 5) for i in range(60)]
+    assert search(records, least_for_offsets(records), np.arange(60), 3)[0] == GIVEN_UP
+
+
+def _hard(seed: int) -> list[TensorRecord]:
+    rng = np.random.default_rng(seed)
+    starts, lives, sizes = rng.integers(0, 12, 14), rng.integers(0, 5, 14), rng.integers(1, 9, 14)
+    return [
+        TensorRecord(size=int(size), first=int(start), last=int(start + life))
+        for start, life, size in zip(starts, lives, sizes, strict=True)
+    ]
+
+
+def test_the_optimum_is_smaller_than_every_greedy_placement_where_that_is_possible() -> None:
+    better = 0
+    for seed in range(40):
+        records = _hard(seed)
+        found = optimal(records)
+        check(records, found.placement)
+        assert found.is_proven
+        greedy = min(strategy(records).size for strategy in (*OFFSETS.values(), *SHARED_OBJECTS.values()))
+        assert found.placement.size <= greedy == best_of_greedy(records).size
+        better += found.placement.size < greedy
+    assert better > 0
+
+
+def test_what_is_enough_ends_the_search() -> None:
+    records = _hard(3)
+    greedy = best_of_greedy(records)
+    assert optimal(records, capacity=greedy.size).placement == greedy
+
+
+def test_without_time_the_best_greedy_remains() -> None:
+    records = _hard(3)
+    assert optimal(records, time_limit_s=0).placement.size <= best_of_greedy(records).size
