@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cacheinf_ros.benchmarks.paper_networks import PAPER_NETWORKS
-from cacheinf_ros.errors import SourceError
+from cacheinf_ros.errors import PlanError, SourceError
 from cacheinf_ros.memory import (
     OFFSETS,
     SHARED_OBJECTS,
@@ -35,7 +35,8 @@ def run_memory_benchmark(instances: Path | None, *, time_limit_s: float) -> dict
     Raises:
         SourceError: the folder or a file in it cannot be read.
     """
-    report: dict[str, Any] = {"placement": {name: _placements(make()) for name, make in PAPER_NETWORKS.items()}}
+    networks = {name: _placements(make(), time_limit_s) for name, make in PAPER_NETWORKS.items()}
+    report: dict[str, Any] = {"placement": networks}
     if instances is not None:
         paths = sorted(instances.glob("*.csv"))
         if not paths:
@@ -59,19 +60,22 @@ def read_instance(path: Path) -> tuple[list[TensorRecord], int]:
             TensorRecord(size=int(row["size"]), first=int(row["lower"]), last=int(row["upper"]) - 1, name=row["id"])
             for row in rows
         ], capacity
-    except (OSError, ValueError, KeyError, IndexError) as error:
+    except (OSError, ValueError, TypeError, KeyError, IndexError, PlanError) as error:
         raise SourceError(f"{path} is no allocation problem: {error}") from error
 
 
-def _placements(records: Sequence[TensorRecord]) -> dict[str, Any]:
+def _placements(records: Sequence[TensorRecord], time_limit_s: float) -> dict[str, Any]:
     """MiB of each strategy."""
+
+    def best(given: Sequence[TensorRecord]) -> Placement:
+        return optimal(given, time_limit_s=time_limit_s).placement
 
     def sizes(strategies: Mapping[str, Strategy]) -> dict[str, float]:
         return {name: _checked(strategy, records).size / _MIB for name, strategy in strategies.items()}
 
     return {
         "shared_objects": sizes(SHARED_OBJECTS),
-        "offsets": sizes(OFFSETS) | {"optimal": optimal(records).placement.size / _MIB},
+        "offsets": sizes({**OFFSETS, "optimal": best}),
         "bounds": {
             "shared_objects": least_for_shared_objects(records) / _MIB,
             "offsets": least_for_offsets(records) / _MIB,

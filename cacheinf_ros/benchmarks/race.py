@@ -129,7 +129,7 @@ class Race:
             return self._engine.run(shot.image, shot.cache_map)
         cache_map, self._matching_ms = measured(self._stream.match, shot.image)
         result = self._engine.run(shot.image, cache_map)
-        self._stream.learn(result.active_share, result.stage_ms["compute"])
+        self._stream.learn(self._stream.choice, result.active_share, result.stage_ms["compute"])
         return result
 
     def _densely(self, run: Dense) -> Callable[[Shot], Outputs]:

@@ -234,7 +234,7 @@ class Engine:
         assert self._auditor.calibration is not None
         motion, size = self._canvas.motion, self._preprocessor.size
         outputs = self._dense(look_through(self._frame, motion))
-        seen = [move_output(value.cpu().numpy(), motion, size) for value in outputs]
+        seen = [move_output(value.cpu().numpy().copy(), motion, size) for value in outputs]
         self._canvas.restart()
         exact = self._dense(self._frame)
         self._auditor.refreshed(exact)

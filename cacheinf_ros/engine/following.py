@@ -22,7 +22,6 @@ from cacheinf_ros.graph.ir import Graph, Resample
 from cacheinf_ros.graph.taps import AxisTaps
 
 Size = tuple[int, int]
-Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
 
 

@@ -17,10 +17,9 @@ from cacheinf_ros.engine.execution.native import c_reach
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.truncation import Criterion, Truncation
-from cacheinf_ros.matching.painting import Brush
+from cacheinf_ros.matching.painting import TILE, Brush
 
 Image = NDArray[np.uint8]
-_TILE = 8  # pixels, as in isa/input.cpp
 
 
 class CInput(Structure):
@@ -48,7 +47,6 @@ class InputWriter:
     Attributes:
         composed: uint8 [height, width, 3]: the frame where it was touched, what was there before elsewhere; exact
             execution would start from it.
-        touched: the pixels that the last frame was asked for.
     """
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer, kernels: Kernels) -> None:
@@ -56,11 +54,11 @@ class InputWriter:
         self._target = target
         self.composed = np.zeros((*preprocessor.size, 3), np.uint8)
         self._seen = np.zeros_like(self.composed)  # what the target holds, before it was normalised
-        self.touched = ActiveSet(preprocessor.size)
-        self._brush = Brush(preprocessor.size)
+        self._touched = ActiveSet(preprocessor.size)
         height, width = preprocessor.size
-        self._tiles = np.empty((-(-height // _TILE), -(-width // _TILE)), np.uint8)
+        self._tiles = np.empty((-(-height // TILE), -(-width // TILE)), np.uint8)
         self._kernels = kernels if isinstance(kernels, NativeKernels) else None
+        self._brush = Brush(preprocessor.size) if self._kernels is None else None
         if self._kernels is not None:
             _declare(self._kernels.library)
         self._blocks: tuple[tuple[object, ...], ActiveSet, Reach] | None = None
@@ -73,7 +71,7 @@ class InputWriter:
 
     def touch_all(self) -> None:
         """The whole frame counts."""
-        self.touched.fill()
+        self._touched.fill()
 
     def touch(self, cache_map: CacheMap) -> None:
         """Only what depends on an active pixel of the frame counts."""
@@ -81,11 +79,11 @@ class InputWriter:
         np.logical_not(cache_map.reusable, out=blocks.mask.view(np.bool_))
         if self._kernels is None:
             blocks.use_mask()
-            grow(reach, blocks, self.touched)
+            grow(reach, blocks, self._touched)
         else:
             c = c_reach(reach)
             address = self._scratch.ctypes.data
-            self._kernels.library.ci_grow(ctypes.byref(c), blocks.address, self.touched.address, address)
+            self._kernels.library.ci_grow(ctypes.byref(c), blocks.address, self._touched.address, address)
 
     def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
         """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which."""
@@ -94,7 +92,7 @@ class InputWriter:
             return
         arguments = self._c_input()
         self._kernels.library.ci_write_input(
-            self._kernels.threads, ctypes.byref(arguments), resized.ctypes.data, self.touched.address, changed.address,
+            self._kernels.threads, ctypes.byref(arguments), resized.ctypes.data, self._touched.address, changed.address,
             everything,
         )  # fmt: skip
 
@@ -108,10 +106,11 @@ class InputWriter:
             unseen: see :meth:`Brush.paint`; the frame's border, continued, is a first guess.
         """
         if self._kernels is None:
+            assert self._brush is not None
             painted = np.empty_like(resized)
-            touched = self._brush.paint(resized, self.touched.mask, motion, painted, unseen)
-            np.copyto(self.touched.mask, touched)
-            self.touched.use_mask()
+            touched = self._brush.paint(resized, self._touched.mask, motion, painted, unseen)
+            np.copyto(self._touched.mask, touched)
+            self._touched.use_mask()
             self._write(painted, changed, everything=everything)
             return
         arguments, view = self._c_input(), self._c_view(motion, unseen)
@@ -134,7 +133,7 @@ class InputWriter:
         return self._blocks[1:]
 
     def _write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
-        touched = self.touched.mask.view(np.bool_)
+        touched = self._touched.mask.view(np.bool_)
         self.composed[touched] = resized[touched]
         if not everything:
             values, seen = (self._preprocessor.normalise(image) for image in (resized, self._seen))
@@ -151,7 +150,7 @@ class InputWriter:
         return CView(
             to_frame=(c_double * 9)(*motion.matrix.ravel()),
             back=(c_double * 9)(*motion.inverse().matrix.ravel()),
-            marked=self.touched.mask.ctypes.data,
+            marked=self._touched.mask.ctypes.data,
             unseen=None if unseen is None else unseen.ctypes.data,
             tiles=self._tiles.ctypes.data,
         )

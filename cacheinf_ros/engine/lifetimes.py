@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cacheinf_ros.graph.ir import Concat, Global, Graph, Operator, Select
 from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.records import aligned
@@ -15,7 +17,8 @@ def intermediate_tensors(graph: Graph, alignment: int = ALIGNMENT) -> list[Tenso
     """A record for each piece of memory that lives within a frame; the graph's input and outputs are none of them.
 
     Inputs of a concatenation lie inside its output, and so do selections of neighbouring channels inside their input,
-    where the engine computes them there: they share a record.
+    where the engine computes them there: they share a record. Global operators are taken to copy: their views of an
+    input, and what they return that is not float32, are not accounted for.
     """
     owner = _owners(graph)
     first: dict[str, int] = {}
@@ -56,5 +59,4 @@ def _root(owner: dict[str, str], name: str) -> str:
 
 
 def _bytes(graph: Graph, name: str) -> int:
-    spec = graph.tensors[name]
-    return _BYTES * spec.pixels * spec.channels
+    return _BYTES * math.prod(graph.tensors[name].shape)

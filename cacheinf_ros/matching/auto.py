@@ -48,33 +48,52 @@ _TYPICAL = {  # share that is computed, milliseconds at 480x640
 
 @dataclass(slots=True)
 class _Record:
-    """What a matcher has shown the last time it was in use.
+    """What a matcher has shown the last time it was in use; smoothed.
 
     Attributes:
-        saved: milliseconds of a frame, without what matching took; smoothed.
+        share: of a frame that is computed.
+        milliseconds: that matching takes.
         frames: for which it has been in use.
         idle: frames since it was left.
     """
 
-    saved: float
+    share: float
+    milliseconds: float
     frames: int = 0
     idle: int = _FORGOTTEN
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a frame was matched.
+
+    Attributes:
+        matcher: that was chosen.
+        expected: share of the frame that is expected to be computed, before what was learned.
+    """
+
+    matcher: MatcherName
+    expected: float
 
 
 class Auto:
     """Stays with a matcher as long as no other is expected to save more.
 
     ``field`` is not among them: the engine reuses what moved together, so a field saves it no more than one shift.
+
+    Attributes:
+        last: the matcher in use.
+        choice: how the last frame was matched; None where nothing was.
     """
 
     def __init__(self, config: MatchingConfig) -> None:
         self.last: MatcherName = MatcherName.IDENTITY
-        self._records: dict[MatcherName, _Record] = {}
+        self._records = {name: _Record(*typical) for name, typical in _TYPICAL.items()}
         self._starts_anew = False
         # by matcher: share really computed / share expected. What a homography does not explain differs by little,
         # and little of that spreads
         self._ratios = {name: 0.5 if name is MatcherName.HOMOGRAPHY else 1.0 for name in _TYPICAL}
-        self._asked: tuple[MatcherName, float] | None = None  # the last frame's matcher, and the share expected
+        self.choice: Choice | None = None
         self._load = 1.0  # how many times longer computing takes than dense_ms promises: other processes, small shares
         self._followed: set[MatcherName] = set(_TYPICAL)  # which matchers the camera's last movement suits
         self._shift, self._reuse = Motion.none(), 1.0  # that diamond search found last
@@ -87,8 +106,6 @@ class Auto:
         self._identity = Identity(config)
         self._diamond = DiamondOptimised(config)
         self._homography = Homography(config)
-        for name, typical in _TYPICAL.items():
-            self._records.setdefault(name, _Record(self._saved(*typical)))
 
     @property
     def name(self) -> str:
@@ -102,12 +119,12 @@ class Auto:
     def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
         """Match a frame with what the stream stands for; the map leads from the anchor's image to the frame."""
         if self._starts_anew:
-            self._starts_anew, self._asked = False, None
+            self._starts_anew, self.choice = False, None
             return CacheMap.nothing((frame.shape[0], frame.shape[1]), self.config.block_size, NEW_MATCHER)
         started = time.perf_counter_ns()
         found = self._found(anchor, frame)
         expected = computed_share(found)
-        self._asked = self.last, expected
+        self.choice = Choice(self.last, expected)
         share = min(1.0, self._ratios[self.last] * expected)
         self._note(share, (time.perf_counter_ns() - started) / 1e6)
         if share > _LOST and self._choose():  # a dense frame would cost more than looking again
@@ -116,21 +133,18 @@ class Auto:
             self._choose()
         return found
 
-    def learn(self, share: float, computing_ms: float) -> None:
-        """Take note of what the last frame really cost; where nobody tells, it is guessed.
+    def learn(self, choice: Choice, share: float, computing_ms: float) -> None:
+        """Take note of what a frame really cost; where nobody tells, it is guessed.
 
         Args:
+            choice: how it was matched: in a pipeline later frames may have been matched since.
             share: that was computed, 0 to 1.
             computing_ms: what that took.
         """
-        if self._asked is None:
-            return
-        name, expected = self._asked
-        ratio = max(share, _LEAST_SHARE) / max(expected, _LEAST_SHARE)
-        self._ratios[name] *= (ratio / self._ratios[name]) ** _LEARNING
+        ratio = max(share, _LEAST_SHARE) / max(choice.expected, _LEAST_SHARE)
+        self._ratios[choice.matcher] *= (ratio / self._ratios[choice.matcher]) ** _LEARNING
         load = computing_ms / ((_OVERHEAD + (1 - _OVERHEAD) * share) * self._dense_ms)
         self._load *= (min(max(load, 1 / _MOST_LOADED), _MOST_LOADED) / self._load) ** _LEARNING
-        self._asked = None
 
     def _found(self, anchor: Anchor, frame: Image) -> CacheMap:
         self._followed = set(_TYPICAL)
@@ -159,17 +173,18 @@ class Auto:
     def _note(self, share: float, milliseconds: float) -> None:
         for name, record in self._records.items():
             record.idle = 0 if name is self.last else record.idle + (name in self._followed)
-        record, saved = self._records[self.last], self._saved(share, milliseconds)
+        record = self._records[self.last]
         # what is left of the matcher before counts less and less
         keep = _MEMORY if record.frames else 0.0
-        record.saved = keep * record.saved + (1 - keep) * saved
+        record.share = keep * record.share + (1 - keep) * share
+        record.milliseconds = keep * record.milliseconds + (1 - keep) * milliseconds
         record.frames += 1
 
     def _choose(self) -> bool:
         """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
         best = max((name for name in self._records if name is not self.last), key=self._expected)
         margin = _MARGIN * self._load * self._dense_ms
-        if self._expected(best) <= self._records[self.last].saved + margin:
+        if self._expected(best) <= self._shown(self.last) + margin:
             return False
         self.last = best
         self._records[best].frames = 0
@@ -178,9 +193,13 @@ class Auto:
         return True
 
     def _expected(self, name: MatcherName) -> float:
-        record, typical = self._records[name], self._saved(*_TYPICAL[name])
-        forgotten = min(1.0, record.idle / _FORGOTTEN)
-        return record.saved + forgotten * max(0.0, typical - record.saved)
+        shown, typical = self._shown(name), self._saved(*_TYPICAL[name])
+        forgotten = min(1.0, self._records[name].idle / _FORGOTTEN)
+        return shown + forgotten * max(0.0, typical - shown)
+
+    def _shown(self, name: MatcherName) -> float:
+        """Milliseconds that a matcher saved the last time, at the speed of computing now."""
+        return self._saved(self._records[name].share, self._records[name].milliseconds)
 
     def _saved(self, share: float, milliseconds: float) -> float:
         return (1 - share) * self._load * self._dense_ms - milliseconds

@@ -14,7 +14,8 @@ from cacheinf_ros.compiled import BYTES, FLAGS, FLOATS, compiled, types
 Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
 
-_TILE = 8  # pixels; tiles of the picture that show nothing that counts are passed over
+TILE = 8
+"""Pixels; tiles of the picture that show nothing that counts are passed over. The same in isa/input.cpp."""
 _BITS = 5  # of the fraction of a pixel to which places are rounded, as OpenCV does
 _PARTS, _REST, _HALF = 1 << _BITS, (1 << _BITS) - 1, 1 << (2 * _BITS - 1)
 _READ_ONLY = types.Array(types.uint8, 2, "C", readonly=True)
@@ -30,7 +31,7 @@ class Brush:
     def __init__(self, size: tuple[int, int]) -> None:
         """``size``: (height, width) of the frame and of the picture."""
         height, width = self.size = size
-        self._tiles = np.empty((-(-height // _TILE), -(-width // _TILE)), np.bool_)
+        self._tiles = np.empty((-(-height // TILE), -(-width // TILE)), np.bool_)
         self._line = np.empty((1, width), np.uint8)
         self._painted = np.zeros(size, np.uint8)
         self._nothing = np.zeros(size, np.uint8)
@@ -44,13 +45,14 @@ class Brush:
             frame: uint8 [height, width, channels].
             marked: uint8 [height, width], 0 or 1: what counts of the frame.
             motion: picture -> frame.
-            picture: of the frame's shape.
+            picture: of the frame's shape, C-contiguous.
             unseen: uint8 [height, width]: what is painted in any case. What the frame shows of it becomes 0.
 
         Returns:
             uint8 [height, width]: 1 where the picture was written; valid until the next call.
         """
         height, marked = len(marked), np.ascontiguousarray(marked)
+        assert picture.flags.c_contiguous  # otherwise a copy would be painted
         self._tiles[:] = False
         _flag_shown(marked, np.ascontiguousarray(motion.inverse().matrix), self._line, self._tiles)
         if unseen is not None:
@@ -67,7 +69,7 @@ class Brush:
 def _merge_lines(mask: Mask, top: int, line: Mask) -> None:
     """What any line of a row of tiles holds."""
     line[:] = 0
-    for y in range(top, min(top + _TILE, len(mask))):
+    for y in range(top, min(top + TILE, len(mask))):
         for x in range(mask.shape[1]):
             line[0, x] |= mask[y, x]
 
@@ -76,9 +78,9 @@ def _merge_lines(mask: Mask, top: int, line: Mask) -> None:
 def _flag(mask: Mask, line: Mask, tiles: NDArray[np.bool_]) -> None:
     """The tiles that hold anything of a mask."""
     for row in range(tiles.shape[0]):
-        _merge_lines(mask, row * _TILE, line)
+        _merge_lines(mask, row * TILE, line)
         for x in range(mask.shape[1]):
-            tiles[row, x // _TILE] |= line[0, x] > 0
+            tiles[row, x // TILE] |= line[0, x] > 0
 
 
 @compiled()
@@ -99,12 +101,10 @@ def _flag_seen(
             low_x, high_x = min(low_x, there_x), max(high_x, there_x)
             low_y, high_y = min(low_y, there_y), max(high_y, there_y)
     rows, columns = tiles.shape
-    if high_x < 0 or high_y < 0 or low_x >= columns * _TILE or low_y >= rows * _TILE:
+    if high_x < 0 or high_y < 0 or low_x >= columns * TILE or low_y >= rows * TILE:
         return
-    for row in range(int(max(0.0, low_y)) // _TILE, min(rows, int(min(high_y, rows * _TILE)) // _TILE + 1)):
-        for column in range(
-            int(max(0.0, low_x)) // _TILE, min(columns, int(min(high_x, columns * _TILE)) // _TILE + 1)
-        ):
+    for row in range(int(max(0.0, low_y)) // TILE, min(rows, int(min(high_y, rows * TILE)) // TILE + 1)):
+        for column in range(int(max(0.0, low_x)) // TILE, min(columns, int(min(high_x, columns * TILE)) // TILE + 1)):
             tiles[row, column] = True
 
 
@@ -112,14 +112,14 @@ def _flag_seen(
 def _flag_shown(marked: Mask, back: NDArray[np.float64], line: Mask, tiles: NDArray[np.bool_]) -> None:
     """The tiles of the picture that may show anything marked; ``back``: frame -> picture."""
     height, width = marked.shape
-    for top in range(0, height, _TILE):
+    for top in range(0, height, TILE):
         _merge_lines(marked, top, line)
-        for left in range(0, width, _TILE):
-            right, found = min(left + _TILE, width), 0
+        for left in range(0, width, TILE):
+            right, found = min(left + TILE, width), 0
             for x in range(left, right):
                 found |= line[0, x]
             if found:
-                _flag_seen(back, top - 1, min(top + _TILE, height), left - 1, right, tiles)
+                _flag_seen(back, top - 1, min(top + TILE, height), left - 1, right, tiles)
 
 
 @compiled()
@@ -128,7 +128,7 @@ def _places(matrix: NDArray[np.float64], y: int, left: int, size: tuple[int, int
 
     So all is positive, and shifting rounds down. Without a branch, for the compiler to use vectors.
     """
-    for i in range(_TILE):
+    for i in range(TILE):
         x = left + i
         scale = _PARTS / max(matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2], 1e-9)
         there_x = (matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2]) * scale
@@ -175,11 +175,11 @@ def _paint(
     unseen: Mask,
 ) -> None:  # fmt: skip
     height, width = marked.shape
-    there = np.empty((2, _TILE), np.int32)
+    there = np.empty((2, TILE), np.int32)
     painted[:] = 0
     for row in range(tiles.shape[0]):
         for column in range(tiles.shape[1]):
             if tiles[row, column]:
-                top, left = row * _TILE, column * _TILE
-                box = (top, min(top + _TILE, height), left, min(left + _TILE, width))
+                top, left = row * TILE, column * TILE
+                box = (top, min(top + TILE, height), left, min(left + TILE, width))
                 _paint_tile(frame, marked, matrix, picture, painted, unseen, box, there)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.matching.anchor import Anchor
-from cacheinf_ros.matching.auto import Auto
+from cacheinf_ros.matching.auto import Auto, Choice
 from cacheinf_ros.matching.config import IDENTICAL, MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import check_image
 from cacheinf_ros.matching.make import make_matcher
@@ -82,13 +82,19 @@ class MatchingStream:
         self._matched += 1
         return since_before
 
-    def learn(self, computed_share: float, computing_ms: float) -> None:
-        """Tell which share of the last frame was computed after all, 0 to 1, and what that took.
+    @property
+    def choice(self) -> Choice | None:
+        """How the last frame was matched, where that was a choice."""
+        return self._matcher.choice if isinstance(self._matcher, Auto) else None
 
-        The choice of matchers goes by it.
+    def learn(self, choice: Choice | None, computed_share: float, computing_ms: float) -> None:
+        """Tell which share of a frame was computed after all, 0 to 1, and what that took: choices go by it.
+
+        Args:
+            choice: :attr:`choice` after the frame was matched.
         """
-        if isinstance(self._matcher, Auto):
-            self._matcher.learn(computed_share, computing_ms)
+        if choice is not None and isinstance(self._matcher, Auto):
+            self._matcher.learn(choice, computed_share, computing_ms)
 
     def reset(self, reason: str) -> None:
         """Drop the reference: nothing of the next frame is reusable, for this reason."""

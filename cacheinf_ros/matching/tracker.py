@@ -118,10 +118,9 @@ def track(reference: View, frame: View, expected: Motion | None = None) -> Track
             return Tracked(motion=None, reason=reason)
         better = _followed(reference, frame, rough, _LEAST_INLIER_SHARE)
         found = rough if better is None else better
-    motion = Motion(matrix=found).scaled(1 / reference.scale, 1 / reference.scale)
-    if not is_plausible(motion.matrix, reference.size):
+    if not is_plausible(found, (reference.grey.shape[0], reference.grey.shape[1])):
         return Tracked(motion=None, reason=IMPLAUSIBLE)
-    return Tracked(motion=motion)
+    return Tracked(motion=Motion(matrix=found).scaled(1 / reference.scale, 1 / reference.scale))
 
 
 def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:

@@ -44,14 +44,15 @@ def optimal(records: Sequence[TensorRecord], *, capacity: int = 0, time_limit_s:
         time_limit_s: of the search, after which the best placement so far is returned.
     """
     deadline = time.monotonic() + time_limit_s
-    least, offsets = 0, [0] * len(records)
+    least, offsets = least_for_offsets(records), [0] * len(records)
+    proven = least
     for group in _groups(records):  # never alive with another's: each has the whole arena
         found = _smallest([records[i] for i in group], max(capacity, least), deadline)
-        least = max(least, found.least)
+        proven = max(proven, found.least)
         for index, offset in zip(group, found.placement.offsets, strict=True):
             offsets[index] = offset
     size = max((offset + record.size for offset, record in zip(offsets, records, strict=True)), default=0)
-    return Optimum(placement=Placement(offsets=tuple(offsets), size=size), least=least)
+    return Optimum(placement=Placement(offsets=tuple(offsets), size=size), least=proven)
 
 
 def _groups(records: Sequence[TensorRecord]) -> Iterator[list[int]]:
@@ -69,13 +70,12 @@ def _groups(records: Sequence[TensorRecord]) -> Iterator[list[int]]:
 
 
 def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> Optimum:
-    """First try to reach the bound; then halve the distance between what was found and what seems out of reach."""
-    best, least = best_of_greedy(records), least_for_offsets(records)
-    enough, unit = max(enough, least), math.gcd(*(record.size for record in records))
-    out_of_reach = least - unit
-    target = enough
-    while best.size > enough and target < best.size:
-        verdict, found = _within(records, target, deadline)
+    """First try to reach what is enough; then halve the distance between what was found and what seems out of reach."""
+    best, least, unit = best_of_greedy(records), least_for_offsets(records), math.gcd(*(r.size for r in records))
+    enough = max(enough // unit * unit, least)  # every arena's size is a multiple of the unit
+    out_of_reach, target = least - unit, enough
+    while best.size > enough and target < best.size and time.monotonic() < deadline:
+        verdict, found = _within(records, target, (time.monotonic() + deadline) / 2)
         if found is not None:
             best = found
         else:
@@ -83,8 +83,6 @@ def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> 
             if verdict == IMPOSSIBLE:
                 least = max(least, target + unit)
                 enough = max(enough, least)
-        if time.monotonic() >= deadline:
-            break
         target = out_of_reach + max(unit, (best.size - out_of_reach) // (2 * unit) * unit)
     return Optimum(placement=best, least=least)
 

@@ -96,7 +96,7 @@ def _next(
     lid = _BIG  # a tensor that is placed here or higher would leave room for another one below it
     for i in range(len(offsets)):
         if offsets[i] < 0:
-            lid = min(lid, max(lowest[i], 0) + sizes[i])
+            lid = min(lid, lowest[i] + sizes[i])
     best, best_offset = -1, _BIG
     for i in range(len(offsets)):
         if offsets[i] >= 0:

@@ -33,13 +33,13 @@ OFFSETS: Mapping[str, Strategy] = MappingProxyType(
 
 
 def best_of_greedy(records: Sequence[TensorRecord]) -> Placement:
-    """The smallest placement that any strategy finds; section 6 of the paper advises to try them all.
+    """The smallest placement that any strategy finds but ``min_cost_flow``, whose time is cubic.
 
-    An assignment to shared objects is a placement in one arena too.
+    Section 6 of the paper advises to try them all. An assignment to shared objects is a placement in one arena too.
     """
     least, best = least_for_offsets(records), None
     for strategy in dict.fromkeys((*OFFSETS.values(), *SHARED_OBJECTS.values())):
-        if strategy is shared_objects.min_cost_flow:  # cubic in the number of tensors
+        if strategy is shared_objects.min_cost_flow:
             continue
         found = strategy(records)
         if best is None or found.size < best.size:

@@ -96,7 +96,7 @@ class CachedInferenceNode(FrameNode):
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
         if computed is not None:
-            self._tracker.learn(computed.active_share, computed.stage_ms["compute"])
+            self._tracker.learn(paired.stamp_ns, computed.active_share, computed.stage_ms["compute"])
         if outcome is Outcome.HELD:
             self.store(lambda: self._matched.chain.hold(paired.stamp_ns))
         elif outcome is Outcome.LOST:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.matching.auto import Choice
 from cacheinf_ros.matching.chain import CacheChain, Fold, Link, Linker
 
 _MS_PER_S = 1e3
+_REMEMBERED = 16  # frames between matching and computing, at most
 
 
 class Tracker:
@@ -25,6 +27,7 @@ class Tracker:
         self._asked = config, 0.0
         self._stream = MatchingStream(config)
         self._linker = Linker(self._stream, secrets.token_hex(4))
+        self._choices: dict[int, Choice | None] = {}  # by stamp, of the latest frames
 
     def link(self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig, dense_ms: float = 0.0) -> Link:
         """The map of the next frame.
@@ -41,11 +44,14 @@ class Tracker:
         start = time.perf_counter()
         link = self._linker.link(image, stamp_ns)
         elapsed_ms = (time.perf_counter() - start) * _MS_PER_S
+        self._choices[stamp_ns] = self._stream.choice
+        while len(self._choices) > _REMEMBERED:
+            del self._choices[next(iter(self._choices))]
         return replace(link, matcher=config.matcher.value, matching_ms=elapsed_ms)
 
-    def learn(self, computed_share: float, computing_ms: float) -> None:
-        """See :meth:`MatchingStream.learn`."""
-        self._stream.learn(computed_share, computing_ms)
+    def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
+        """What computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. From any thread."""
+        self._stream.learn(self._choices.get(stamp_ns), computed_share, computing_ms)
 
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
         """The map of a frame that cannot be read."""
@@ -67,6 +73,6 @@ class OwnMaps:
         self.chain.add(link)
         return link, self.chain.fold(stamp_ns)
 
-    def learn(self, computed_share: float, computing_ms: float) -> None:
-        """See :meth:`MatchingStream.learn`."""
-        self._tracker.learn(computed_share, computing_ms)
+    def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
+        """See :meth:`Tracker.learn`."""
+        self._tracker.learn(stamp_ns, computed_share, computing_ms)

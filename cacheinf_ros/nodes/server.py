@@ -48,7 +48,7 @@ class Robot:
         self._maps.chain.forget()
         result = self._runner.run(image, fold.cache_map)
         self._maps.chain.hold(stamp_ns)
-        self._maps.learn(result.active_share, result.stage_ms["compute"])
+        self._maps.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
         self._runner.audit_if_due(idle=False)
         return result
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from lowered import graph_of
 from torch import Tensor, nn
@@ -31,3 +33,11 @@ def test_sizes_are_aligned_and_ends_are_no_intermediate_tensors() -> None:
     (record,) = intermediate_tensors(graph_of(layers, (9, 9)))
     assert record.size == 1024  # 7 * 7 * 5 * 4 = 980, rounded up to 64
     assert (record.first, record.last) == (0, 1)
+
+
+def test_tensors_that_are_no_maps_count_whole() -> None:
+    """As attention returns: [1, tokens, channels]."""
+    graph = graph_of(nn.Sequential(nn.Conv2d(3, 5, 3), nn.Conv2d(5, 2, 1)), (9, 9))
+    tokens = {name: replace(spec, shape=(1, 197, 768)) for name, spec in graph.tensors.items()}
+    (record,) = intermediate_tensors(replace(graph, tensors=tokens), alignment=1)
+    assert record.size == 4 * 197 * 768

@@ -76,6 +76,7 @@ class NativeKernels:
         self.library = library
         self.device = torch.device("cpu")
         self.threads: int = library.ci_threads_create(threads)
+        self._count = threads
         self.bfloat16 = bfloat16
         precision = "bfloat16, " if bfloat16 else ""
         self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"
@@ -125,10 +126,13 @@ class NativeKernels:
 
     def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
         """Move maps, each its own memory, by (dx, dy) pixels; what enters is marked as far from every value."""
-        by_size = sorted(moves, key=lambda move: -move[0].rows.numel())  # the threads end at about the same time
+        by_size = sorted(moves, key=lambda move: -move[0].rows.numel())
+        dealt = [
+            move for i in range(self._count) for move in by_size[i :: self._count]
+        ]  # each thread starts with a part
         encoded = [
             CShift(rows=b.rows.data_ptr(), height=b.size[0], width=b.size[1], channels=b.rows.shape[1], dx=dx, dy=dy)
-            for b, dx, dy in by_size
+            for b, dx, dy in dealt
         ]
         self.library.ci_shift_maps(self.threads, (CShift * len(encoded))(*encoded), len(encoded))
 

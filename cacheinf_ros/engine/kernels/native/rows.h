@@ -203,7 +203,8 @@ namespace ci {
 using Task = void (*)(void* context, int task, int worker);
 void parallel_for(ci_threads* threads, int tasks, Task run, void* context);
 int thread_count(const ci_threads* threads);
-// While a program runs, workers spin between its loops: to wake one up may take longer than the loop.
+// While a program runs, workers spin between its loops, off the caller's processor: to wake one up may take longer than
+// the loop.
 void keep_awake(ci_threads* threads, bool awake);
 float* scratch(ci_threads* threads, int worker, int64_t floats);  // 64-byte aligned, kept between calls
 

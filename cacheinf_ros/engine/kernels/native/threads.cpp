@@ -77,11 +77,12 @@ struct ci_threads {
   void keep_apart() {
 #if defined(__linux__)
     const int here = sched_getcpu();
-    if (here < 0 || here == callers || int(workers.size()) >= CPU_COUNT(&allowed)) return;
+    if (here < 0 || here == kept_off || int(workers.size()) >= CPU_COUNT(&allowed)) return;
     cpu_set_t others = allowed;
     CPU_CLR(here, &others);
-    for (auto& worker : workers) pthread_setaffinity_np(worker.native_handle(), sizeof(others), &others);
-    callers = here;
+    bool all = true;
+    for (auto& worker : workers) all &= pthread_setaffinity_np(worker.native_handle(), sizeof(others), &others) == 0;
+    if (all) kept_off = here;
 #endif
   }
 
@@ -140,8 +141,8 @@ struct ci_threads {
   }
 
 #if defined(__linux__)
-  cpu_set_t allowed;  // processors for this process
-  int callers = -1;   // processor that the workers keep off
+  cpu_set_t allowed;  // processors of the thread that made the pool, at that time
+  int kept_off = -1;  // the caller's processor
 #endif
   std::vector<Buffer> buffers;
   std::vector<std::thread> workers;
