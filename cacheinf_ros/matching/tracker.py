@@ -27,7 +27,8 @@ _STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
 _CORNERS = 300  # points that are enough
 _CORNER_DISTANCE = 0.08  # of the smaller side, at least, between two: not all on the busiest object
 _PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some 50 pixels
-_NEAR_WINDOW, _NEAR_LEVELS = 11, 1  # where they are within some 8 pixels of where they are expected: half the time
+# within some 20 pixels of where they are expected; nearly half the time, and more precise, where most corners agree
+_NEAR_WINDOW, _NEAR_LEVELS, _NEAR_SHARE = 11, 2, 0.5
 _LEAST_FOLLOWED_SHARE = 0.25  # of the corners: there may be parallax
 _NEARLY = 1.2  # times the error of a homography; its eight numbers always fit noise a little better
 _LARGEST_SCALE = 2.0
@@ -109,7 +110,7 @@ def track(reference: View, frame: View, expected: Motion | None = None) -> Track
         expected: about where the reference is seen; None: in its place.
     """
     start = (expected or Motion.none()).scaled(reference.scale, reference.scale).matrix
-    found = _followed(reference, frame, start, _LEAST_FOLLOWED_SHARE, _NEAR_WINDOW, _NEAR_LEVELS)
+    found = _followed(reference, frame, start, _NEAR_SHARE, _NEAR_WINDOW, _NEAR_LEVELS)
     if found is None:
         found = _followed(reference, frame, start, _LEAST_FOLLOWED_SHARE)
     if found is None:
