@@ -39,7 +39,8 @@ _MOST_LOADED = 10.0
 _HARDLY = 0.25  # pixels that corners may be off their places without its showing
 _LEAST_SHARE = 1e-2
 _LOST = 0.9  # of a frame computed: hardly anything is saved
-_TYPICAL = {  # share that is computed, milliseconds at 480x640
+_TYPICAL_PIXELS = 480 * 640
+_TYPICAL = {  # share that is computed, milliseconds for so many pixels
     MatcherName.IDENTITY: (0.15, 0.5),
     MatcherName.DIAMOND_OPTIMISED: (0.25, 3.0),
     MatcherName.HOMOGRAPHY: (0.25, 4.5),
@@ -88,7 +89,8 @@ class Auto:
 
     def __init__(self, config: MatchingConfig) -> None:
         self.last: MatcherName = MatcherName.IDENTITY
-        self._records = {name: _Record(*typical) for name, typical in _TYPICAL.items()}
+        self._size = 1.0  # of frames, in what is typical
+        self._records = {name: _Record(*self._typical(name)) for name in _TYPICAL}
         self._starts_anew = False
         # by matcher: share really computed / share expected. What a homography does not explain differs by little,
         # and little of that spreads
@@ -118,6 +120,7 @@ class Auto:
 
     def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
         """Match a frame with what the stream stands for; the map leads from the anchor's image to the frame."""
+        self._see_size(frame.shape[0] * frame.shape[1] / _TYPICAL_PIXELS)
         if self._starts_anew:
             self._starts_anew, self.choice = False, None
             return CacheMap.nothing((frame.shape[0], frame.shape[1]), self.config.block_size, NEW_MATCHER)
@@ -193,9 +196,19 @@ class Auto:
         return True
 
     def _expected(self, name: MatcherName) -> float:
-        shown, typical = self._shown(name), self._saved(*_TYPICAL[name])
+        shown, typical = self._shown(name), self._saved(*self._typical(name))
         forgotten = min(1.0, self._records[name].idle / _FORGOTTEN)
         return shown + forgotten * max(0.0, typical - shown)
+
+    def _see_size(self, size: float) -> None:
+        """Matching takes longer where there is more to match: what was learned at another size is void."""
+        if size != self._size:
+            self._size = size
+            self._records = {name: _Record(*self._typical(name)) for name in _TYPICAL}
+
+    def _typical(self, name: MatcherName) -> tuple[float, float]:
+        share, milliseconds = _TYPICAL[name]
+        return share, self._size * milliseconds
 
     def _shown(self, name: MatcherName) -> float:
         """Milliseconds that a matcher saved the last time, at the speed of computing now."""
