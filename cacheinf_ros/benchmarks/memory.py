@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cacheinf_ros.benchmarks.paper_networks import PAPER_NETWORKS
 from cacheinf_ros.errors import PlanError, SourceError
 from cacheinf_ros.memory import (
+    MIB,
     OFFSETS,
     SHARED_OBJECTS,
     Placement,
@@ -21,8 +22,6 @@ from cacheinf_ros.memory import (
 )
 from cacheinf_ros.memory.optimal import optimal
 from cacheinf_ros.memory.strategies import Strategy
-
-_MIB = 2**20
 
 
 def run_memory_benchmark(instances: Path | None, *, time_limit_s: float) -> dict[str, Any]:
@@ -67,31 +66,23 @@ def read_instance(path: Path) -> tuple[list[TensorRecord], int]:
 def _placements(records: Sequence[TensorRecord], time_limit_s: float) -> dict[str, Any]:
     """MiB of each strategy."""
 
-    def best(given: Sequence[TensorRecord]) -> Placement:
-        return optimal(given, time_limit_s=time_limit_s).placement
-
     def sizes(strategies: Mapping[str, Strategy]) -> dict[str, float]:
-        return {name: _checked(strategy, records).size / _MIB for name, strategy in strategies.items()}
+        return {name: _checked(strategy, records).size / MIB for name, strategy in strategies.items()}
 
     return {
         "shared_objects": sizes(SHARED_OBJECTS),
-        "offsets": sizes({**OFFSETS, "optimal": best}),
+        "offsets": sizes({**OFFSETS, "optimal": _optimal(0, time_limit_s)}),
         "bounds": {
-            "shared_objects": least_for_shared_objects(records) / _MIB,
-            "offsets": least_for_offsets(records) / _MIB,
+            "shared_objects": least_for_shared_objects(records) / MIB,
+            "offsets": least_for_offsets(records) / MIB,
         },
     }
 
 
 def _solutions(path: Path, time_limit_s: float) -> dict[str, Any]:
     records, capacity = read_instance(path)
-
-    def best(given: Sequence[TensorRecord]) -> Placement:
-        return optimal(given, capacity=capacity, time_limit_s=time_limit_s).placement
-
-    strategies: dict[str, Callable[[Sequence[TensorRecord]], Placement]] = {**OFFSETS, "optimal": best}
     found = {}
-    for name, strategy in strategies.items():
+    for name, strategy in {**OFFSETS, "optimal": _optimal(capacity, time_limit_s)}.items():
         started = time.perf_counter()
         placement = _checked(strategy, records)
         seconds = time.perf_counter() - started
@@ -99,7 +90,11 @@ def _solutions(path: Path, time_limit_s: float) -> dict[str, Any]:
     return found
 
 
-def _checked(strategy: Callable[[Sequence[TensorRecord]], Placement], records: Sequence[TensorRecord]) -> Placement:
+def _optimal(capacity: int, time_limit_s: float) -> Strategy:
+    return lambda records: optimal(records, capacity=capacity, time_limit_s=time_limit_s).placement
+
+
+def _checked(strategy: Strategy, records: Sequence[TensorRecord]) -> Placement:
     placement = strategy(records)
     check(records, placement)
     return placement

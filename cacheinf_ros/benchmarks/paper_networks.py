@@ -47,8 +47,8 @@ class Tape:
         """A convolution, or with no number of channels a pooling or depthwise convolution."""
         height, width, before = self.shape(x)
         lost = kernel - 1 if valid else 0
-        sides = (-(-(side - lost) // stride) for side in (height, width))
-        return self.add([x], (*sides, before if channels is None else channels))  # type: ignore[arg-type]
+        height, width = (-(-(side - lost) // stride) for side in (height, width))
+        return self.add([x], (height, width, before if channels is None else channels))
 
     def concatenate(self, inputs: Sequence[Tensor]) -> Tensor:
         """Behind one another, along the channels."""

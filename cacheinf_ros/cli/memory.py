@@ -12,9 +12,8 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.memory import Placement, TensorRecord
+from cacheinf_ros.memory import MIB, Placement, TensorRecord
 
-_MIB = 2**20
 _LABELLED = 0.02  # of the picture's area: smaller tensors have no room for a name
 
 
@@ -38,11 +37,11 @@ def memory(
     best = optimal(records, time_limit_s=time_limit_s)
     table = Table("strategy", "shared objects, MiB", "one arena, MiB", title=f"{loaded.name}, {len(records)} tensors")
     for name in dict.fromkeys((*OFFSETS, *SHARED_OBJECTS)):
-        sizes = (f"{kind[name](records).size / _MIB:.3f}" if name in kind else "" for kind in (SHARED_OBJECTS, OFFSETS))
+        sizes = (f"{kind[name](records).size / MIB:.3f}" if name in kind else "" for kind in (SHARED_OBJECTS, OFFSETS))
         table.add_row(name, *sizes)
-    table.add_row("optimal" if best.is_proven else "best found", "", f"{best.placement.size / _MIB:.3f}")
+    table.add_row("optimal" if best.is_proven else "best found", "", f"{best.placement.size / MIB:.3f}")
     bounds = least_for_shared_objects(records), least_for_offsets(records)
-    table.add_row("lower bound", *(f"{bound / _MIB:.3f}" for bound in bounds))
+    table.add_row("lower bound", *(f"{bound / MIB:.3f}" for bound in bounds))
     Console().print(table)
     if out is not None:
         draw_plan(records, best.placement, out, title=loaded.name)
@@ -60,18 +59,18 @@ def draw_plan(records: Sequence[TensorRecord], placement: Placement, path: Path,
         life = record.last + 1 - record.first
         axes.bar(
             record.first,
-            record.size / _MIB,
+            record.size / MIB,
             life,
-            offset / _MIB,
+            offset / MIB,
             align="edge",
             color=f"C{index % 10}",
             edgecolor="white",
         )
         if life * record.size >= _LABELLED * end * placement.size:
-            middle = record.first + life / 2, (offset + record.size / 2) / _MIB
+            middle = record.first + life / 2, (offset + record.size / 2) / MIB
             axes.text(*middle, record.name, ha="center", va="center", fontsize="x-small")
-    axes.set(title=f"{title}: {placement.size / _MIB:.2f} MiB", xlabel="operator", ylabel="MiB")
-    axes.set(xlim=(0, end), ylim=(0, placement.size / _MIB or 1))
+    axes.set(title=f"{title}: {placement.size / MIB:.2f} MiB", xlabel="operator", ylabel="MiB")
+    axes.set(xlim=(0, end), ylim=(0, placement.size / MIB or 1))
     figure.savefig(path, dpi=110)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from cacheinf_ros.graph.ir import Concat, Global, Graph, Operator, Select
+from cacheinf_ros.engine.views import View, views
+from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.records import aligned
 
@@ -20,15 +22,15 @@ def intermediate_tensors(graph: Graph, alignment: int = ALIGNMENT) -> list[Tenso
     where the engine computes them there: they share a record. Global operators are taken to copy: their views of an
     input, and what they return that is not float32, are not accounted for.
     """
-    owner = _owners(graph)
+    inside = views(graph)
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for index, operator in enumerate(graph.operators):
         for name in (operator.output, *operator.inputs):
-            root = _root(owner, name)
+            root = _root(inside, name)
             first.setdefault(root, index)
             last[root] = index
-    kept = {_root(owner, name) for name in (graph.input, *(tensor for _, tensor in graph.outputs))}
+    kept = {_root(inside, name) for name in (graph.input, *(tensor for _, tensor in graph.outputs))}
     return [
         TensorRecord(size=aligned(_bytes(graph, name), alignment), first=start, last=last[name], name=name)
         for name, start in first.items()
@@ -36,25 +38,9 @@ def intermediate_tensors(graph: Graph, alignment: int = ALIGNMENT) -> list[Tenso
     ]
 
 
-def _owners(graph: Graph) -> dict[str, str]:
-    """By tensor that lies inside another one: which."""
-    producers: dict[str, Operator] = {operator.output: operator for operator in graph.operators}
-    owner: dict[str, str] = {}
-    for operator in reversed(graph.operators):
-        if isinstance(operator, Concat):
-            for name in operator.inputs:
-                if name in producers and name not in owner and not isinstance(producers[name], Global):
-                    owner[name] = operator.output
-        elif isinstance(operator, Select) and operator.output not in owner:
-            start, count = operator.channels[0], len(operator.channels)
-            if operator.channels == tuple(range(start, start + count)):
-                owner[operator.output] = operator.inputs[0]
-    return owner
-
-
-def _root(owner: dict[str, str], name: str) -> str:
-    while name in owner:
-        name = owner[name]
+def _root(inside: Mapping[str, View], name: str) -> str:
+    while name in inside:
+        name = inside[name].owner
     return name
 
 

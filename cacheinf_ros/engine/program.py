@@ -17,7 +17,8 @@ from cacheinf_ros.engine.execution.reference import ReferenceExecutor
 from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels, ReferenceKernels
 from cacheinf_ros.engine.truncation import Truncation
-from cacheinf_ros.graph.ir import Concat, Global, Graph, Operator, Select
+from cacheinf_ros.engine.views import View, views
+from cacheinf_ros.graph.ir import Global, Graph, Operator
 
 
 class Program:
@@ -157,33 +158,19 @@ class Program:
             buffer.move(round(dx * buffer.size[1] / width), round(dy * buffer.size[0] / height))
 
     def _allocate(self) -> None:
-        """Inputs of a concatenation live inside its output where they can, so that it costs nothing."""
         self.maps[self.graph.input] = self._new(self.graph.input)
-        producers = {o.output: o for o in self.graph.operators}
-        for operator in reversed(self.graph.operators):
-            if isinstance(operator, Concat):
-                self._allocate_concat(operator, producers)
+        inside = views(self.graph)
         for operator in self.graph.operators:
-            if operator.output not in self.maps and self._needs_map(operator):
-                self.maps[operator.output] = self._slice(operator) or self._new(operator.output)
+            if self._needs_map(operator):
+                self._map(operator.output, inside)
 
-    def _allocate_concat(self, operator: Concat, producers: dict[str, Operator]) -> None:
-        if operator.output not in self.maps:
-            self.maps[operator.output] = self._new(operator.output)
-        whole, first = self.maps[operator.output], 0
-        for name in operator.inputs:
-            count = self.graph.tensors[name].channels
-            if name not in self.maps and not isinstance(producers[name], Global):
-                self.maps[name] = whole.channels(first, count)
-            first += count
-
-    def _slice(self, operator: Operator) -> MapBuffer | None:
-        """A selection of channels that lie together needs no memory of its own."""
-        if not isinstance(operator, Select):
-            return None
-        first, count = operator.channels[0], len(operator.channels)
-        together = operator.channels == tuple(range(first, first + count))
-        return self.maps[operator.inputs[0]].channels(first, count) if together else None
+    def _map(self, tensor: str, inside: Mapping[str, View]) -> MapBuffer:
+        if tensor not in self.maps:
+            view = inside.get(tensor)
+            self.maps[tensor] = (
+                self._map(view.owner, inside).channels(view.first, view.count) if view else self._new(tensor)
+            )
+        return self.maps[tensor]
 
     def _needs_map(self, operator: Operator) -> bool:
         """A global operator's output needs one only where a local operator reads it."""

@@ -1,10 +1,11 @@
 """Tensor lifetimes -> where each tensor lies in one arena."""
 
 from cacheinf_ros.memory.placement import Placement, check
-from cacheinf_ros.memory.records import TensorRecord, least_for_offsets, least_for_shared_objects
+from cacheinf_ros.memory.records import MIB, TensorRecord, least_for_offsets, least_for_shared_objects
 from cacheinf_ros.memory.strategies import OFFSETS, SHARED_OBJECTS, best_of_greedy
 
 __all__ = [
+    "MIB",
     "OFFSETS",
     "SHARED_OBJECTS",
     "Placement",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from cacheinf_ros.memory.placement import Placement
-from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size
+from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size, columns
 
 
 def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
@@ -69,7 +69,7 @@ def strip_packing_best_fit(records: Sequence[TensorRecord]) -> Placement:
     """
     if not records:
         return Placement(offsets=(), size=0)
-    first, last, size = (np.array([getattr(r, name) for r in records], np.int64) for name in ("first", "last", "size"))
+    size, first, last = columns(records)
     offsets = np.full(len(records), -1, np.int64)
     skyline = [(int(first.min()), int(last.max()) + 1, 0)]  # (start, end, offset), in time's order
     while (offsets < 0).any():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.memory.placement import Placement
-from cacheinf_ros.memory.records import TensorRecord, least_for_offsets
+from cacheinf_ros.memory.records import TensorRecord, columns, least_for_offsets
 from cacheinf_ros.memory.search import FOUND, IMPOSSIBLE, Numbers, search, sections
 from cacheinf_ros.memory.strategies import best_of_greedy
 
@@ -105,12 +105,12 @@ def _within(records: Sequence[TensorRecord], capacity: int, deadline: float) -> 
 def _orders(records: Sequence[TensorRecord]) -> list[Numbers]:
     """What to try first, as MiniMalloc has it: by the most that is alive with a tensor, by its area, by its life."""
     starts, ends = sections(records)
-    sizes = np.array([record.size for record in records], np.int64)
+    sizes, firsts, lasts = columns(records)
     alive = np.zeros(int(ends.max()), np.int64)
     for start, end, size in zip(starts, ends, sizes, strict=True):
         alive[start:end] += size
     total = np.array([alive[start:end].max() for start, end in zip(starts, ends, strict=True)])
-    life = np.array([record.last + 1 - record.first for record in records], np.int64)
+    life = lasts + 1 - firsts
     area = life * sizes
     return [
         np.lexsort(tuple(-key for key in keys[::-1]))

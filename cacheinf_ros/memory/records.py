@@ -12,7 +12,13 @@ from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cacheinf_ros.errors import PlanError
+
+MIB = 2**20
+"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,13 @@ class TensorRecord:
     def meets(self, other: TensorRecord) -> bool:
         """Whether both are ever alive at once."""
         return self.first <= other.last and other.first <= self.last
+
+
+def columns(records: Sequence[TensorRecord]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(sizes, firsts, lasts)."""
+    table = np.array([(record.size, record.first, record.last) for record in records], np.int64).reshape(-1, 3)
+    sizes, firsts, lasts = np.ascontiguousarray(table.T)
+    return sizes, firsts, lasts
 
 
 def aligned(size: int, alignment: int) -> int:

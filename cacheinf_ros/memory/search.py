@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.compiled import compiled, types
-from cacheinf_ros.memory.records import TensorRecord
+from cacheinf_ros.memory.records import TensorRecord, columns
 
 Numbers = NDArray[np.int64]
 
@@ -34,8 +34,9 @@ def search(records: Sequence[TensorRecord], capacity: int, order: Numbers, most_
     Returns:
         FOUND, IMPOSSIBLE or GIVEN_UP, and the offsets, in the order of the records.
     """
-    starts, ends = sections([records[i] for i in order])
-    sizes = np.array([records[i].size for i in order], np.int64)
+    ordered = [records[i] for i in order]
+    sizes, _, _ = columns(ordered)
+    starts, ends = sections(ordered)
     offsets = np.full(len(records), -1, np.int64)
     verdict = int(_search(starts, ends, sizes, capacity, most_steps, offsets))
     placed = np.empty_like(offsets)
@@ -45,9 +46,9 @@ def search(records: Sequence[TensorRecord], capacity: int, order: Numbers, most_
 
 def sections(records: Sequence[TensorRecord]) -> tuple[Numbers, Numbers]:
     """First section of each tensor's life and the one after its last; a section ends where a tensor begins to live."""
-    events = np.unique([record.first for record in records])
-    starts = np.searchsorted(events, [record.first for record in records])
-    ends = np.searchsorted(events, [record.last for record in records], side="right")
+    _, firsts, lasts = columns(records)
+    events = np.unique(firsts)
+    starts, ends = np.searchsorted(events, firsts), np.searchsorted(events, lasts, side="right")
     return starts.astype(np.int64), ends.astype(np.int64)
 
 
@@ -151,11 +152,6 @@ def _search(starts: Numbers, ends: Numbers, sizes: Numbers, capacity: int, most_
         depth += 1
         if depth == count:
             return FOUND
-        tried[depth, 0] = tried[depth, 1] = -1
         _raise_floors(starts, ends, floors, offsets, starts[chosen], ends[chosen], lowest)
-        if _is_hopeless(starts, ends, offsets, lowest, left, place, capacity, nearest):
-            depth -= 1
-            offsets[chosen] = -1
-            floors[starts[chosen] : ends[chosen]] = saved[depth, starts[chosen] : ends[chosen]]
-            left[starts[chosen] : ends[chosen]] += sizes[chosen]
-            _raise_floors(starts, ends, floors, offsets, starts[chosen], ends[chosen], lowest)
+        hopeless = _is_hopeless(starts, ends, offsets, lowest, left, place, capacity, nearest)
+        tried[depth, 0], tried[depth, 1] = _BIG if hopeless else -1, -1  # as if all had been tried

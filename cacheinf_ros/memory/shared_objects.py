@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from cacheinf_ros.memory.placement import Placement, SharedObject, in_objects
-from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size, positional_maxima
+from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size, columns, positional_maxima
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -74,7 +74,7 @@ def greedy_by_size_improved(records: Sequence[TensorRecord]) -> Placement:
     if not records:
         return Placement(offsets=(), size=0, objects=())
     maxima = -np.array(positional_maxima(records), np.int64)
-    size, first, last = (np.array([getattr(r, name) for r in records], np.int64) for name in ("size", "first", "last"))
+    size, first, last = columns(records)
     stage = np.searchsorted(maxima, -size, side="right") - 1
     order = np.lexsort((-size, stage))
     gaps: list[NDArray[np.int64]] = []  # by object: operators between its nearest use and each tensor's
@@ -127,7 +127,7 @@ def min_cost_flow(records: Sequence[TensorRecord]) -> Placement:
     count = len(records)
     if not count:
         return Placement(offsets=(), size=0, objects=())
-    size, first, last = (np.array([getattr(r, name) for r in records], np.int64) for name in ("size", "first", "last"))
+    size, first, last = columns(records)
     dear = int(size.sum()) + 1
     follow = np.where(last[None, :] < first[:, None], np.maximum(0, size[:, None] - size[None, :]), dear)
     anew = np.full((count, count), dear)

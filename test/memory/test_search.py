@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from records import records_of
 
 from cacheinf_ros.memory import (
     OFFSETS,
@@ -63,17 +64,14 @@ def test_the_order_decides_nothing_but_time(records: list[TensorRecord], seed: i
 
 
 def test_it_gives_up_when_told_to() -> None:
-    records = [TensorRecord(size=1 + i % 7, first=i % 11, last=i % 11 + i % 5) for i in range(60)]
+    records = records_of(*((1 + i % 7, i % 11, i % 11 + i % 5) for i in range(60)))
     assert search(records, least_for_offsets(records), np.arange(60), 3)[0] == GIVEN_UP
 
 
 def _hard(seed: int) -> list[TensorRecord]:
     rng = np.random.default_rng(seed)
     starts, lives, sizes = rng.integers(0, 12, 14), rng.integers(0, 5, 14), rng.integers(1, 9, 14)
-    return [
-        TensorRecord(size=int(size), first=int(start), last=int(start + life))
-        for start, life, size in zip(starts, lives, sizes, strict=True)
-    ]
+    return records_of(*zip(sizes.tolist(), starts.tolist(), (starts + lives).tolist(), strict=True))
 
 
 def test_the_optimum_is_smaller_than_every_greedy_placement_where_that_is_possible() -> None:

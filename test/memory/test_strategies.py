@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from records import records_of
 
 from cacheinf_ros.errors import PlanError
 from cacheinf_ros.memory import (
@@ -20,8 +21,7 @@ from cacheinf_ros.memory import (
 from cacheinf_ros.memory.optimal import optimal
 from cacheinf_ros.memory.records import positional_maxima
 
-# sizes 100, 80 and 60, one after another, each alive with its neighbours
-CHAIN = [TensorRecord(size=s, first=i, last=i + 1, name=str(s)) for i, s in enumerate((100, 80, 60))]
+CHAIN = records_of((100, 0, 1), (80, 1, 2), (60, 2, 3))  # each alive with its neighbours
 
 
 @st.composite
@@ -99,30 +99,20 @@ def test_bounds_by_hand() -> None:
     assert least_for_shared_objects(CHAIN) == 180
     assert least_for_offsets(CHAIN) == 180
     # shared objects must hold the largest of each rank, although no operator needs both
-    apart = [TensorRecord(size=s, first=f, last=f) for s, f in ((90, 0), (10, 0), (50, 1), (50, 1))]
+    apart = records_of((90, 0, 0), (10, 0, 0), (50, 1, 1), (50, 1, 1))
     assert least_for_shared_objects(apart) == 140
     assert least_for_offsets(apart) == 100
 
 
 def test_the_improved_greedy_leaves_objects_idle_for_less_time() -> None:
     """Two objects are free for the last tensor; it takes the one used just before, so that the next fits the other."""
-    records = [
-        TensorRecord(size=100, first=0, last=1),
-        TensorRecord(size=100, first=0, last=3),
-        TensorRecord(size=100, first=4, last=6),
-        TensorRecord(size=100, first=2, last=6),
-    ]
+    records = records_of((100, 0, 1), (100, 0, 3), (100, 4, 6), (100, 2, 6))
     assert SHARED_OBJECTS["greedy_by_size_improved"](records).size == 200
 
 
 def test_what_follows_costs_least_in_all() -> None:
     """Min-cost flow: 60 after 50 and 100 after 90 grow objects by 10 each; in order, 60 would take the 90."""
-    records = [
-        TensorRecord(size=50, first=0, last=0),
-        TensorRecord(size=90, first=0, last=0),
-        TensorRecord(size=60, first=1, last=1),
-        TensorRecord(size=100, first=1, last=1),
-    ]
+    records = records_of((50, 0, 0), (90, 0, 0), (60, 1, 1), (100, 1, 1))
     assert SHARED_OBJECTS["min_cost_flow"](records).size == 160
 
 

@@ -127,9 +127,8 @@ class NativeKernels:
     def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
         """Move maps, each its own memory, by (dx, dy) pixels; what enters is marked as far from every value."""
         by_size = sorted(moves, key=lambda move: -move[0].rows.numel())
-        dealt = [
-            move for i in range(self._count) for move in by_size[i :: self._count]
-        ]  # each thread starts with a part
+        # threads start with neighbouring tasks: each with large ones and small ones
+        dealt = [move for i in range(self._count) for move in by_size[i :: self._count]]
         encoded = [
             CShift(rows=b.rows.data_ptr(), height=b.size[0], width=b.size[1], channels=b.rows.shape[1], dx=dx, dy=dy)
             for b, dx, dy in dealt

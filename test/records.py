@@ -1,0 +1,10 @@
+"""Records by hand."""
+
+from __future__ import annotations
+
+from cacheinf_ros.memory import TensorRecord
+
+
+def records_of(*tensors: tuple[int, int, int]) -> list[TensorRecord]:
+    """Of (size, first, last) each."""
+    return [TensorRecord(size=size, first=first, last=last) for size, first, last in tensors]
