@@ -90,10 +90,9 @@ def test_a_recorded_bag_yields_one_result_per_frame(
 
 def test_a_looping_bag_drops_the_cache(listening: Any, stamps: Iterator[int], camera_image: Callable[..., Any]) -> None:
     messages = [camera_image(next(stamps)) for _ in range(4)]
-    for _ in range(2):
+    for answered in (4, 8):
         listening.publish(*messages)
-        listening.expect(len(listening.results) // 4 * 4 + 4)
-    results = listening.expect(8)
+        results = listening.expect(answered)
     assert headers(results) == headers(messages) * 2
     assert results[4].reuse_ratio == 0.0
     assert results[1].reuse_ratio == pytest.approx(1.0)
