@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,24 @@ import torch
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import EngineConfig, Mode, Preprocessor
 from cacheinf_ros.engine.bounded import calibrate
-from cacheinf_ros.engine.bounded.calibration import scaled
+from cacheinf_ros.engine.bounded.bases import Base, sensitivity_base, spread_base, standard_deviations
+from cacheinf_ros.engine.bounded.candidates import growth_points
 from cacheinf_ros.engine.bounded.composing import compose_frames
+from cacheinf_ros.engine.bounded.curve import scaled
+from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.bounded.trial import Image, Trial, TrialEngine
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
 
-Base = dict[str, Truncation]
-CALIBRATED = "sensitivity, searched"
+CALIBRATED = "calibrated"
 _SINGLE = "single threshold"
 _LEVELS = (0.1, 0.2, 0.3, 0.4)  # of missed change
+_AROUND = (0.05, 8.0)  # factors of a curve, of the one that misses most of what is asked for
+_REPEATS = 5
+_TINY = 1e-9
+_SMALLEST_FACTOR, _BISECTIONS = 1e-7, 12
 _RANKED = 20  # tensors that the ranking keeps
 _RANKING_FACTOR = 0.03
 
@@ -38,25 +43,42 @@ class Setting:
         composed: the frames to learn from, as the cache stands for them.
         trials: an engine on these frames.
         scale: of the errors.
+        spreads: standard deviations, by tensor that an operator computes.
     """
 
     model: Model
     composed: Sequence[Image]
     trials: TrialEngine
     scale: OutputScale
+    spreads: Mapping[str, float]
 
 
 def single_maximum(setting: Setting) -> Base:
     """One threshold for all tensors, times each one's standard deviation; the largest change over channels counts."""
-    return {name: Truncation(threshold=std) for name, (std, _) in _deviations(setting).items()}
+    return {name: Truncation(threshold=std) for name, std in setting.spreads.items()}
 
 
 def single_rms(setting: Setting) -> Base:
     """The same; the root mean square over channels counts."""
+    tensors = setting.model.graph.tensors
     return {
-        name: Truncation(threshold=std * channels**0.5, criterion=Criterion.ENERGY)
-        for name, (std, channels) in _deviations(setting).items()
+        name: Truncation(threshold=std * tensors[name].channels ** 0.5, criterion=Criterion.ENERGY)
+        for name, std in setting.spreads.items()
     }
+
+
+def pooled_rms(setting: Setting) -> Base:
+    """The same where changes would spread, averaged over neighbours."""
+    graph = setting.model.graph
+    return spread_base(graph, growth_points(graph), setting.spreads, Criterion.POOLED_ENERGY)
+
+
+def sensitivity(setting: Setting) -> Base:
+    """What holding a change back costs, by the Jacobian; where changes would spread."""
+    ends = [Preprocessor(setting.model.card).input(setting.composed[i]) for i in (0, -1)]
+    graph = setting.model.graph
+    weights = channel_weights(graph, ends, setting.scale, draws=4)
+    return sensitivity_base(graph, growth_points(graph), weights, Criterion.ENERGY)
 
 
 def ranked(setting: Setting) -> Base:
@@ -79,7 +101,7 @@ def run_truncation_benchmark(
     config: EngineConfig,
     matching: MatchingConfig,
     calibration_frames: int,
-    points: int = 7,
+    points: int = 9,
 ) -> dict[str, Any]:
     """Time against error for every strategy; each learns from the first frames and is measured on the rest."""
     torch.set_num_threads(config.threads)
@@ -89,21 +111,20 @@ def run_truncation_benchmark(
     learned, unseen = composed[:calibration_frames], composed[calibration_frames:]
     trials = TrialEngine(model, config, learned)
     found = calibrate(model, learned, None, config.changed(mode=Mode.BOUNDED))
-    setting = Setting(model=model, composed=learned, trials=trials, scale=found.output_scale)
-    middle = found.scale_for(config.max_error, config.max_missed) or 1e-4
-    strategies: dict[str, tuple[Callable[[], Base], float]] = {
-        f"{_SINGLE}, maximum": (lambda: single_maximum(setting), 0.03),
-        f"{_SINGLE}, RMS": (lambda: single_rms(setting), 0.02),
-        "ranked, RMS": (lambda: ranked(setting), 0.04),
-        "sensitivity": (lambda: {n: replace(t, threshold=1.0) for n, t in found.base.items()}, middle),
-        CALIBRATED: (lambda: dict(found.base), middle),
+    setting = Setting(
+        model=model, composed=learned, trials=trials, scale=found.output_scale, spreads=_spreads(model, trials, learned)
+    )
+    strategies: dict[str, Callable[[Setting], Base]] = {
+        f"{_SINGLE}, maximum": single_maximum,
+        f"{_SINGLE}, RMS": single_rms,
+        "pooled RMS": pooled_rms,
+        "ranked, RMS": ranked,
+        "sensitivity": sensitivity,
+        CALIBRATED: lambda _: found.base,
     }
     measured = TrialEngine(model, config, unseen)
-    curves = {}
-    for name, (make, around) in strategies.items():
-        base = make()
-        factors = around * np.geomspace(0.1, 6.0, points)
-        curves[name] = [_point(measured.run(scaled(base, float(f)), found.output_scale), float(f)) for f in factors]
+    bases = {name: make(setting) for name, make in strategies.items()}
+    curves = {name: _curve(measured, base, found.output_scale, points) for name, base in bases.items()}
     return {
         "model": model.name,
         "frames": len(unseen) - 1,
@@ -111,25 +132,60 @@ def run_truncation_benchmark(
         "exact": _point(measured.run({}, found.output_scale), 0.0),
         "curves": curves,
         "savings": savings(curves),
+        "measured_savings": measured_savings(measured, bases, curves, found.output_scale),
     }
 
 
 def savings(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[float, float]:
-    """By missed change: share of the predicted time that calibrated thresholds save against the best single one.
+    """By missed change: share of the predicted time that calibrated thresholds save against the best single one."""
 
-    Times are interpolated between the points of a curve, logarithmically.
-    """
+    def saved(missed: float) -> float:
+        return _saved({name: _at(curve, missed, "predicted_ms") for name, curve in curves.items()})
 
-    def at(name: str, missed: float) -> float:
-        points = curves[name]
-        return float(
-            np.exp(np.interp(missed, [p["missed_change"] for p in points], [np.log(p["predicted_ms"]) for p in points]))
-        )
+    return {missed: saved(missed) for missed in _LEVELS}
 
-    return {
-        missed: 1 - at(CALIBRATED, missed) / min(at(name, missed) for name in curves if name.startswith(_SINGLE))
-        for missed in _LEVELS
-    }
+
+def measured_savings(
+    engine: TrialEngine,
+    bases: Mapping[str, Base],
+    curves: Mapping[str, Sequence[Mapping[str, float]]],
+    scale: OutputScale,
+) -> dict[float, float]:
+    """The same by the clock: strategies in turn, medians."""
+    judged = [name for name in bases if name == CALIBRATED or name.startswith(_SINGLE)]
+
+    def saved(missed: float) -> float:
+        times: dict[str, list[float]] = {name: [] for name in judged}
+        for _ in range(_REPEATS):
+            for name in judged:
+                factor = _at(curves[name], missed, "factor")
+                times[name].append(engine.run(scaled(bases[name], factor), scale).measured_ms)
+        return _saved({name: float(np.median(took)) for name, took in times.items()})
+
+    return {missed: saved(missed) for missed in _LEVELS}
+
+
+def _saved(milliseconds: Mapping[str, float]) -> float:
+    return 1 - milliseconds[CALIBRATED] / min(ms for name, ms in milliseconds.items() if name.startswith(_SINGLE))
+
+
+def _at(curve: Sequence[Mapping[str, float]], missed: float, value: str) -> float:
+    """Of a curve where it misses this share of the change: interpolated between points, logarithmically."""
+    return float(
+        np.exp(np.interp(missed, [p["missed_change"] for p in curve], [np.log(max(p[value], _TINY)) for p in curve]))
+    )
+
+
+def _curve(engine: TrialEngine, base: Base, scale: OutputScale, points: int) -> list[dict[str, float]]:
+    """From hardly any missed change to nearly all."""
+    low, high = _SMALLEST_FACTOR, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low * high) ** 0.5
+        if engine.run(scaled(base, middle), scale).missed_change > _LEVELS[-1]:
+            high = middle
+        else:
+            low = middle
+    return [_point(engine.run(scaled(base, float(f)), scale), float(f)) for f in low * np.geomspace(*_AROUND, points)]
 
 
 def plot_truncation(reports: Sequence[dict[str, Any]], path: Path) -> None:
@@ -152,14 +208,10 @@ def plot_truncation(reports: Sequence[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _deviations(setting: Setting) -> dict[str, tuple[float, int]]:
-    """By tensor that an operator computes: standard deviation of its values, and channels."""
-    image = Preprocessor(setting.model.card).input(setting.composed[0])
-    with torch.inference_mode():
-        values = DenseGraph(setting.model.graph).tensors(torch.from_numpy(image))
-    tensors = setting.model.graph.tensors
-    computed = (operator.output for operator, _ in setting.trials.program.timeable())
-    return {name: (float(values[name].std()), tensors[name].channels) for name in computed if tensors[name].pixels > 1}
+def _spreads(model: Model, trials: TrialEngine, composed: Sequence[Image]) -> dict[str, float]:
+    """Of the tensors that operators compute."""
+    spreads = standard_deviations(model.graph, Preprocessor(model.card).input(composed[0]))
+    return {name: spreads[name] for name in trials.computed if name in spreads}
 
 
 def _point(trial: Trial, factor: float) -> dict[str, float]:

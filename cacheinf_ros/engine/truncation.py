@@ -8,8 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+POOLING = (1, 2, 3, 2, 1)
+"""Weights of neighbours, in a line and in a column, for :attr:`Criterion.POOLED_ENERGY`."""
 
 
 class Criterion(Enum):
@@ -19,6 +23,9 @@ class Criterion(Enum):
     """The largest of weight * |change|."""
     ENERGY = "energy"
     """The square root of the sum of (weight * change)**2."""
+    POOLED_ENERGY = "pooled energy"
+    """The same, the squares averaged over 5x5 computed pixels, weights falling linearly. A change of a single pixel, as
+    noise makes, is held back, and what is passed on lies together, so that the next window makes less of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,7 +33,7 @@ class Truncation:
     """When the change of a pixel of one tensor is too small to matter.
 
     Attributes:
-        threshold: changes up to it are held back.
+        threshold: changes up to it are held back; none is where it is negative.
         weight: float32 [channels], how much each channel matters; None: all 1.
     """
 
@@ -34,8 +41,29 @@ class Truncation:
     criterion: Criterion = Criterion.MAXIMUM
     weight: NDArray[np.float32] | None = None
 
+    def passes(
+        self,
+        computed: NDArray[np.float32],
+        old: NDArray[np.float32],
+        rows: NDArray[np.int64],
+        size: tuple[int, int],
+    ) -> NDArray[np.bool_]:
+        """bool [n]: whether pixels [n, channels] of a map changed by more than the threshold.
+
+        Args:
+            rows: [n], indices of the pixels in a map of ``size`` (height, width).
+        """
+        change = self.change(computed, old)
+        if self.criterion is Criterion.POOLED_ENERGY:
+            squares = np.zeros(size, np.float32)
+            squares.reshape(-1)[rows] = np.square(change)
+            weights = np.array(POOLING, np.float32) / sum(POOLING)
+            pooled = cv2.sepFilter2D(squares, cv2.CV_32F, weights, weights, borderType=cv2.BORDER_CONSTANT)
+            change = np.sqrt(pooled.reshape(-1)[rows])
+        return np.asarray(change > self.threshold)
+
     def change(self, computed: NDArray[np.float32], old: NDArray[np.float32]) -> NDArray[np.float32]:
-        """float32 [n]: the change of pixels [n, channels], to be compared with the threshold."""
+        """float32 [n]: the change of pixels [n, channels], each for itself."""
         weighted = np.abs(computed - old)
         if self.weight is not None:
             weighted = weighted * self.weight

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.bounded.calibration import Calibration, CurvePoint
+from cacheinf_ros.engine.bounded.calibration import Calibration
+from cacheinf_ros.engine.bounded.curve import CurvePoint
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.engine.storage import stored_file
 from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
 
-_VERSION = 1  # of the file's content
+_VERSION = 2  # of the file's content
 _CONTENT = "__content__"
 _log = logging.getLogger(__name__)
 

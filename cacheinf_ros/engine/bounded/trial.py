@@ -11,19 +11,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.bounded.errors import ErrorSum
+from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.truncation import Truncation
+from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
 
 Image = NDArray[np.uint8]
 Outputs = list[NDArray[Any]]
-_COMPARISON = 0.15  # of what a pixel takes to be computed, for comparing and committing it; measured on ESPNet
+_MEASUREMENTS = 3  # of each time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,12 @@ class Trial:
 
 
 class TrialEngine:
-    """A model compiled for trials on fixed frames."""
+    """A model compiled for trials on fixed frames.
+
+    Attributes:
+        exact: outputs by frame.
+        computed: tensors that changes can be held back of, beside the input.
+    """
 
     def __init__(self, model: Model, config: EngineConfig, composed: Sequence[Image]) -> None:
         """``composed``: what the cache is to stand for after each frame, uint8 at the model's size."""
@@ -58,27 +63,31 @@ class TrialEngine:
         self._input = InputWriter(Preprocessor(model.card), self.program.input, kernels)
         self._input.touch_all()
         self.exact = [self.dense(frame) for frame in composed]
+        self._changes = [mean_squares(self.exact[0], exact) for exact in self.exact[1:]]
+        self.computed = [name for name in self.program.active_shares if name in model.graph.tensors]
         self._microseconds = self._measured()
 
     @torch.inference_mode()
-    def dense(self, composed: Image) -> Outputs:
-        """The exact outputs for a frame."""
+    def dense(self, composed: Image, *, refresh: bool = True) -> Outputs:
+        """The outputs for a frame of which everything counts as changed; exact ones where nothing is held back."""
         self._input.write(composed, self.program.changed_input, everything=True)
-        return [value.cpu().numpy().copy() for value in self.program.run(refresh=True).values()]
+        outputs = self.program.run(refresh=refresh).values()
+        return [np.copy(value.cpu().numpy()) for value in outputs]  # unlike the method, keeps the layout
 
     @torch.inference_mode()
     def run(self, truncations: Mapping[str, Truncation], scale: OutputScale) -> Trial:
         """Go through the frames with these thresholds."""
         self._input.truncate(truncations.get(self._input_name))
         self.program.truncate({name: t for name, t in truncations.items() if name != self._input_name})
-        errors = ErrorSum(scale, self.dense(self._frames[0]))
+        self.dense(self._frames[0])
+        errors = ErrorSum(scale, self.exact[0])
         predicted, active, measured = [], [], []
-        for frame, exact in zip(self._frames[1:], self.exact[1:], strict=True):
+        for frame, exact, change in zip(self._frames[1:], self.exact[1:], self._changes, strict=True):
             started = time.perf_counter_ns()
             self._input.write(frame, self.program.changed_input, everything=False)
             outputs = self.program.run()
             measured.append((time.perf_counter_ns() - started) / 1e6)
-            errors.add([value.cpu().numpy() for value in outputs.values()], exact)
+            errors.add_squares(mean_squares([value.cpu().numpy() for value in outputs.values()], exact), change)
             active.append(self.program.active_share)
             predicted.append(self._predicted(truncations))
         return Trial(
@@ -90,15 +99,19 @@ class TrialEngine:
         )
 
     def _predicted(self, truncations: Mapping[str, Truncation]) -> float:
-        """Milliseconds of the last run, from the pixels that each operator computed."""
-        shares = self.program.active_shares
-        comparison = {name: _COMPARISON for name in truncations}
-        return sum((1 + comparison.get(n, 0)) * took * shares[n] for n, took in self._microseconds.items()) / 1e3
+        """Milliseconds of the last run, from the pixels that each operator computed and compared."""
+        criteria = {name: truncation.criterion for name, truncation in truncations.items()}
+        shares = self.program.active_shares.items()
+        return sum(self._microseconds[criteria.get(name)][name] * share for name, share in shares) / 1e3
 
-    def _measured(self) -> dict[str, float]:
-        """By operator's output: microseconds of a dense frame."""
-        runs = []
-        for _ in range(3):
-            self.dense(self._frames[0])
-            runs.append(self.program.microseconds)
-        return {name: min(run[name] for run in runs) for name in runs[0]}
+    def _measured(self) -> dict[Criterion | None, dict[str, float]]:
+        """By operator's output: microseconds of all pixels, where they are compared by a criterion and passed on."""
+        least: dict[Criterion | None, dict[str, float]] = {}
+        for criterion in _MEASUREMENTS * (None, *Criterion):  # in turn: other work on the machine comes and goes
+            everything = {n: Truncation(threshold=-1, criterion=criterion) for n in self.computed} if criterion else {}
+            self.program.truncate(everything)
+            self.dense(self._frames[0], refresh=not everything)
+            took = self.program.microseconds
+            known = least.get(criterion, took)
+            least[criterion] = {name: min(known[name], microseconds) for name, microseconds in took.items()}
+        return least

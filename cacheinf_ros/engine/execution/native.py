@@ -17,13 +17,13 @@ from cacheinf_ros.engine.execution.reference import prepared_call, prepared_comp
 from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
 from cacheinf_ros.engine.kernels import NativeCall, RowFunction
 from cacheinf_ros.engine.kernels.library import CWindow
-from cacheinf_ros.engine.truncation import Criterion
+from cacheinf_ros.engine.truncation import POOLING, Criterion
 from cacheinf_ros.graph.ir import TensorSpec
 from cacheinf_ros.graph.window import Window
 
 _CPU = torch.device("cpu")
 _GROW_WINDOW, _GROW_REACH, _UNITE, _FLOOD, _COMPUTE = range(5)  # ci_step_kind
-_MAXIMUM, _SUM_OF_SQUARES = range(2)  # ci_criterion
+_CRITERIA = (Criterion.MAXIMUM, Criterion.ENERGY, Criterion.POOLED_ENERGY)  # ci_criterion
 NEVER = 2**31 - 1
 """More active pixels than there can be."""
 
@@ -149,10 +149,10 @@ class NativeExecutor:
         truncation = step.truncation
         if truncation is None:
             return encoded
-        squares = truncation.criterion is Criterion.ENERGY
+        squares = truncation.criterion is not Criterion.MAXIMUM
         encoded.target = step.changed.address
-        encoded.criterion = _SUM_OF_SQUARES if squares else _MAXIMUM
-        encoded.threshold = truncation.threshold**2 if squares else truncation.threshold
+        encoded.criterion = _CRITERIA.index(truncation.criterion)
+        encoded.threshold = truncation.threshold * (abs(truncation.threshold) if squares else 1)
         if truncation.weight is not None:
             weight = np.ascontiguousarray(truncation.weight**2 if squares else truncation.weight, np.float32)
             self._kept.append(weight)
@@ -177,9 +177,9 @@ def _spans(count: int, breaks: list[int]) -> list[tuple[int, int]]:
     return list(zip(starts, [*breaks, count], strict=True))
 
 
-def _scratch(steps: Sequence[Step]) -> tuple[int, int, int]:
-    """Sizes for ``ci_program_create``: bytes of masks, rows of the largest map, channels of the widest."""
-    mask, rows, channels = 64, 64, 16
+def _scratch(steps: Sequence[Step]) -> tuple[int, int, int, int]:
+    """For ``ci_program_create``: bytes of masks, rows of the largest map, channels of the widest, pooled pixels."""
+    mask, rows, channels, pooled = 64, 64, 16, 0
     for step in steps:
         if isinstance(step, Grow):
             height, width = step.source.size
@@ -190,12 +190,15 @@ def _scratch(steps: Sequence[Step]) -> tuple[int, int, int]:
         elif isinstance(step, Compute):
             rows = max(rows, step.active.pixels)
             channels = max(channels, step.out.rows.shape[1])
-    return mask + 64, rows, channels
+            if step.truncation and step.truncation.criterion is Criterion.POOLED_ENERGY:
+                height, width = step.out.size
+                pooled = max(pooled, (height + len(POOLING) - 1) * (width + len(POOLING) - 1))
+    return mask + 64, rows, channels, pooled
 
 
 def _declare(library: ctypes.CDLL) -> None:
     library.ci_program_create.restype = c_void_p
-    library.ci_program_create.argtypes = [c_void_p, c_int64, c_int, c_int]
+    library.ci_program_create.argtypes = [c_void_p, c_int64, c_int, c_int, c_int64]
     library.ci_program_destroy.restype = None
     library.ci_program_destroy.argtypes = [c_void_p]
     library.ci_program_run.restype = None

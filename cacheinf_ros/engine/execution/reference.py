@@ -131,8 +131,8 @@ def _commit(
 ) -> None:
     """Write the rows that changed enough, all without a truncation; say which."""
     if truncation is not None:
-        keep = torch.from_numpy(truncation.change(_host(computed), _host(out[rows])) > truncation.threshold)
-        keep = keep.to(rows.device)
+        passes = truncation.passes(_host(computed), _host(out[rows]), rows.cpu().numpy(), changed.size)
+        keep = torch.from_numpy(passes).to(rows.device)
         rows, computed = rows[keep], computed[keep]
     out[rows] = computed
     changed.mask.fill(0)

@@ -12,8 +12,8 @@ from oracle import dense
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, load_calibration, save_calibration
-from cacheinf_ros.engine.bounded.calibration import CurvePoint, factor_for
 from cacheinf_ros.engine.bounded.candidates import growth_points
+from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import EngineError
@@ -158,6 +158,6 @@ def test_the_factor_is_interpolated_between_what_keeps_and_what_breaks_the_promi
     curve = [
         CurvePoint(factor=f, engine_error=e, missed_change=m, milliseconds=1.0, active_share=1.0) for f, e, m in points
     ]
-    assert factor_for(curve, 0.02, 1.0) == pytest.approx(4.0)
-    assert factor_for(curve, 0.05, 1.0) == 16.0
-    assert factor_for(curve, 0.001, 1.0) == 0.0
+    assert factor_for(curve, Promise(max_error=0.02, max_missed=1.0)) == pytest.approx(4.0)
+    assert factor_for(curve, Promise(max_error=0.05, max_missed=1.0)) == 16.0
+    assert factor_for(curve, Promise(max_error=0.001, max_missed=1.0)) == 0.0

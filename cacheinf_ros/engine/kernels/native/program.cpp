@@ -49,6 +49,7 @@ struct ci_program {
   ci_threads* threads;
   std::vector<uint8_t> mask;      // for growth, and which rows changed
   std::vector<float> computed;    // rows before they are committed
+  std::vector<float> squares;     // of changes, by pixel, before they are pooled
   std::vector<int32_t> in_order;  // 0, 1, 2, ...
 };
 
@@ -70,19 +71,27 @@ void run_kernel(ci_program& program, const ci::Isa& isa, const ci_step& step, co
   isa.kernels[kernel](program.threads, many ? step.alternative_params : step.params, rows, out, pitch);
 }
 
-// Computes rows in batches beside the map and commits those that changed.
+// Zeros where squares of the set's changes and of their neighbours will lie.
+void clear_squares(ci_program& program, const ci_set& active, const int32_t* rows) {
+  const int64_t pitch = active.width + 2 * ci::kPoolReach;
+  const int64_t first = rows[0] / active.width, last = rows[active.count - 1] / active.width + 2 * ci::kPoolReach;
+  std::memset(program.squares.data() + first * pitch, 0, (last + 1 - first) * pitch * sizeof(float));
+}
+
+// Computes rows in batches beside the map and commits those that changed. A batch is pooled without those that follow.
 void compute_and_compare(ci_program& program, const ci::Isa& isa, const ci_step& step) {
   const ci_set& active = *step.first;
   ci_set& changed = *step.target;
   const int32_t* rows = ci::rows_of(active);
   const int batch = std::max<int64_t>(64, kBatchFloats * ci::thread_count(program.threads) / step.channels);
   std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
+  if (step.criterion == CI_POOLED_SQUARES) clear_squares(program, active, rows);
   int count = 0;
   for (int start = 0; start < active.count; start += batch) {
     const int size = std::min(batch, active.count - start);
     float* computed = program.computed.data();
     run_kernel(program, isa, step, ci_rows{rows + start, program.in_order.data(), size}, computed, step.channels);
-    isa.commit(program.threads, step, computed, rows + start, size, program.mask.data());
+    isa.commit(program.threads, step, computed, rows + start, size, program.squares.data(), program.mask.data());
     for (int i = 0; i < size; ++i)
       if (program.mask[i]) {
         changed.mask[rows[start + i]] = 1;
@@ -123,12 +132,14 @@ void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int 
 extern "C" {
 
 // mask_bytes: for growth, the largest (input + window) line plus input height * output width of any step; and at least
-// one per row of a batch. rows: of the largest map. channels: the most that a truncated step has.
-ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows, int channels) {
-  auto* program = new ci_program{threads, {}, {}, {}};
+// one per row of a batch. rows: of the largest map. channels: the most that a truncated step has. pooled: pixels of the
+// largest map that is pooled, with a margin of kPoolReach.
+ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows, int channels, int64_t pooled) {
+  auto* program = new ci_program{threads, {}, {}, {}, {}};
   const int64_t floats = std::max<int64_t>(64 * int64_t(channels), kBatchFloats * ci::thread_count(threads));
   program->mask.resize(std::max<int64_t>(mask_bytes, std::max<int64_t>(64, floats)));
   program->computed.resize(floats + 64);
+  program->squares.resize(pooled);
   program->in_order.resize(std::max<int64_t>(rows, 64) + 8);
   for (size_t i = 0; i < program->in_order.size(); ++i) program->in_order[i] = static_cast<int32_t>(i);
   return program;

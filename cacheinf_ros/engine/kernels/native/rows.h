@@ -139,7 +139,8 @@ struct ci_reach {
 
 enum ci_criterion : int32_t {
   CI_MAXIMUM_CHANGE,  // largest over channels of weight * |change|
-  CI_SUM_OF_SQUARES   // over channels, of weight * change**2
+  CI_SUM_OF_SQUARES,  // over channels, of weight * change**2
+  CI_POOLED_SQUARES   // the same, averaged over neighbours
 };
 
 enum ci_step_kind : int32_t {
@@ -218,6 +219,8 @@ void list(ci_set& set);
 inline bool is_full(const ci_set& set) { return set.count == set.height * set.width; }
 inline const int32_t* rows_of(const ci_set& set) { return is_full(set) ? set.all : set.listed; }
 
+constexpr int kPoolReach = 2;  // pixels; weights fall linearly
+
 // What is compiled once per instruction set.
 struct Isa {
   const char* name;
@@ -228,8 +231,9 @@ struct Isa {
   void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
   // Copies those of `count` computed rows (behind one another) into the step's map that differ from it; says which.
+  // squares: for CI_POOLED_SQUARES, zeros [height + 2 * kPoolReach][width + 2 * kPoolReach]; filled.
   void (*commit)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-                 uint8_t* changed);
+                 float* squares, uint8_t* changed);
   void (*write_input)(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
                       ci_set& changed, bool all);
   void (*paint_input)(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_view& view,

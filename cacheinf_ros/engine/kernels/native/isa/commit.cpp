@@ -1,21 +1,30 @@
 // Where computed values meet what downstream operators last saw: small changes are not passed on.
+#include "loops.h"
 #include "sets.h"
 
 namespace CI_ISA {
 namespace {
 
-struct Job {
-  const ci_step* step;
-  const float* computed;
-  const int32_t* rows;
-  int count, chunk;
-  uint8_t* changed;
-};
+constexpr int kPoolSide = 2 * ci::kPoolReach + 1;
+constexpr float kPoolWeights[kPoolSide] = {1, 2, 3, 2, 1};
+constexpr float kPoolTotal = 81;  // of the weights of all neighbours
 
-inline float sum(Vector v) {
-  float total = 0;
-  for (int i = 0; i < kLanes; ++i) total += v[i];
-  return total;
+inline Vector weighted(const ci_step& step, Vector v, int channel, int width) {
+  return step.weight ? v * load_part(step.weight + channel, width) : v;
+}
+
+inline Vector change_of(const float* computed, const float* old, int channel, int width) {
+  return load_part(computed + channel, width) - load_part(old + channel, width);
+}
+
+float sum_of_squares(const ci_step& step, const float* computed, const float* old) {
+  Vector squares = all(0);
+  for (int c = 0; c < step.channels; c += kLanes) {
+    const int width = std::min(kLanes, step.channels - c);
+    const Vector change = change_of(computed, old, c, width);
+    squares += weighted(step, change * change, c, width);
+  }
+  return sum_of(squares);
 }
 
 inline bool any_above(Vector v, float threshold) {
@@ -25,38 +34,76 @@ inline bool any_above(Vector v, float threshold) {
   return any != 0;
 }
 
-inline Vector weighted(const ci_step& step, Vector v, int channel, int width) {
-  return step.weight ? v * load_part(step.weight + channel, width) : v;
-}
-
 bool differs(const ci_step& step, const float* computed, const float* old) {
-  Vector squares = all(0);
+  if (step.criterion == CI_SUM_OF_SQUARES) return sum_of_squares(step, computed, old) > step.threshold;
   for (int c = 0; c < step.channels; c += kLanes) {
     const int width = std::min(kLanes, step.channels - c);
-    const Vector change = load_part(computed + c, width) - load_part(old + c, width);
-    if (step.criterion == CI_SUM_OF_SQUARES) squares += weighted(step, change * change, c, width);
-    else if (any_above(weighted(step, largest(change, -change), c, width), step.threshold)) return true;
+    const Vector change = change_of(computed, old, c, width);
+    if (any_above(weighted(step, largest(change, -change), c, width), step.threshold)) return true;
   }
-  return step.criterion == CI_SUM_OF_SQUARES && sum(squares) > step.threshold;
+  return false;
 }
 
-void commit_task(void* context, int task, int) {
-  const Job& job = *static_cast<Job*>(context);
-  const ci_step& step = *job.step;
-  for (int i = task * job.chunk; i < std::min(job.count, (task + 1) * job.chunk); ++i) {
-    const float* computed = job.computed + int64_t(i) * step.channels;
-    float* old = step.out + job.rows[i] * step.pitch;
-    job.changed[i] = differs(step, computed, old);
-    if (job.changed[i]) std::memcpy(old, computed, step.channels * sizeof(float));
+inline float* row_of(const ci_step& step, int32_t row) { return step.out + row * step.pitch; }
+
+// The pixels [left, right) of a line, each the weighted sum of its neighbours.
+void pool_line(const float* squares, int64_t pitch, int left, int right, float* columns, float* pooled) {
+  for (int x = left; x < right + 2 * ci::kPoolReach; x += kLanes) {
+    const int width = std::min(kLanes, right + 2 * ci::kPoolReach - x);
+    Vector sum = all(0);
+    for (int k = 0; k < kPoolSide; ++k) sum += all(kPoolWeights[k]) * load_part(squares + k * pitch + x, width);
+    store_part(columns + x, sum, width);
   }
+  for (int x = left; x < right; x += kLanes) {
+    const int width = std::min(kLanes, right - x);
+    Vector sum = all(0);
+    for (int k = 0; k < kPoolSide; ++k) sum += all(kPoolWeights[k]) * load_part(columns + x + k, width);
+    store_part(pooled + x, sum, width);
+  }
+}
+
+void commit_pooled(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+                   float* squares, uint8_t* changed) {
+  const int width = step.target->width;
+  const int64_t pitch = width + 2 * ci::kPoolReach;
+  const auto measure = [&](int first, int last, int) {
+    for (int i = first; i < last; ++i) {
+      const int y = rows[i] / width + ci::kPoolReach, x = rows[i] % width + ci::kPoolReach;
+      squares[y * pitch + x] = sum_of_squares(step, computed + int64_t(i) * step.channels, row_of(step, rows[i]));
+    }
+  };
+  for_spans(threads, count, 2 * step.channels + 16, measure);
+  const auto copy_changed = [&](int first, int last, int worker) {
+    float* columns = ci::scratch(threads, worker, 2 * pitch);
+    float* pooled = columns + pitch;
+    for (int i = first; i < last;) {
+      const int y = rows[i] / width, end_of_line = (y + 1) * width;
+      int end = i + 1;
+      while (end < last && rows[end] < end_of_line) ++end;
+      pool_line(squares + y * pitch, pitch, rows[i] - y * width, rows[end - 1] - y * width + 1, columns, pooled);
+      for (; i < end; ++i) {
+        changed[i] = pooled[rows[i] - y * width] > kPoolTotal * step.threshold;
+        if (changed[i]) copy(row_of(step, rows[i]), computed + int64_t(i) * step.channels, step.channels);
+      }
+    }
+  };
+  for_spans(threads, count, step.channels + 16, copy_changed);
 }
 
 }  // namespace
 
 void commit(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-            uint8_t* changed) {
-  Job job{&step, computed, rows, count, std::max(16, 16384 / step.channels), changed};
-  ci::parallel_for(threads, (count + job.chunk - 1) / job.chunk, commit_task, &job);
+            float* squares, uint8_t* changed) {
+  if (step.criterion == CI_POOLED_SQUARES) return commit_pooled(threads, step, computed, rows, count, squares, changed);
+  const auto run = [&](int first, int last, int) {
+    for (int i = first; i < last; ++i) {
+      const float* row = computed + int64_t(i) * step.channels;
+      float* old = row_of(step, rows[i]);
+      changed[i] = differs(step, row, old);
+      if (changed[i]) copy(old, row, step.channels);
+    }
+  };
+  for_spans(threads, count, 2 * step.channels + 16, run);
 }
 
 }  // namespace CI_ISA

@@ -9,7 +9,7 @@ void grow_window(const ci_window& window, const ci_set& from, ci_set& to, int ou
 void grow_reach(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
 void unite(const ci_set& first, const ci_set& second, ci_set& to);
 void commit(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-            uint8_t* changed);
+            float* squares, uint8_t* changed);
 void write_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
                  ci_set& changed, bool all);
 void paint_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_view& view,

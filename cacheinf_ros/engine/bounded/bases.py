@@ -1,0 +1,75 @@
+"""Thresholds to start from: how changes of different tensors compare with one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.bounded.candidates import growth_points
+from cacheinf_ros.engine.truncation import Criterion, Truncation
+from cacheinf_ros.graph.interpret import DenseGraph
+from cacheinf_ros.graph.ir import Graph
+
+Base = Mapping[str, Truncation]
+_SPREAD_UNIT = 30.0  # so that the factors that suit sensitivities suit spreads
+
+
+def possible_bases(
+    graph: Graph,
+    computed: Iterable[str],
+    weights: Mapping[str, NDArray[np.float32]],
+    spreads: Mapping[str, float],
+) -> dict[str, Base]:
+    """By name. None is best for every network: on large maps pooling saves a tenth, on the maps of small detectors it
+    blurs what matters; where hardly any tensor's errors matter more than another's, so do plain spreads.
+
+    Args:
+        computed: tensors that compiled kernels compute.
+        weights: of channels, by tensor; see :func:`channel_weights`.
+        spreads: standard deviations of values, by tensor.
+    """
+    points = growth_points(graph)
+    bases: dict[str, Base] = {}
+    for criterion in (Criterion.ENERGY, Criterion.POOLED_ENERGY):
+        bases[f"sensitivity, {criterion.value}"] = sensitivity_base(graph, points, weights, criterion)
+        bases[f"spread, {criterion.value}"] = spread_base(graph, points, spreads, criterion)
+    bases["spread, everywhere"] = spread_base(graph, (graph.input, *computed), spreads, Criterion.ENERGY)
+    return {name: base for name, base in bases.items() if base}
+
+
+def sensitivity_base(
+    graph: Graph, names: Iterable[str], weights: Mapping[str, NDArray[np.float32]], criterion: Criterion
+) -> Base:
+    """In units of ``engine_error``: what holding a change back at one pixel costs; see sensitivity.py."""
+    return {
+        name: Truncation(threshold=1.0, criterion=_criterion(graph, name, criterion), weight=weights[name])
+        for name in names
+        if name in weights and weights[name].any()
+    }
+
+
+def spread_base(graph: Graph, names: Iterable[str], spreads: Mapping[str, float], criterion: Criterion) -> Base:
+    """RMS over channels, in units of the tensor's standard deviation."""
+    return {
+        name: Truncation(
+            threshold=_SPREAD_UNIT * spreads[name] * graph.tensors[name].channels ** 0.5,
+            criterion=_criterion(graph, name, criterion),
+        )
+        for name in names
+        if spreads.get(name) and graph.tensors[name].pixels > 1
+    }
+
+
+def standard_deviations(graph: Graph, image: NDArray[np.float32]) -> dict[str, float]:
+    """By tensor: of the values for one input, float32 [1, 3, height, width]."""
+    with torch.inference_mode():
+        values = DenseGraph(graph).tensors(torch.from_numpy(image))
+    return {name: float(values[name].std()) for name, spec in graph.tensors.items() if spec.is_map and spec.pixels > 1}
+
+
+def _criterion(graph: Graph, name: str, criterion: Criterion) -> Criterion:
+    """The input is compared as it is written, pixel by pixel."""
+    return Criterion.ENERGY if name == graph.input else criterion

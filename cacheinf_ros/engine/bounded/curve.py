@@ -1,0 +1,71 @@
+"""What growing thresholds lead to, and where on that curve a promise lies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cacheinf_ros.engine.truncation import Truncation
+
+_SMALLEST = 1e-9  # errors below count as this one where logarithms are taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """What a factor of the thresholds led to; see :class:`Trial`."""
+
+    factor: float
+    engine_error: float
+    missed_change: float
+    milliseconds: float
+    active_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """Errors to stay below."""
+
+    max_error: float
+    max_missed: float
+
+    def excess(self, point: CurvePoint) -> float:
+        """Logarithm of error / promised, of the error that breaks the promise most; not positive: it is kept."""
+        missed = log_ratio(point.missed_change, self.max_missed)
+        return max(log_ratio(point.engine_error, self.max_error), missed)
+
+
+def factor_for(curve: Sequence[CurvePoint], promise: Promise) -> float:
+    """The largest factor that keeps a promise, interpolated between points of the curve; 0: there is none."""
+    good = curve[0]
+    for point in curve[1:]:
+        excess = promise.excess(point)
+        if excess <= 0:
+            good = point
+            continue
+        room = -promise.excess(good)
+        if good.factor == 0 or room <= 0:
+            return good.factor
+        return float(good.factor * (point.factor / good.factor) ** (room / (room + excess)))
+    return good.factor
+
+
+def worth_of_error(curve: Sequence[CurvePoint], factor: float) -> float:
+    """- d log(time) / d log(error) along the curve, around a factor."""
+    i = min(range(1, len(curve)), key=lambda k: abs(math.log(curve[k].factor / factor)))
+    low, high = curve[max(1, i - 1)], curve[min(len(curve) - 1, i + 1)]
+    time = log_ratio(low.milliseconds, high.milliseconds)
+    error = log_ratio(high.engine_error, low.engine_error)
+    return max(0.0, time / error) if error > 0 else 0.0
+
+
+def scaled(base: Mapping[str, Truncation], factor: float) -> dict[str, Truncation]:
+    """Thresholds times a factor; none at 0."""
+    if factor <= 0:
+        return {}
+    return {name: replace(t, threshold=t.threshold * factor) for name, t in base.items()}
+
+
+def log_ratio(value: float, limit: float) -> float:
+    """Logarithm of value / limit, both at least very small."""
+    return math.log(max(value, _SMALLEST) / max(limit, _SMALLEST))

@@ -1,0 +1,105 @@
+"""The thresholds that save most predicted time while a promise is kept, by trials on a few frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from cacheinf_ros.engine.bounded.bases import Base
+from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for, log_ratio, scaled, worth_of_error
+from cacheinf_ros.engine.bounded.trial import Trial, TrialEngine
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.engine.truncation import Criterion, Truncation
+
+_FACTORS = tuple(float(f) for f in np.geomspace(1e-6, 3e-2, 14))
+_ENOUGH = 0.5  # trials stop at this engine_error: nobody asks for more
+_OTHER = {Criterion.ENERGY: Criterion.POOLED_ENERGY, Criterion.POOLED_ENERGY: Criterion.ENERGY}
+
+
+class ThresholdSearch:
+    """Runs trials of thresholds against a promise."""
+
+    def __init__(self, trials: TrialEngine, scale: OutputScale, promise: Promise) -> None:
+        self._trials = trials
+        self._scale = scale
+        self._promise = promise
+
+    def curve(self, base: Base) -> tuple[CurvePoint, ...]:
+        """By growing factor, starting with 0: exact."""
+        points = []
+        for factor in (0.0, *_FACTORS):
+            points.append(self._point(base, factor))
+            if points[-1].engine_error > _ENOUGH:
+                break
+        return tuple(points)
+
+    def best(self, bases: Mapping[str, Base]) -> str:
+        """The name of the base that takes least time where it keeps the promise."""
+
+        def milliseconds(name: str) -> float:
+            factor = factor_for(self._near_promise(bases[name]), self._promise)
+            return self._trial(scaled(bases[name], factor)).milliseconds
+
+        return min(bases, key=milliseconds)
+
+    def refined(self, base: Base, names: Iterable[str], pointwise: str) -> Base:
+        """One pass of coordinate search where the promise is just kept.
+
+        What lowers time more than its error is worth along the curve is kept.
+
+        Args:
+            names: of the tensors whose thresholds are tried.
+            pointwise: the one tensor that cannot be pooled.
+        """
+        curve = self._near_promise(base)
+        factor = factor_for(curve, self._promise)
+        if factor == 0:
+            return base
+        worth = worth_of_error(curve, factor)
+        best, least = dict(base), _cost(self._trial(scaled(base, factor)), worth)
+        for name in names:
+            for change in _changes(best[name], may_pool=name != pointwise):
+                tried = {**best, name: change}
+                cost = _cost(self._trial(scaled(tried, factor)), worth)
+                if cost < least:
+                    best, least = tried, cost
+        return best
+
+    def _near_promise(self, base: Base) -> tuple[CurvePoint, ...]:
+        """Points of the curve, by bisection: some, and the neighbours of where the promise is just kept."""
+        points = {-1: self._point(base, 0.0)}
+        low, high = 0, len(_FACTORS)  # low - 1 keeps it, high breaks it
+        while low < high:
+            middle = (low + high) // 2
+            points[middle] = self._point(base, _FACTORS[middle])
+            if self._promise.excess(points[middle]) <= 0:
+                low = middle + 1
+            else:
+                high = middle
+        return tuple(point for _, point in sorted(points.items()))
+
+    def _point(self, base: Base, factor: float) -> CurvePoint:
+        trial = self._trial(scaled(base, factor))
+        return CurvePoint(
+            factor=factor,
+            engine_error=trial.engine_error,
+            missed_change=trial.missed_change,
+            milliseconds=trial.milliseconds,
+            active_share=trial.active_share,
+        )
+
+    def _trial(self, truncations: Mapping[str, Truncation]) -> Trial:
+        return self._trials.run(truncations, self._scale)
+
+
+def _changes(truncation: Truncation, *, may_pool: bool) -> Iterator[Truncation]:
+    if may_pool:
+        yield replace(truncation, criterion=_OTHER[truncation.criterion])
+    for factor in (2.0, 0.5):
+        yield replace(truncation, threshold=truncation.threshold * factor)
+
+
+def _cost(trial: Trial, worth: float) -> float:
+    return log_ratio(trial.milliseconds, 1.0) + worth * log_ratio(trial.engine_error, 1.0)
