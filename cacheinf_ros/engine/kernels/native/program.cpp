@@ -18,30 +18,6 @@ void fill(ci_set& set) {
   set.count = pixels;
 }
 
-void list(ci_set& set) {
-  const int pixels = set.height * set.width;
-  int count = 0, i = 0;
-  for (; i + 8 <= pixels; i += 8) {
-    uint64_t eight;
-    std::memcpy(&eight, set.mask + i, 8);
-    if (eight == 0) continue;
-    if (eight == 0x0101010101010101u) {
-      for (int k = 0; k < 8; ++k) set.listed[count + k] = i + k;
-      count += 8;
-      continue;
-    }
-    for (int k = 0; k < 8; ++k) {  // without branches: writes are repeated until one counts
-      set.listed[count] = i + k;
-      count += set.mask[i + k];
-    }
-  }
-  for (; i < pixels; ++i) {
-    set.listed[count] = i;
-    count += set.mask[i];
-  }
-  set.count = count;
-}
-
 }  // namespace ci
 
 // Scratch space of a program; everything else belongs to the caller.
@@ -92,11 +68,11 @@ void compute_and_compare(ci_program& program, const ci::Isa& isa, const ci_step&
     float* computed = program.computed.data();
     run_kernel(program, isa, step, ci_rows{rows + start, program.in_order.data(), size}, computed, step.channels);
     isa.commit(program.threads, step, computed, rows + start, size, program.squares.data(), program.mask.data());
-    for (int i = 0; i < size; ++i)
-      if (program.mask[i]) {
-        changed.mask[rows[start + i]] = 1;
-        changed.listed[count++] = rows[start + i];
-      }
+    for (int i = 0; i < size; ++i) {
+      changed.mask[rows[start + i]] = program.mask[i];
+      changed.listed[count] = rows[start + i];
+      count += program.mask[i];
+    }
   }
   changed.count = count;
 }
@@ -180,7 +156,7 @@ void ci_paint_input(ci_threads* threads, const ci_input* input, const uint8_t* i
 
 // from: only its mask has to be right. scratch: from's height * to's width bytes.
 void ci_grow(const ci_reach* reach, ci_set* from, ci_set* to, uint8_t* scratch) {
-  ci::list(*from);
+  ci::best_isa()->list(*from);
   ci::best_isa()->grow_reach(*reach, *from, *to, 0, scratch);
 }
 }

@@ -212,10 +212,9 @@ float* scratch(ci_threads* threads, int worker, int64_t floats);  // 64-byte ali
 // Computes the listed rows of `params`' operator into out, row to[i] at out + to[i] * pitch.
 using Kernel = void (*)(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch);
 
-// Sets that are empty, full, or as their mask says.
+// Sets that are empty, or full.
 void clear(ci_set& set);
 void fill(ci_set& set);
-void list(ci_set& set);
 inline bool is_full(const ci_set& set) { return set.count == set.height * set.width; }
 inline const int32_t* rows_of(const ci_set& set) { return is_full(set) ? set.all : set.listed; }
 
@@ -230,6 +229,7 @@ struct Isa {
   void (*grow_window)(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
+  void (*list)(ci_set& set);  // the pixels that the mask holds
   // Copies those of `count` computed rows (behind one another) into the step's map that differ from it; says which.
   // squares: for CI_POOLED_SQUARES, zeros [height + 2 * kPoolReach][width + 2 * kPoolReach]; filled.
   void (*commit)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,

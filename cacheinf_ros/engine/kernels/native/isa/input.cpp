@@ -143,7 +143,7 @@ void write_input(ci_threads* threads, const ci_input& input, const uint8_t* imag
   std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
   Job job{&input, image, &touched, nullptr, &changed, all};
   ci::parallel_for(threads, (touched.count + kChunk - 1) / kChunk, write_task, &job);
-  ci::list(changed);
+  list(changed);
 }
 
 void paint_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_view& view,
@@ -153,7 +153,7 @@ void paint_input(ci_threads* threads, const ci_input& input, const uint8_t* imag
   flag_tiles(view, input.height, input.width, rows, columns);
   Job job{&input, image, nullptr, &view, &changed, all};
   ci::parallel_for(threads, rows, paint_task, &job);
-  ci::list(changed);
+  list(changed);
 }
 
 }  // namespace CI_ISA

@@ -55,10 +55,24 @@ void mark_columns(const ci_reach& r, int width, int sides, uint8_t* line) {
     }
 }
 
-bool is_identity(const int32_t* index, int taps, int size) {
-  bool same = taps == 1;
-  for (int i = 0; i < size && same; ++i) same = index[i] == i;
-  return same;
+// How often each input is repeated where outputs read one input each, in order; 0: they do not.
+int repeats(const int32_t* index, int taps, int size) {
+  if (taps != 1) return 0;
+  int times = 0;
+  while (times < size && index[times] == 0) ++times;
+  for (int i = 0, in = 0; in * times < size && times; ++in)
+    for (const int end = std::min(size, (in + 1) * times); i < end; ++i)
+      if (index[i] != in) return 0;
+  return times;
+}
+
+void repeat_line(const uint8_t* line, int times, int width, uint8_t* to) {
+  const int whole = width / times;
+  if (times == 2)  // vectorises
+    for (int x = 0; x < whole; ++x) to[2 * x] = to[2 * x + 1] = line[x];
+  else
+    for (int x = 0; x < whole; ++x) std::memset(to + x * times, line[x], times);
+  if (whole * times < width) std::memset(to + whole * times, line[whole], width - whole * times);
 }
 
 }  // namespace
@@ -89,17 +103,22 @@ void grow_window(const ci_window& w, const ci_set& from, ci_set& to, int outside
     }
   }
   if (outside) mark_border(w, to, outside);
-  ci::list(to);
+  list(to);
 }
 
 void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, int outside, uint8_t* between) {
   if (ci::is_full(from)) return ci::fill(to);
   if (from.count == 0 && !outside) return ci::clear(to);
-  const bool same_columns = from.width == to.width && is_identity(r.index_x, r.taps_x, to.width);
+  const int times = repeats(r.index_x, r.taps_x, to.width);
+  const bool same_columns = from.width == to.width && times == 1;
   if (same_columns) between = from.mask;
   for (int y = 0; y < from.height && !same_columns; ++y) {
     const uint8_t* line = from.mask + int64_t(y) * from.width;
     uint8_t* to_line = between + int64_t(y) * to.width;
+    if (times) {
+      repeat_line(line, times, to.width, to_line);
+      continue;
+    }
     for (int x = 0; x < to.width; ++x) {
       uint8_t any = 0;
       for (int k = 0; k < r.taps_x; ++k) {
@@ -119,16 +138,53 @@ void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, int outside, 
       else if (outside) mark_columns(r, to.width, outside, line);
     }
   }
-  ci::list(to);
+  list(to);
 }
 
 void unite(const ci_set& first, const ci_set& second, ci_set& to) {
   if (ci::is_full(first) || ci::is_full(second)) return ci::fill(to);
+  uint8_t* mask = to.mask;  // a byte that is written could lie in the structures, for all a compiler knows
+  const uint8_t *one = first.mask, *other = second.mask;
   const int64_t pixels = int64_t(to.height) * to.width;
-  if (to.mask != first.mask) std::memcpy(to.mask, first.mask, pixels);
-  if (second.count > 0)
-    for (int64_t i = 0; i < pixels; ++i) to.mask[i] |= second.mask[i];
-  ci::list(to);
+  for (int64_t i = 0; i < pixels; ++i) mask[i] = one[i] | other[i];
+  list(to);
+}
+
+void list(ci_set& set) {
+  const int pixels = set.height * set.width;
+  int count = 0, i = 0;
+#if defined(__AVX512BW__)
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  for (; i + 64 <= pixels; i += 64) {
+    const __m512i bytes = _mm512_loadu_si512(set.mask + i);
+    uint64_t bits = _mm512_test_epi8_mask(bytes, bytes);
+    for (int first = i; bits; first += 16, bits >>= 16) {
+      const __mmask16 active = __mmask16(bits);
+      const __m512i rows = _mm512_add_epi32(lanes, _mm512_set1_epi32(first));
+      _mm512_storeu_si512(set.listed + count, _mm512_maskz_compress_epi32(active, rows));
+      count += __builtin_popcount(active);
+    }
+  }
+#endif
+  for (; i + 8 <= pixels; i += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, set.mask + i, 8);
+    if (eight == 0) continue;
+    if (eight == 0x0101010101010101u) {
+      for (int k = 0; k < 8; ++k) set.listed[count + k] = i + k;
+      count += 8;
+      continue;
+    }
+    for (int k = 0; k < 8; ++k) {  // without branches: writes are repeated until one counts
+      set.listed[count] = i + k;
+      count += set.mask[i + k];
+    }
+  }
+  for (; i < pixels; ++i) {
+    set.listed[count] = i;
+    count += set.mask[i];
+  }
+  set.count = count;
 }
 
 }  // namespace CI_ISA
