@@ -56,8 +56,12 @@ class Motion:
 
     def scaled(self, across: float, along: float) -> Motion:
         """The same in pixels of pictures this many times as wide and as high; pixels' centres are at whole numbers."""
-        scale = np.array([[across, 0, (across - 1) / 2], [0, along, (along - 1) / 2], [0, 0, 1]])
-        matrix = scale @ self.matrix @ np.linalg.inv(scale)
+        if across == along == 1:
+            return self
+        right, down = (across - 1) / 2, (along - 1) / 2
+        scale = np.array([[across, 0, right], [0, along, down], [0, 0, 1]])
+        back = np.array([[1 / across, 0, -right / across], [0, 1 / along, -down / along], [0, 0, 1]])
+        matrix = scale @ self.matrix @ back
         return Motion(matrix=np.asarray(matrix / matrix[2, 2], np.float64))
 
     def then(self, later: Motion) -> Motion:
@@ -66,6 +70,10 @@ class Motion:
 
     def inverse(self) -> Motion:
         """The motion frame -> reference; raises :class:`CacheMapError` when the matrix is singular."""
+        return self._inverse
+
+    @cached_property
+    def _inverse(self) -> Motion:
         try:
             return Motion(matrix=np.linalg.inv(self.matrix).astype(np.float64))
         except np.linalg.LinAlgError:

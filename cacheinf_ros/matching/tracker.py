@@ -31,6 +31,7 @@ _PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some
 _NEAR_WINDOW, _NEAR_LEVELS, _NEAR_SHARE = 11, 2, 0.5
 _LEAST_FOLLOWED_SHARE = 0.25  # of the corners: there may be parallax
 _NEARLY = 1.2  # times the error of a homography; its eight numbers always fit noise a little better
+_NEXT_CORNER = [1, 2, 3, 0]
 _LARGEST_SCALE = 2.0
 _LARGEST_SHIFT = 0.6  # of the picture's diagonal
 
@@ -169,7 +170,7 @@ def _followed(
 def _simplest(before: Points, now: Points, matrix: Matrix) -> Matrix:
     """The shift between points, if it explains them nearly as well as the homography that was fitted to them."""
     moves = (now - before).reshape(-1, 2)
-    shift = np.median(moves, axis=0)
+    shift = moves.mean(axis=0)  # they agree to a pixel: robust enough
     rest = (cv2.perspectiveTransform(before, matrix) - now).reshape(-1, 2)
     if _rms(moves - shift) <= _NEARLY * _rms(rest):
         return Motion.translation(*shift.tolist()).matrix
@@ -187,11 +188,12 @@ def is_plausible(matrix: NDArray[np.float64], size: tuple[int, int]) -> bool:
     height, width = size
     corners = np.array([[0, 0, 1], [width, 0, 1], [width, height, 1], [0, height, 1]], np.float64).T
     moved = matrix @ corners
-    if (moved[2] <= 0.1).any():
+    if moved[2].min() <= 0.1:
         return False
     places = (moved[:2] / moved[2]).T
-    sides = np.roll(places, -1, axis=0) - places
-    turns = sides[:, 0] * np.roll(sides, -1, axis=0)[:, 1] - sides[:, 1] * np.roll(sides, -1, axis=0)[:, 0]
+    sides = places[_NEXT_CORNER] - places
+    after = sides[_NEXT_CORNER]
+    turns = sides[:, 0] * after[:, 1] - sides[:, 1] * after[:, 0]
     if (turns <= 0).any():  # not convex, or mirrored
         return False
     lengths = np.linalg.norm(sides, axis=1) / [width, height, width, height]
