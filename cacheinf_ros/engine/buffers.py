@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from cacheinf_ros.memory.records import aligned
+
 Area = tuple[slice, slice]  # rows, columns
+Size = tuple[int, int]  # (height, width)
 _ALIGNMENT = 16  # floats: a cache line
+_HUGE_PAGE = 1 << 19  # floats
 _UNSEEN = 1e30  # far from every value
 
 
@@ -22,10 +30,10 @@ class MapBuffer:
     """
 
     rows: torch.Tensor
-    size: tuple[int, int]
+    size: Size
 
     @classmethod
-    def allocate(cls, size: tuple[int, int], channels: int, device: torch.device) -> MapBuffer:
+    def allocate(cls, size: Size, channels: int, device: torch.device) -> MapBuffer:
         """A zeroed map of its own, aligned to cache lines."""
         flat = torch.zeros(size[0] * size[1] * channels + _ALIGNMENT, device=device)
         skip = -(flat.data_ptr() // 4) % _ALIGNMENT
@@ -61,6 +69,27 @@ class MapBuffer:
         image, (height, width) = self.rows.unflatten(0, self.size), self.size
         image[: max(0, dy)] = image[height - max(0, -dy) :] = _UNSEEN
         image[:, : max(0, dx)] = image[:, width - max(0, -dx) :] = _UNSEEN
+
+
+def allocate_maps(shapes: Sequence[tuple[Size, int]], device: torch.device) -> list[MapBuffer]:
+    """Zeroed maps of ((height, width), channels) each, aligned to cache lines, behind one another in one block."""
+    counts = [math.prod(size) * channels for size, channels in shapes]
+    ends = np.cumsum([aligned(count, _ALIGNMENT) for count in counts], dtype=np.int64).tolist()
+    block = _zeros(ends[-1] if ends else 0, device)
+    return [
+        MapBuffer(rows=block[start : start + count].view(-1, channels), size=size)
+        for start, count, (size, channels) in zip([0, *ends], counts, shapes, strict=False)
+    ]
+
+
+def _zeros(count: int, device: torch.device) -> torch.Tensor:
+    """float32 [count]; on the CPU in huge pages, where the system has them: maps are read all over the place."""
+    if device.type != "cpu" or not hasattr(mmap, "MADV_HUGEPAGE") or not count:
+        return torch.zeros(count, device=device)
+    memory = mmap.mmap(-1, 4 * aligned(count, _HUGE_PAGE))
+    with suppress(OSError):  # a kernel without them: the same in small pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=torch.float32, count=count)
 
 
 def move_pixels(pixels: torch.Tensor, dx: int, dy: int) -> None:

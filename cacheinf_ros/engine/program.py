@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.buffers import MapBuffer, allocate_maps
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.execution.native import NEVER, NativeExecutor, PreparedKernel
@@ -158,18 +158,19 @@ class Program:
             buffer.move(round(dx * buffer.size[1] / width), round(dy * buffer.size[0] / height))
 
     def _allocate(self) -> None:
-        self.maps[self.graph.input] = self._new(self.graph.input)
         inside = views(self.graph)
-        for operator in self.graph.operators:
-            if self._needs_map(operator):
-                self._map(operator.output, inside)
+        names = [self.graph.input, *(o.output for o in self.graph.operators if self._needs_map(o))]
+        whole = [name for name in names if name not in inside]
+        specs = [self.graph.tensors[name] for name in whole]
+        self._owned = allocate_maps([(spec.size, spec.channels) for spec in specs], self._kernels.device)
+        self.maps.update(zip(whole, self._owned, strict=True))
+        for name in names:
+            self._map(name, inside)
 
     def _map(self, tensor: str, inside: Mapping[str, View]) -> MapBuffer:
         if tensor not in self.maps:
-            view = inside.get(tensor)
-            self.maps[tensor] = (
-                self._map(view.owner, inside).channels(view.first, view.count) if view else self._new(tensor)
-            )
+            view = inside[tensor]
+            self.maps[tensor] = self._map(view.owner, inside).channels(view.first, view.count)
         return self.maps[tensor]
 
     def _needs_map(self, operator: Operator) -> bool:
@@ -178,11 +179,6 @@ class Program:
             return True
         readers = (o for o in self.graph.operators if operator.output in o.inputs)
         return any(not isinstance(reader, Global) for reader in readers)
-
-    def _new(self, tensor: str) -> MapBuffer:
-        spec = self.graph.tensors[tensor]
-        self._owned.append(MapBuffer.allocate(spec.size, spec.channels, self._kernels.device))
-        return self._owned[-1]
 
     def _shaped(self, name: str) -> torch.Tensor:
         image = self.maps[name].image

@@ -19,7 +19,7 @@ from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.diamond_optimised import DiamondOptimised
-from cacheinf_ros.matching.homography import Homography, compare, largest_move
+from cacheinf_ros.matching.homography import Homography, largest_move
 from cacheinf_ros.matching.identity import Identity
 
 Image = NDArray[np.uint8]
@@ -156,7 +156,7 @@ class Auto:
             self._followed = _following(anchor.motion.inverse().then(found.motion), found)
             return found
         if self.last is MatcherName.IDENTITY and not anchor.motion.is_none:
-            return compare(anchor.image, frame, anchor.motion, self.config)  # the camera stands still again
+            return self._homography.compare(anchor.image, frame, anchor.motion)  # the camera stands still again
         anchor.settle()
         if self.last is MatcherName.IDENTITY:
             return self._identity.match(anchor.image, frame)

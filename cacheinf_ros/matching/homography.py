@@ -14,7 +14,7 @@ from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of
 from cacheinf_ros.matching.tracker import View, track
-from cacheinf_ros.matching.warping import pooled_difference, visible_blocks, warp, without_islands
+from cacheinf_ros.matching.warping import Comparison, visible_blocks, without_islands
 
 Image = NDArray[np.uint8]
 _SNAP = 0.15  # pixels
@@ -27,6 +27,7 @@ class Homography:
 
     config: MatchingConfig
     finder: FeatureFinder = field(default_factory=FeatureFinder)
+    comparison: Comparison = field(default_factory=Comparison)
 
     @property
     def name(self) -> str:
@@ -50,16 +51,15 @@ class Homography:
         motion = tracked.motion
         if expected is not None and _are_alike(motion, expected, view.size):
             motion = expected  # the camera is at rest
-        return compare(reference, frame, snapped(motion, view.size), self.config)
+        return self.compare(reference, frame, snapped(motion, view.size))
 
-
-def compare(reference: Image, frame: Image, motion: Motion, config: MatchingConfig) -> CacheMap:
-    """Which blocks of a frame show what the reference shows after a motion."""
-    size = (frame.shape[0], frame.shape[1])
-    difference = pooled_difference(warp(reference, motion), frame, config.block_size)
-    reusable = without_islands(difference <= config.warp_threshold)
-    reusable &= visible_blocks(motion, size, config.block_size)
-    return cache_map_of(reusable, size, config.block_size, motion)
+    def compare(self, reference: Image, frame: Image, motion: Motion) -> CacheMap:
+        """Which blocks of a frame show what the reference shows after a motion."""
+        size, block_size = (frame.shape[0], frame.shape[1]), self.config.block_size
+        difference = self.comparison.difference(reference, frame, motion, block_size)
+        reusable = without_islands(difference <= self.config.warp_threshold)
+        reusable &= visible_blocks(motion, size, block_size)
+        return cache_map_of(reusable, size, block_size, motion)
 
 
 def snapped(motion: Motion, size: tuple[int, int]) -> Motion:

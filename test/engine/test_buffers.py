@@ -1,0 +1,38 @@
+"""Memory of feature maps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.engine.buffers import allocate_maps
+
+CPU = torch.device("cpu")
+shapes = st.lists(st.tuples(st.tuples(st.integers(1, 9), st.integers(1, 9)), st.integers(1, 40)), max_size=8)
+
+
+@given(shapes=shapes)
+def test_maps_lie_in_one_block_and_do_not_overlap(shapes: list[tuple[tuple[int, int], int]]) -> None:
+    maps = allocate_maps(shapes, CPU)
+    for number, (buffer, (size, channels)) in enumerate(zip(maps, shapes, strict=True)):
+        assert buffer.size == size
+        assert buffer.rows.shape == (size[0] * size[1], channels)
+        assert buffer.rows.data_ptr() % 64 == 0
+        assert not buffer.rows.any()
+        buffer.rows.fill_(number + 1)
+    for number, buffer in enumerate(maps):
+        assert (buffer.rows == number + 1).all()
+    assert len({buffer.rows.untyped_storage().data_ptr() for buffer in maps}) <= 1
+
+
+@pytest.mark.parametrize("dx", [-3, 0, 2])
+def test_a_map_that_moved_shows_what_was_there(dx: int) -> None:
+    (buffer,) = allocate_maps([((4, 6), 2)], CPU)
+    buffer.rows.copy_(torch.arange(48).view(24, 2))
+    before = buffer.image.clone()
+    buffer.move(dx, 1)
+    kept = slice(max(0, dx), 6 + min(0, dx))
+    source = slice(max(0, -dx), 6 - max(0, dx))
+    assert torch.equal(buffer.image[:, :, 1:, kept], before[:, :, :-1, source])
