@@ -86,7 +86,7 @@ def _zeros(count: int, device: torch.device) -> torch.Tensor:
     """float32 [count]; on the CPU in huge pages, where the system has them: maps are read all over the place."""
     if device.type != "cpu" or not hasattr(mmap, "MADV_HUGEPAGE") or not count:
         return torch.zeros(count, device=device)
-    memory = mmap.mmap(-1, 4 * aligned(count, _HUGE_PAGE))
+    memory = mmap.mmap(-1, 4 * aligned(count, _HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a kernel without them: the same in small pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.float32, count=count)
