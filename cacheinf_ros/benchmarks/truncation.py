@@ -77,7 +77,7 @@ def sensitivity(setting: Setting) -> Base:
     """What holding a change back costs, by the Jacobian; where changes would spread."""
     ends = [Preprocessor(setting.model.card).input(setting.composed[i]) for i in (0, -1)]
     graph = setting.model.graph
-    weights = channel_weights(graph, ends, setting.scale, draws=4)
+    weights = channel_weights(graph, ends, setting.scale)
     return sensitivity_base(graph, growth_points(graph), weights, Criterion.ENERGY)
 
 
@@ -109,7 +109,7 @@ def run_truncation_benchmark(
     maps: list[CacheMap | None] = [stream.match(image) for image in images]
     composed = compose_frames(Preprocessor(model.card), images, maps)
     learned, unseen = composed[:calibration_frames], composed[calibration_frames:]
-    trials = TrialEngine(model, config, learned)
+    trials = TrialEngine(model, config, learned, tuple(Criterion))
     found = calibrate(model, learned, None, config.changed(mode=Mode.BOUNDED))
     setting = Setting(
         model=model, composed=learned, trials=trials, scale=found.output_scale, spreads=_spreads(model, trials, learned)
@@ -122,7 +122,7 @@ def run_truncation_benchmark(
         "sensitivity": sensitivity,
         CALIBRATED: lambda _: found.base,
     }
-    measured = TrialEngine(model, config, unseen)
+    measured = TrialEngine(model, config, unseen, tuple(Criterion))
     bases = {name: make(setting) for name, make in strategies.items()}
     curves = {name: _curve(measured, base, found.output_scale, points) for name, base in bases.items()}
     return {
@@ -150,19 +150,22 @@ def measured_savings(
     bases: Mapping[str, Base],
     curves: Mapping[str, Sequence[Mapping[str, float]]],
     scale: OutputScale,
-) -> dict[float, float]:
-    """The same by the clock: strategies in turn, medians."""
+) -> dict[float, dict[str, Any]]:
+    """The same by the clock, strategies in turn, medians: "saved", and the "missed_change" that each reached."""
     judged = [name for name in bases if name == CALIBRATED or name.startswith(_SINGLE)]
 
-    def saved(missed: float) -> float:
-        times: dict[str, list[float]] = {name: [] for name in judged}
+    def measured(missed: float) -> dict[str, Any]:
+        trials: dict[str, list[Trial]] = {name: [] for name in judged}
         for _ in range(_REPEATS):
             for name in judged:
                 factor = _at(curves[name], missed, "factor")
-                times[name].append(engine.run(scaled(bases[name], factor), scale).measured_ms)
-        return _saved({name: float(np.median(took)) for name, took in times.items()})
+                trials[name].append(engine.run(scaled(bases[name], factor), scale))
+        return {
+            "saved": _saved({name: float(np.median([t.measured_ms for t in run])) for name, run in trials.items()}),
+            "missed_change": {name: run[0].missed_change for name, run in trials.items()},
+        }
 
-    return {missed: saved(missed) for missed in _LEVELS}
+    return {missed: measured(missed) for missed in _LEVELS}
 
 
 def _saved(milliseconds: Mapping[str, float]) -> float:
@@ -171,9 +174,8 @@ def _saved(milliseconds: Mapping[str, float]) -> float:
 
 def _at(curve: Sequence[Mapping[str, float]], missed: float, value: str) -> float:
     """Of a curve where it misses this share of the change: interpolated between points, logarithmically."""
-    return float(
-        np.exp(np.interp(missed, [p["missed_change"] for p in curve], [np.log(max(p[value], _TINY)) for p in curve]))
-    )
+    reached = np.maximum.accumulate([p["missed_change"] for p in curve])  # it may waver where hardly anything is missed
+    return float(np.exp(np.interp(missed, reached, [np.log(max(p[value], _TINY)) for p in curve])))
 
 
 def _curve(engine: TrialEngine, base: Base, scale: OutputScale, points: int) -> list[dict[str, float]]:
@@ -210,7 +212,7 @@ def plot_truncation(reports: Sequence[dict[str, Any]], path: Path) -> None:
 
 def _spreads(model: Model, trials: TrialEngine, composed: Sequence[Image]) -> dict[str, float]:
     """Of the tensors that operators compute."""
-    spreads = standard_deviations(model.graph, Preprocessor(model.card).input(composed[0]))
+    spreads = standard_deviations(model.graph, [Preprocessor(model.card).input(composed[i]) for i in (0, -1)])
     return {name: spreads[name] for name in trials.computed if name in spreads}
 
 

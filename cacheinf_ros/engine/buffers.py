@@ -17,7 +17,7 @@ Area = tuple[slice, slice]  # rows, columns
 Size = tuple[int, int]  # (height, width)
 _ALIGNMENT = 16  # floats: a cache line
 _HUGE_PAGE = 1 << 19  # floats
-_UNSEEN = 1e30  # far from every value
+_UNSEEN = 1e18  # far from every value; its square is still a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,7 +86,10 @@ def _zeros(count: int, device: torch.device) -> torch.Tensor:
     """float32 [count]; on the CPU in huge pages, where the system has them: maps are read all over the place."""
     if device.type != "cpu" or not hasattr(mmap, "MADV_HUGEPAGE") or not count:
         return torch.zeros(count, device=device)
-    memory = mmap.mmap(-1, 4 * aligned(count, _HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        memory = mmap.mmap(-1, 4 * aligned(count, _HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no room for {4 * count / 2**20:.0f} MiB of feature maps") from error
     with suppress(OSError):  # a kernel without them: the same in small pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.float32, count=count)

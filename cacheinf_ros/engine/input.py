@@ -161,7 +161,7 @@ class InputWriter:
             height=self._preprocessor.size[0],
             width=self._preprocessor.size[1],
             order=(c_int32 * 3)(*self._preprocessor.order),
-            threshold=self._truncation.threshold**2,
+            threshold=self._truncation.squared_threshold,
             weight=(c_float * 3)(*((1.0,) * 3 if weight is None else (float(w) ** 2 for w in weight))),
             table=self._preprocessor.table.ctypes.data,
             composed=self.composed.ctypes.data,

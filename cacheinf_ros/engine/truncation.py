@@ -33,13 +33,18 @@ class Truncation:
     """When the change of a pixel of one tensor is too small to matter.
 
     Attributes:
-        threshold: changes up to it are held back; none is where it is negative.
+        threshold: changes up to it are held back; of what an operator computes none is where it is negative.
         weight: float32 [channels], how much each channel matters; None: all 1.
     """
 
     threshold: float
     criterion: Criterion = Criterion.MAXIMUM
     weight: NDArray[np.float32] | None = None
+
+    @property
+    def squared_threshold(self) -> float:
+        """What sums of squares are compared with: it keeps its sign."""
+        return self.threshold * abs(self.threshold)
 
     def passes(
         self,

@@ -14,7 +14,7 @@ from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of
 from cacheinf_ros.matching.tracker import View, track
-from cacheinf_ros.matching.warping import Comparison, visible_blocks, without_islands
+from cacheinf_ros.matching.warping import WarpComparison, visible_blocks, without_islands
 
 Image = NDArray[np.uint8]
 _SNAP = 0.15  # pixels
@@ -27,7 +27,7 @@ class Homography:
 
     config: MatchingConfig
     finder: FeatureFinder = field(default_factory=FeatureFinder)
-    comparison: Comparison = field(default_factory=Comparison)
+    comparison: WarpComparison = field(default_factory=WarpComparison)
 
     @property
     def name(self) -> str:

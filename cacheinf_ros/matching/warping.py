@@ -65,7 +65,7 @@ def _mark_visible(back: NDArray[np.float64], height: int, width: int, block: int
             visible[row, column] = left and corners[row, column + 1] and corners[row + 1, column + 1]
 
 
-class Comparison:
+class WarpComparison:
     """Compares frames with warped pictures. For one thread at a time: its buffers are used again, since for pictures of
     this size fresh memory takes longer than what is written into it.
     """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import textured
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.matching.warping import look_through, pooled_difference, visible_blocks, warp
+from cacheinf_ros.matching.warping import WarpComparison, look_through, pooled_difference, visible_blocks, warp
 
 
 @given(dx=st.integers(-25, 25), dy=st.integers(-25, 25))
@@ -59,3 +59,16 @@ def test_half_a_pixel_is_no_difference() -> None:
     moved = warp(image, Motion.translation(0.5, 0.5))
     whole = pooled_difference(image, moved, 10)[1:-1, 1:-1]
     assert whole.max() < 6 < pooled_difference(image, np.roll(image, 3, axis=1), 10).max()
+
+
+def test_comparing_again_and_again_is_comparing_once() -> None:
+    """Buffers are used again, pictures of three channels take a way of their own, and sizes change."""
+    comparison = WarpComparison()
+    motion = Motion(matrix=np.array([[1.001, 0.002, 3.3], [-0.002, 1.001, 1.7], [1e-5, 0, 1]]))
+    before = None
+    for shape in ((60, 80, 3), (60, 80, 3), (60, 80), (50, 70, 3), (50, 70, 4)):
+        image, frame = (np.random.default_rng(seed).integers(0, 255, shape, np.uint8) for seed in (0, 1))
+        found = comparison.difference(image, frame, motion, 10)
+        assert np.array_equal(found, pooled_difference(warp(image, motion), frame, 10))
+        assert before is None or np.array_equal(*before)
+        before = found, found.copy()

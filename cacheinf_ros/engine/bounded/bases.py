@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.bounded.candidates import growth_points
 from cacheinf_ros.engine.truncation import Criterion, Truncation
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.ir import Graph
 
@@ -30,6 +31,9 @@ def possible_bases(
         computed: tensors that compiled kernels compute.
         weights: of channels, by tensor; see :func:`channel_weights`.
         spreads: standard deviations of values, by tensor.
+
+    Raises:
+        EngineError: there is nothing that could be held back.
     """
     points = growth_points(graph)
     bases: dict[str, Base] = {}
@@ -37,7 +41,10 @@ def possible_bases(
         bases[f"sensitivity, {criterion.value}"] = sensitivity_base(graph, points, weights, criterion)
         bases[f"spread, {criterion.value}"] = spread_base(graph, points, spreads, criterion)
     bases["spread, everywhere"] = spread_base(graph, (graph.input, *computed), spreads, Criterion.ENERGY)
-    return {name: base for name, base in bases.items() if base}
+    found = {name: base for name, base in bases.items() if base}
+    if not found:
+        raise EngineError("these frames do not move the model's outputs: calibrate on frames that show something")
+    return found
 
 
 def sensitivity_base(
@@ -63,11 +70,17 @@ def spread_base(graph: Graph, names: Iterable[str], spreads: Mapping[str, float]
     }
 
 
-def standard_deviations(graph: Graph, image: NDArray[np.float32]) -> dict[str, float]:
-    """By tensor: of the values for one input, float32 [1, 3, height, width]."""
-    with torch.inference_mode():
-        values = DenseGraph(graph).tensors(torch.from_numpy(image))
-    return {name: float(values[name].std()) for name, spec in graph.tensors.items() if spec.is_map and spec.pixels > 1}
+def standard_deviations(graph: Graph, inputs: Sequence[NDArray[np.float32]]) -> dict[str, float]:
+    """By tensor: of the values for each input, float32 [1, 3, height, width]; their root mean square."""
+    dense, squares = DenseGraph(graph), dict[str, float]()
+    maps = [name for name, spec in graph.tensors.items() if spec.is_map and spec.pixels > 1]
+    for image in inputs:
+        with torch.inference_mode():
+            values = dense.tensors(torch.from_numpy(image))
+        for name in maps:
+            if values[name].is_floating_point():  # what a global operator returns may be classes
+                squares[name] = squares.get(name, 0.0) + float(values[name].var())
+    return {name: (total / len(inputs)) ** 0.5 for name, total in squares.items()}
 
 
 def _criterion(graph: Graph, name: str, criterion: Criterion) -> Criterion:

@@ -1,10 +1,10 @@
 """Which changes of which tensors may be held back, found on a few frames of the user's stream.
 
-1. Candidates are the tensors from which a change would spread (candidates.py).
+1. Candidates are the tensors from which a change would spread (candidates.py); comparing everywhere is tried, too.
 2. Changes of different tensors are made comparable: by the error that it costs to hold them back (sensitivity.py), or
    by the tensors' spread; each pixel by itself, or pooled with its neighbours (bases.py).
 3. Trials over the frames with growing thresholds show error and predicted time (curve.py); what takes least time where
-   the promise is kept goes on.
+   the promise is kept goes on, the first unless another is clearly better.
 4. There, each tensor's threshold is doubled and halved; what lowers time more than its error is worth along the curve
    is kept (search.py). Then the curve is measured.
 
@@ -37,7 +37,6 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
-_DRAWS = 4
 _MARGIN = 0.8  # of the promise: the stream will differ from the frames of the calibration
 
 
@@ -89,10 +88,9 @@ def calibrate(
     trials = TrialEngine(model, config, composed)
     graph, scale = model.graph, _output_scale(trials, composed)
     ends = [preprocessor.input(composed[i]) for i in (0, -1)]
-    weights, spreads = channel_weights(graph, ends, scale, _DRAWS), standard_deviations(graph, ends[0])
-    bases = possible_bases(graph, trials.computed, weights, spreads)
+    weights, spreads = channel_weights(graph, ends, scale), standard_deviations(graph, ends)
     search = ThresholdSearch(trials, scale, _promise(config.max_error, config.max_missed))
-    base = bases[search.best(bases)]
+    base = search.best(possible_bases(graph, trials.computed, weights, spreads))
     base = search.refined(base, [name for name in growth_points(graph) if name in base], pointwise=graph.input)
     return Calibration(base=base, curve=search.curve(base), output_scale=scale)
 

@@ -26,31 +26,32 @@ class ThresholdSearch:
         self._trials = trials
         self._scale = scale
         self._promise = promise
+        self._exact = self._point({}, 0.0)
 
     def curve(self, base: Base) -> tuple[CurvePoint, ...]:
         """By growing factor, starting with 0: exact."""
-        points = []
-        for factor in (0.0, *_FACTORS):
+        points = [self._exact]
+        for factor in _FACTORS:
             points.append(self._point(base, factor))
             if points[-1].engine_error > _ENOUGH:
                 break
         return tuple(points)
 
-    def best(self, bases: Mapping[str, Base]) -> str:
-        """The name of the base that takes least time where it keeps the promise; the first one, unless others are
-        clearly better: on the few frames of a calibration, small differences say nothing.
+    def best(self, bases: Mapping[str, Base]) -> Base:
+        """The one that takes least time where it keeps the promise; the first, unless others are clearly better: on the
+        few frames of a calibration, small differences say nothing.
         """
 
-        def milliseconds(name: str) -> float:
-            factor = factor_for(self._near_promise(bases[name]), self._promise)
-            return self._trial(scaled(bases[name], factor)).milliseconds
+        def milliseconds(base: Base) -> float:
+            factor = factor_for(self._near_promise(base), self._promise)
+            return self._trial(scaled(base, factor)).milliseconds
 
-        first, *others = bases
+        first, *others = bases.values()
         best, least = first, _CLEARLY * milliseconds(first)
-        for name in others:
-            took = milliseconds(name)
+        for base in others:
+            took = milliseconds(base)
             if took < least:
-                best, least = name, took
+                best, least = base, took
         return best
 
     def refined(self, base: Base, names: Iterable[str], pointwise: str) -> Base:
@@ -78,7 +79,7 @@ class ThresholdSearch:
 
     def _near_promise(self, base: Base) -> tuple[CurvePoint, ...]:
         """Points of the curve, by bisection: some, and the neighbours of where the promise is just kept."""
-        points = {-1: self._point(base, 0.0)}
+        points = {-1: self._exact}
         low, high = 0, len(_FACTORS)  # low - 1 keeps it, high breaks it
         while low < high:
             middle = (low + high) // 2

@@ -23,7 +23,7 @@ _SEED = 5
 
 
 def channel_weights(
-    graph: Graph, inputs: Sequence[NDArray[np.float32]], scale: OutputScale, draws: int
+    graph: Graph, inputs: Sequence[NDArray[np.float32]], scale: OutputScale, draws: int = 4
 ) -> Mapping[str, NDArray[np.float32]]:
     """By tensor, float32 [channels]: the error that a unit change of a channel at one pixel costs.
 

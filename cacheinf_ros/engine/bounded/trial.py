@@ -53,8 +53,19 @@ class TrialEngine:
         computed: tensors that changes can be held back of, beside the input.
     """
 
-    def __init__(self, model: Model, config: EngineConfig, composed: Sequence[Image]) -> None:
-        """``composed``: what the cache is to stand for after each frame, uint8 at the model's size."""
+    def __init__(
+        self,
+        model: Model,
+        config: EngineConfig,
+        composed: Sequence[Image],
+        criteria: Sequence[Criterion] = (Criterion.ENERGY, Criterion.POOLED_ENERGY),
+    ) -> None:
+        """Compile.
+
+        Args:
+            composed: what the cache is to stand for after each frame, uint8 at the model's size.
+            criteria: that trials may use.
+        """
         kernels = choose_kernels(config.device, config.threads, config.precision)
         self._frames = composed
         self._input_name = model.graph.input
@@ -65,7 +76,7 @@ class TrialEngine:
         self.exact = [self.dense(frame) for frame in composed]
         self._changes = [mean_squares(self.exact[0], exact) for exact in self.exact[1:]]
         self.computed = [name for name in self.program.active_shares if name in model.graph.tensors]
-        self._microseconds = self._measured()
+        self._microseconds = self._measured(criteria)
 
     @torch.inference_mode()
     def dense(self, composed: Image, *, refresh: bool = True) -> Outputs:
@@ -104,10 +115,13 @@ class TrialEngine:
         shares = self.program.active_shares.items()
         return sum(self._microseconds[criteria.get(name)][name] * share for name, share in shares) / 1e3
 
-    def _measured(self) -> dict[Criterion | None, dict[str, float]]:
-        """By operator's output: microseconds of all pixels, where they are compared by a criterion and passed on."""
+    def _measured(self, criteria: Sequence[Criterion]) -> dict[Criterion | None, dict[str, float]]:
+        """By operator's output: microseconds of all pixels, where they are compared by a criterion and passed on.
+
+        A bit less than where they are held back by :attr:`Criterion.MAXIMUM`, which stops at the first large change.
+        """
         least: dict[Criterion | None, dict[str, float]] = {}
-        for criterion in _MEASUREMENTS * (None, *Criterion):  # in turn: other work on the machine comes and goes
+        for criterion in _MEASUREMENTS * (None, *criteria):  # in turn: other work on the machine comes and goes
             everything = {n: Truncation(threshold=-1, criterion=criterion) for n in self.computed} if criterion else {}
             self.program.truncate(everything)
             self.dense(self._frames[0], refresh=not everything)

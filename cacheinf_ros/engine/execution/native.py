@@ -152,7 +152,7 @@ class NativeExecutor:
         squares = truncation.criterion is not Criterion.MAXIMUM
         encoded.target = step.changed.address
         encoded.criterion = _CRITERIA.index(truncation.criterion)
-        encoded.threshold = truncation.threshold * (abs(truncation.threshold) if squares else 1)
+        encoded.threshold = truncation.squared_threshold if squares else truncation.threshold
         if truncation.weight is not None:
             weight = np.ascontiguousarray(truncation.weight**2 if squares else truncation.weight, np.float32)
             self._kept.append(weight)
@@ -177,9 +177,11 @@ def _spans(count: int, breaks: list[int]) -> list[tuple[int, int]]:
     return list(zip(starts, [*breaks, count], strict=True))
 
 
-def _scratch(steps: Sequence[Step]) -> tuple[int, int, int, int]:
-    """For ``ci_program_create``: bytes of masks, rows of the largest map, channels of the widest, pooled pixels."""
-    mask, rows, channels, pooled = 64, 64, 16, 0
+def _scratch(steps: Sequence[Step]) -> tuple[int, int, int, int, int]:
+    """For ``ci_program_create``: bytes of masks, rows of the largest map, channels of the widest; what pooling takes:
+    pixels, with the margin, and floats of a line.
+    """
+    mask, rows, channels, pooled, line_floats = 64, 64, 16, 0, 0
     for step in steps:
         if isinstance(step, Grow):
             height, width = step.source.size
@@ -193,12 +195,13 @@ def _scratch(steps: Sequence[Step]) -> tuple[int, int, int, int]:
             if step.truncation and step.truncation.criterion is Criterion.POOLED_ENERGY:
                 height, width = step.out.size
                 pooled = max(pooled, (height + len(POOLING) - 1) * (width + len(POOLING) - 1))
-    return mask + 64, rows, channels, pooled
+                line_floats = max(line_floats, width * step.out.rows.shape[1])
+    return mask + 64, rows, channels, pooled, line_floats
 
 
 def _declare(library: ctypes.CDLL) -> None:
     library.ci_program_create.restype = c_void_p
-    library.ci_program_create.argtypes = [c_void_p, c_int64, c_int, c_int, c_int64]
+    library.ci_program_create.argtypes = [c_void_p, c_int64, c_int, c_int, c_int64, c_int64]
     library.ci_program_destroy.restype = None
     library.ci_program_destroy.argtypes = [c_void_p]
     library.ci_program_run.restype = None

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lowered import graph_of
 
 from cacheinf_ros.engine.kernels import ReferenceKernels, choose_kernels
 from cacheinf_ros.engine.program import Program
@@ -79,3 +80,44 @@ def test_holding_back_what_did_not_change_is_exact() -> None:
     programs[1].run()
     changed = [programs[1].plan.changed[operator.output].count for operator, _ in programs[1].timeable()]
     assert not any(changed), "the same values again are no change"
+
+
+def test_pooling_sees_neighbours_beyond_what_is_computed_at_once() -> None:
+    """A map of 40 lines of 50 pixels and 512 channels: about 5 lines at once with one thread."""
+    torch.manual_seed(0)
+    graph = graph_of(torch.nn.Conv2d(3, 512, 3, padding=1), (40, 50))
+    rng = np.random.default_rng(0)
+    output = graph.outputs[0][1]
+    programs = [Program(graph, kernels) for kernels in (choose_kernels("cpu", 1), ReferenceKernels(CPU))]
+    image, everything = torch.from_numpy(rng.random((40, 50, 3), np.float32)), np.ones((40, 50), np.uint8)
+    changed = []
+    for program in programs:
+        program.truncate({output: Truncation(threshold=1.285, criterion=Criterion.POOLED_ENERGY)})
+        change(program, image, everything)
+        program.run(refresh=True)
+        noisy = image + torch.from_numpy(np.random.default_rng(1).normal(0, 0.1, (40, 50, 3)).astype(np.float32))
+        change(program, noisy, everything)
+        program.run()
+        changed.append(program.plan.changed[output].mask.copy())
+    assert 0.1 < changed[0].mean() < 0.9
+    assert (changed[0] != changed[1]).mean() < 0.002  # rounding
+
+
+def test_what_moved_in_is_passed_on_whatever_its_channels_weigh() -> None:
+    """Some weigh nothing: nobody reads them."""
+    torch.manual_seed(0)
+    graph = graph_of(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 1), torch.nn.Conv2d(8, 4, 3, padding=1)), (16, 16))
+    inner = graph.operators[0].output
+    weight = np.array([0, 1e-4] * 4, np.float32)
+    for criterion in Criterion:
+        program = Program(graph, choose_kernels("cpu", 1))
+        program.truncate({inner: Truncation(threshold=1e-3, criterion=criterion, weight=weight)})
+        image = torch.from_numpy(np.random.default_rng(0).random((16, 16, 3), np.float32))
+        change(program, image, np.ones((16, 16), np.uint8))
+        program.run(refresh=True)
+        program.shift(4, 0)
+        entered = np.zeros((16, 16), np.uint8)
+        entered[:, :4] = 1
+        change(program, image, entered)
+        program.run()
+        assert program.maps[inner].rows.abs().max() < 1e3

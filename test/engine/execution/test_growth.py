@@ -112,11 +112,32 @@ def test_compiled_growth_by_tables_equals_the_reference(
 ) -> None:
     rng = np.random.default_rng(seed)
     tables = [rng.integers(-2, sizes[axis], (sizes[2 + axis], taps[axis])).astype(np.int32) for axis in (0, 1)]
-    reach = Reach(rows=tables[0], columns=tables[1])
-    source = active_set((rng.random(sizes[:2]) < 0.2).astype(np.uint8))
+    check_growth(Reach(rows=tables[0], columns=tables[1]), sizes[:2], rng, outside)
+
+
+@given(
+    size=st.tuples(st.integers(1, 70), st.integers(1, 70)),
+    times=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    cut=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    seed=st.integers(0, 999),
+    outside=borders,
+)
+def test_repeated_lines_grow_like_any_table(
+    size: tuple[int, int], times: tuple[int, int], cut: tuple[int, int], seed: int, outside: Border
+) -> None:
+    """As nearest resizing and pixel shuffles repeat them; the last pixel perhaps less often."""
+    rows, columns = (
+        np.arange(n, dtype=np.int32).repeat(t)[: max(1, n * t - c)][:, None]
+        for n, t, c in zip(size, times, cut, strict=True)
+    )
+    check_growth(Reach(rows=rows, columns=columns), size, np.random.default_rng(seed), outside)
+
+
+def check_growth(reach: Reach, size: tuple[int, int], rng: np.random.Generator, outside: Border) -> None:
+    source = active_set((rng.random(size) < 0.2).astype(np.uint8))
     if source.count == source.pixels:
         return
-    ours, reference = ActiveSet(sizes[2:]), ActiveSet(sizes[2:])
+    ours, reference = ActiveSet(reach.out_size), ActiveSet(reach.out_size)
     grow_compiled(reach, source, ours, outside)
     grow(reach, source, reference, outside)
     assert np.array_equal(ours.mask, reference.mask)

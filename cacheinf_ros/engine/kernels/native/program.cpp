@@ -1,4 +1,5 @@
 // Runs the steps of a compiled graph: active sets grow, kernels compute their pixels, small changes are held back.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <vector>
@@ -54,25 +55,41 @@ void clear_squares(ci_program& program, const ci_set& active, const int32_t* row
   std::memset(program.squares.data() + first * pitch, 0, (last + 1 - first) * pitch * sizeof(float));
 }
 
-// Computes rows in batches beside the map and commits those that changed. A batch is pooled without those that follow.
+// How many of the rows [first, computed) can be committed: where changes are pooled, those whose neighbours are
+// all computed, which those of the last line, perhaps not at its end, and of kPoolReach lines above it are not.
+int ready_rows(const ci_step& step, const int32_t* rows, int first, int computed) {
+  if (step.criterion != CI_POOLED_SQUARES || computed == step.first->count) return computed - first;
+  const int width = step.first->width, final_line = rows[computed - 1] / width - ci::kPoolReach;
+  return std::max<int>(0, std::lower_bound(rows + first, rows + computed, final_line * width) - (rows + first));
+}
+
+// Computes rows in batches beside the map and commits those that changed.
 void compute_and_compare(ci_program& program, const ci::Isa& isa, const ci_step& step) {
   const ci_set& active = *step.first;
   ci_set& changed = *step.target;
   const int32_t* rows = ci::rows_of(active);
+  const bool pooled = step.criterion == CI_POOLED_SQUARES;
   const int batch = std::max<int64_t>(64, kBatchFloats * ci::thread_count(program.threads) / step.channels);
   std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
-  if (step.criterion == CI_POOLED_SQUARES) clear_squares(program, active, rows);
+  if (pooled) clear_squares(program, active, rows);
+  float* computed = program.computed.data();
   int count = 0;
-  for (int start = 0; start < active.count; start += batch) {
-    const int size = std::min(batch, active.count - start);
-    float* computed = program.computed.data();
-    run_kernel(program, isa, step, ci_rows{rows + start, program.in_order.data(), size}, computed, step.channels);
-    isa.commit(program.threads, step, computed, rows + start, size, program.squares.data(), program.mask.data());
-    for (int i = 0; i < size; ++i) {
-      changed.mask[rows[start + i]] = program.mask[i];
-      changed.listed[count] = rows[start + i];
+  for (int committed = 0, end = 0; committed < active.count;) {  // rows in between lie at the front of `computed`
+    const int size = std::min(batch, active.count - end);
+    float* next = computed + int64_t(end - committed) * step.channels;
+    run_kernel(program, isa, step, ci_rows{rows + end, program.in_order.data(), size}, next, step.channels);
+    if (pooled) isa.measure(program.threads, step, next, rows + end, size, program.squares.data());
+    end += size;
+    const int ready = ready_rows(step, rows, committed, end);
+    isa.commit(program.threads, step, computed, rows + committed, ready, program.squares.data(), program.mask.data());
+    for (int i = 0; i < ready; ++i) {
+      changed.mask[rows[committed + i]] = program.mask[i];
+      changed.listed[count] = rows[committed + i];
       count += program.mask[i];
     }
+    committed += ready;
+    std::memmove(computed, computed + int64_t(ready) * step.channels,
+                 int64_t(end - committed) * step.channels * sizeof(float));
   }
   changed.count = count;
 }
@@ -109,10 +126,12 @@ extern "C" {
 
 // mask_bytes: for growth, the largest (input + window) line plus input height * output width of any step; and at least
 // one per row of a batch. rows: of the largest map. channels: the most that a truncated step has. pooled: pixels of the
-// largest map that is pooled, with a margin of kPoolReach.
-ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows, int channels, int64_t pooled) {
+// largest map that is pooled, with a margin of kPoolReach. line_floats: of the largest line of such a map.
+ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows, int channels, int64_t pooled,
+                              int64_t line_floats) {
   auto* program = new ci_program{threads, {}, {}, {}, {}};
-  const int64_t floats = std::max<int64_t>(64 * int64_t(channels), kBatchFloats * ci::thread_count(threads));
+  const int64_t floats = std::max<int64_t>(64 * int64_t(channels), kBatchFloats * ci::thread_count(threads)) +
+                         (ci::kPoolReach + 1) * line_floats;
   program->mask.resize(std::max<int64_t>(mask_bytes, std::max<int64_t>(64, floats)));
   program->computed.resize(floats + 64);
   program->squares.resize(pooled);

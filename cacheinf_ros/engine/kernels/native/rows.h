@@ -218,7 +218,7 @@ void fill(ci_set& set);
 inline bool is_full(const ci_set& set) { return set.count == set.height * set.width; }
 inline const int32_t* rows_of(const ci_set& set) { return is_full(set) ? set.all : set.listed; }
 
-constexpr int kPoolReach = 2;  // pixels; weights fall linearly
+constexpr int kPoolReach = 2;  // pixels; as POOLING in engine/truncation.py
 
 // What is compiled once per instruction set.
 struct Isa {
@@ -230,10 +230,14 @@ struct Isa {
   void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*list)(ci_set& set);  // the pixels that the mask holds
-  // Copies those of `count` computed rows (behind one another) into the step's map that differ from it; says which.
-  // squares: for CI_POOLED_SQUARES, zeros [height + 2 * kPoolReach][width + 2 * kPoolReach]; filled.
+  // For CI_POOLED_SQUARES: notes how much `count` computed rows (behind one another) differ from the step's map.
+  // squares: [height + 2 * kPoolReach][width + 2 * kPoolReach].
+  void (*measure)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+                  float* squares);
+  // Copies those of `count` computed rows into the step's map that differ enough from it; says which.
+  // squares: for CI_POOLED_SQUARES, where these and all their neighbours were measured.
   void (*commit)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-                 float* squares, uint8_t* changed);
+                 const float* squares, uint8_t* changed);
   void (*write_input)(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
                       ci_set& changed, bool all);
   void (*paint_input)(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_view& view,

@@ -6,8 +6,9 @@
 #include "rows.h"
 
 namespace {
-// What moves in, until it is computed: so far from every value that no comparison holds its change back.
-constexpr float kUnseen = 1e30f;
+// What moves in, until it is computed: so far from every value that no comparison holds its change back. Its square is
+// still a number, as infinity times a weight of 0 is not.
+constexpr float kUnseen = 1e18f;
 
 void shift(const ci_shift& map) {
   const int64_t row = int64_t(map.width) * map.channels, total = row * map.height;

@@ -5,9 +5,11 @@
 namespace CI_ISA {
 namespace {
 
-constexpr int kPoolSide = 2 * ci::kPoolReach + 1;
-constexpr float kPoolWeights[kPoolSide] = {1, 2, 3, 2, 1};
-constexpr float kPoolTotal = 81;  // of the weights of all neighbours
+constexpr float kPoolWeights[] = {1, 2, 3, 2, 1};
+constexpr int kPoolSide = sizeof(kPoolWeights) / sizeof(float);
+static_assert(kPoolSide == 2 * ci::kPoolReach + 1, "a weight for each neighbour");
+constexpr float kPoolLine = kPoolWeights[0] + kPoolWeights[1] + kPoolWeights[2] + kPoolWeights[3] + kPoolWeights[4];
+constexpr float kPoolTotal = kPoolLine * kPoolLine;
 
 inline Vector weighted(const ci_step& step, Vector v, int channel, int width) {
   return step.weight ? v * load_part(step.weight + channel, width) : v;
@@ -63,16 +65,9 @@ void pool_line(const float* squares, int64_t pitch, int left, int right, float* 
 }
 
 void commit_pooled(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-                   float* squares, uint8_t* changed) {
+                   const float* squares, uint8_t* changed) {
   const int width = step.target->width;
   const int64_t pitch = width + 2 * ci::kPoolReach;
-  const auto measure = [&](int first, int last, int) {
-    for (int i = first; i < last; ++i) {
-      const int y = rows[i] / width + ci::kPoolReach, x = rows[i] % width + ci::kPoolReach;
-      squares[y * pitch + x] = sum_of_squares(step, computed + int64_t(i) * step.channels, row_of(step, rows[i]));
-    }
-  };
-  for_spans(threads, count, 2 * step.channels + 16, measure);
   const auto copy_changed = [&](int first, int last, int worker) {
     float* columns = ci::scratch(threads, worker, 2 * pitch);
     float* pooled = columns + pitch;
@@ -92,8 +87,21 @@ void commit_pooled(ci_threads* threads, const ci_step& step, const float* comput
 
 }  // namespace
 
+void measure(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+             float* squares) {
+  const int width = step.target->width;
+  const int64_t pitch = width + 2 * ci::kPoolReach;
+  const auto run = [&](int first, int last, int) {
+    for (int i = first; i < last; ++i) {
+      const int y = rows[i] / width + ci::kPoolReach, x = rows[i] % width + ci::kPoolReach;
+      squares[y * pitch + x] = sum_of_squares(step, computed + int64_t(i) * step.channels, row_of(step, rows[i]));
+    }
+  };
+  for_spans(threads, count, 2 * step.channels + 16, run);
+}
+
 void commit(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-            float* squares, uint8_t* changed) {
+            const float* squares, uint8_t* changed) {
   if (step.criterion == CI_POOLED_SQUARES) return commit_pooled(threads, step, computed, rows, count, squares, changed);
   const auto run = [&](int first, int last, int) {
     for (int i = first; i < last; ++i) {

@@ -67,6 +67,7 @@ int repeats(const int32_t* index, int taps, int size) {
 }
 
 void repeat_line(const uint8_t* line, int times, int width, uint8_t* to) {
+  if (times == 1) return void(std::memcpy(to, line, width));
   const int whole = width / times;
   if (times == 2)  // vectorises
     for (int x = 0; x < whole; ++x) to[2 * x] = to[2 * x + 1] = line[x];

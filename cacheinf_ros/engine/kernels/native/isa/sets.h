@@ -10,7 +10,9 @@ void grow_reach(const ci_reach& reach, const ci_set& from, ci_set& to, int outsi
 void unite(const ci_set& first, const ci_set& second, ci_set& to);
 void list(ci_set& set);
 void commit(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-            float* squares, uint8_t* changed);
+            const float* squares, uint8_t* changed);
+void measure(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+             float* squares);
 void write_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
                  ci_set& changed, bool all);
 void paint_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_view& view,

@@ -18,6 +18,7 @@ const Isa* CI_ISA() {
                        ::CI_ISA::grow_reach,
                        ::CI_ISA::unite,
                        ::CI_ISA::list,
+                       ::CI_ISA::measure,
                        ::CI_ISA::commit,
                        ::CI_ISA::write_input,
                        ::CI_ISA::paint_input};
