@@ -15,7 +15,7 @@ from cacheinf_ros.engine.truncation import Criterion, Truncation
 
 _FACTORS = tuple(float(f) for f in np.geomspace(1e-6, 3e-2, 14))
 _ENOUGH = 0.5  # trials stop at this engine_error: nobody asks for more
-_CLEARLY = 0.95  # times the time of the first base
+_CLEARLY = 0.98  # times the time of the best before
 _OTHER = {Criterion.ENERGY: Criterion.POOLED_ENERGY, Criterion.POOLED_ENERGY: Criterion.ENERGY}
 
 
@@ -38,8 +38,8 @@ class ThresholdSearch:
         return tuple(points)
 
     def best(self, bases: Mapping[str, Base]) -> Base:
-        """The one that takes least time where it keeps the promise; the first, unless others are clearly better: on the
-        few frames of a calibration, small differences say nothing.
+        """The one that takes least time where it keeps the promise; an earlier one, unless a later one is clearly better:
+        on the few frames of a calibration, small differences say nothing.
         """
 
         def milliseconds(base: Base) -> float:
@@ -47,10 +47,10 @@ class ThresholdSearch:
             return self._trial(scaled(base, factor)).milliseconds
 
         first, *others = bases.values()
-        best, least = first, _CLEARLY * milliseconds(first)
+        best, least = first, milliseconds(first)
         for base in others:
             took = milliseconds(base)
-            if took < least:
+            if took < _CLEARLY * least:
                 best, least = base, took
         return best
 
