@@ -38,8 +38,8 @@ class ThresholdSearch:
         return tuple(points)
 
     def best(self, bases: Mapping[str, Base]) -> Base:
-        """The one that takes least time where it keeps the promise; an earlier one, unless a later one is clearly better:
-        on the few frames of a calibration, small differences say nothing.
+        """The one that takes least time where it keeps the promise; an earlier one, unless a later one is clearly
+        better: on the few frames of a calibration, small differences say nothing.
         """
 
         def milliseconds(base: Base) -> float:
