@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import EngineConfig, Mode, Preprocessor
@@ -32,7 +33,7 @@ _REPEATS = 5
 _TINY = 1e-9
 _SMALLEST_FACTOR, _BISECTIONS = 1e-7, 12
 _RANKED = 20  # tensors that the ranking keeps
-_RANKING_FACTOR = 0.03
+_RANKING_FACTOR = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,14 +41,14 @@ class Setting:
     """What strategies may look at.
 
     Attributes:
-        composed: the frames to learn from, as the cache stands for them.
+        ends: the model's input for the first and the last of the frames to learn from.
         trials: an engine on these frames.
         scale: of the errors.
         spreads: standard deviations, by tensor that an operator computes.
     """
 
     model: Model
-    composed: Sequence[Image]
+    ends: Sequence[NDArray[np.float32]]
     trials: TrialEngine
     scale: OutputScale
     spreads: Mapping[str, float]
@@ -60,11 +61,7 @@ def single_maximum(setting: Setting) -> Base:
 
 def single_rms(setting: Setting) -> Base:
     """The same; the root mean square over channels counts."""
-    tensors = setting.model.graph.tensors
-    return {
-        name: Truncation(threshold=std * tensors[name].channels ** 0.5, criterion=Criterion.ENERGY)
-        for name, std in setting.spreads.items()
-    }
+    return spread_base(setting.model.graph, setting.spreads, setting.spreads, Criterion.ENERGY)
 
 
 def pooled_rms(setting: Setting) -> Base:
@@ -75,9 +72,8 @@ def pooled_rms(setting: Setting) -> Base:
 
 def sensitivity(setting: Setting) -> Base:
     """What holding a change back costs, by the Jacobian; where changes would spread."""
-    ends = [Preprocessor(setting.model.card).input(setting.composed[i]) for i in (0, -1)]
     graph = setting.model.graph
-    weights = channel_weights(graph, ends, setting.scale)
+    weights = channel_weights(graph, setting.ends, setting.scale)
     return sensitivity_base(graph, growth_points(graph), weights, Criterion.ENERGY)
 
 
@@ -111,8 +107,15 @@ def run_truncation_benchmark(
     learned, unseen = composed[:calibration_frames], composed[calibration_frames:]
     trials = TrialEngine(model, config, learned, tuple(Criterion))
     found = calibrate(model, learned, None, config.changed(mode=Mode.BOUNDED))
+    preprocessor = Preprocessor(model.card)
+    ends = [preprocessor.input(learned[i]) for i in (0, -1)]
+    spreads = standard_deviations(model.graph, ends)
     setting = Setting(
-        model=model, composed=learned, trials=trials, scale=found.output_scale, spreads=_spreads(model, trials, learned)
+        model=model,
+        ends=ends,
+        trials=trials,
+        scale=found.output_scale,
+        spreads={name: spreads[name] for name in trials.computed if name in spreads},
     )
     strategies: dict[str, Callable[[Setting], Base]] = {
         f"{_SINGLE}, maximum": single_maximum,
@@ -208,12 +211,6 @@ def plot_truncation(reports: Sequence[dict[str, Any]], path: Path) -> None:
         axes.set_ylim(bottom=0)
     axes.legend(fontsize="small")
     figure.savefig(path, dpi=110)
-
-
-def _spreads(model: Model, trials: TrialEngine, composed: Sequence[Image]) -> dict[str, float]:
-    """Of the tensors that operators compute."""
-    spreads = standard_deviations(model.graph, [Preprocessor(model.card).input(composed[i]) for i in (0, -1)])
-    return {name: spreads[name] for name in trials.computed if name in spreads}
 
 
 def _point(trial: Trial, factor: float) -> dict[str, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from cacheinf_ros.memory.records import aligned
+from cacheinf_ros.memory.records import MIB, aligned
 
 Area = tuple[slice, slice]  # rows, columns
 Size = tuple[int, int]  # (height, width)
@@ -89,7 +89,7 @@ def _zeros(count: int, device: torch.device) -> torch.Tensor:
     try:
         memory = mmap.mmap(-1, 4 * aligned(count, _HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise MemoryError(f"no room for {4 * count / 2**20:.0f} MiB of feature maps") from error
+        raise MemoryError(f"no room for {4 * count / MIB:.0f} MiB of feature maps") from error
     with suppress(OSError):  # a kernel without them: the same in small pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.float32, count=count)

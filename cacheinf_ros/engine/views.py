@@ -37,8 +37,7 @@ def views(graph: Graph) -> dict[str, View]:
                 if name in written_here:
                     found.setdefault(name, View(owner=operator.output, first=first, count=count))
                 first += count
-        elif isinstance(operator, Select):
+        elif isinstance(operator, Select) and operator.is_together:
             first, count = operator.channels[0], len(operator.channels)
-            if operator.channels == tuple(range(first, first + count)):
-                found.setdefault(operator.output, View(owner=operator.inputs[0], first=first, count=count))
+            found.setdefault(operator.output, View(owner=operator.inputs[0], first=first, count=count))
     return found

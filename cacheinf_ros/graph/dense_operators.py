@@ -148,10 +148,8 @@ class DenseSelect(nn.Module):
 
     def __init__(self, operator: Select) -> None:
         super().__init__()
-        first, count = operator.channels[0], len(operator.channels)
-        self._first, self._count = first, count
-        together = operator.channels == tuple(range(first, first + count))
-        self.register_buffer("channels", None if together else torch.tensor(operator.channels))
+        self._first, self._count = operator.channels[0], len(operator.channels)
+        self.register_buffer("channels", None if operator.is_together else torch.tensor(operator.channels))
 
     def forward(self, x: Tensor) -> Tensor:
         """One map."""

@@ -203,6 +203,12 @@ class Select(Operator):
 
     channels: tuple[int, ...]
 
+    @property
+    def is_together(self) -> bool:
+        """Whether the channels lie behind one another: a slice."""
+        first = self.channels[0]
+        return self.channels == tuple(range(first, first + len(self.channels)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalMean(Operator):

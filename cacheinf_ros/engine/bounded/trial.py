@@ -79,10 +79,9 @@ class TrialEngine:
         self._microseconds = self._measured(criteria)
 
     @torch.inference_mode()
-    def dense(self, composed: Image, *, refresh: bool = True) -> Outputs:
-        """The outputs for a frame of which everything counts as changed; exact ones where nothing is held back."""
-        self._input.write(composed, self.program.changed_input, everything=True)
-        outputs = self.program.run(refresh=refresh).values()
+    def dense(self, composed: Image) -> Outputs:
+        """The exact outputs for a frame."""
+        outputs = self._run_all(composed, refresh=True).values()
         return [np.copy(value.cpu().numpy()) for value in outputs]  # unlike the method, keeps the layout
 
     @torch.inference_mode()
@@ -90,7 +89,7 @@ class TrialEngine:
         """Go through the frames with these thresholds."""
         self._input.truncate(truncations.get(self._input_name))
         self.program.truncate({name: t for name, t in truncations.items() if name != self._input_name})
-        self.dense(self._frames[0])
+        self._run_all(self._frames[0], refresh=True)
         errors = ErrorSum(scale, self.exact[0])
         predicted, active, measured = [], [], []
         for frame, exact, change in zip(self._frames[1:], self.exact[1:], self._changes, strict=True):
@@ -109,6 +108,12 @@ class TrialEngine:
             measured_ms=float(np.median(measured)),
         )
 
+    @torch.inference_mode()
+    def _run_all(self, composed: Image, *, refresh: bool) -> Mapping[str, torch.Tensor]:
+        """Run a frame of which everything counts as changed; outputs are valid until the next run."""
+        self._input.write(composed, self.program.changed_input, everything=True)
+        return self.program.run(refresh=refresh)
+
     def _predicted(self, truncations: Mapping[str, Truncation]) -> float:
         """Milliseconds of the last run, from the pixels that each operator computed and compared."""
         criteria = {name: truncation.criterion for name, truncation in truncations.items()}
@@ -124,7 +129,7 @@ class TrialEngine:
         for criterion in _MEASUREMENTS * (None, *criteria):  # in turn: other work on the machine comes and goes
             everything = {n: Truncation(threshold=-1, criterion=criterion) for n in self.computed} if criterion else {}
             self.program.truncate(everything)
-            self.dense(self._frames[0], refresh=not everything)
+            self._run_all(self._frames[0], refresh=not everything)
             took = self.program.microseconds
             known = least.get(criterion, took)
             least[criterion] = {name: min(known[name], microseconds) for name, microseconds in took.items()}

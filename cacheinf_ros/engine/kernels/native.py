@@ -267,7 +267,7 @@ def _pixel_shuffle(op: PixelShuffle, source: MapBuffer, channels: int) -> Native
 
 def _select(op: Select, source: MapBuffer) -> NativeCall:
     first, count = op.channels[0], len(op.channels)
-    if op.channels == tuple(range(first, first + count)):
+    if op.is_together:
         part = source.channels(first, count)
         return NativeCall(kind=KernelKind.SELECT, params=CSelect(channels=count, **_input(part)), kept=(part,))
     index = torch.tensor(op.channels, dtype=torch.int32)
