@@ -87,6 +87,7 @@ def run_engine_benchmark(
         **_settings(config, matching, len(before), calibration_ms),
         "kernels": engine.kernel_name,
         "cache_mb": round(engine.cache_bytes / 1e6, 1),
+        "arena_mb": round(engine.arena_bytes / 1e6, 1),
         **_speed(race.log),
         **_quality(race),
     }
@@ -124,6 +125,8 @@ def _settings(
         "mode": config.mode.value,
         "threads": config.threads,
         "device": config.device,
+        "cache": config.cache.value,
+        "cache_budget_mb": config.cache_budget_mb,
         "cache_maps": _GIVEN_MAPS if matching is None else _matching(matching),
     }
     if config.mode is Mode.BOUNDED:

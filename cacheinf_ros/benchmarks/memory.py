@@ -21,7 +21,10 @@ from cacheinf_ros.memory import (
     least_for_shared_objects,
 )
 from cacheinf_ros.memory.optimal import optimal
+from cacheinf_ros.memory.rounds import by_time, in_rounds
 from cacheinf_ros.memory.strategies import Strategy
+
+_ROUNDS = (1, 2, 4, 8)  # in which shapes become known
 
 
 def run_memory_benchmark(instances: Path | None, *, time_limit_s: float) -> dict[str, Any]:
@@ -76,6 +79,7 @@ def _placements(records: Sequence[TensorRecord], time_limit_s: float) -> dict[st
             "shared_objects": least_for_shared_objects(records) / MIB,
             "offsets": least_for_offsets(records) / MIB,
         },
+        "rounds": {count: in_rounds(by_time(records, count))[-1].size / MIB for count in _ROUNDS},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from rich.table import Table
 from cacheinf_ros.cli.memory import print_memory
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, described
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import EngineConfig, Mode, Precision
+from cacheinf_ros.engine import Cache, EngineConfig, Mode, Precision
 from cacheinf_ros.matching import MatcherName
 
 bench = typer.Typer(
@@ -68,6 +69,8 @@ def engine(
     ] = None,
     device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device,
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision,
+    cache: Annotated[Cache, described(EngineConfig, "cache")] = _DEFAULTS.cache,
+    cache_budget_mb: Annotated[float, described(EngineConfig, "cache_budget_mb")] = _DEFAULTS.cache_budget_mb,
     threads: Threads = _DEFAULTS.threads,
     contenders: Annotated[
         str,
@@ -95,7 +98,14 @@ def engine(
         loaded,
         changing(change, loaded.input_size) if change else recorded(open_source(source)),
         config=EngineConfig(
-            mode=mode, device=device, threads=threads, precision=precision, max_error=max_error, max_missed=max_missed
+            mode=mode,
+            device=device,
+            threads=threads,
+            precision=precision,
+            cache=cache,
+            cache_budget_mb=cache_budget_mb,
+            max_error=max_error,
+            max_missed=max_missed,
         ),
         matching=None if change else matching_for(mode, threshold_db=threshold, matcher=matcher),
         frames=frames,
@@ -177,12 +187,41 @@ def memory(
         Path | None, typer.Option(help="A folder of allocation problems, NAME.CAPACITY.csv, as MiniMalloc's.")
     ] = None,
     time_limit_s: Annotated[float, typer.Option(min=0, help="For the optimum of each problem.")] = 120.0,
+    merging: Annotated[bool, typer.Option(help="Whether caches are merged too, which takes minutes.")] = True,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Model whose caches are merged; may be repeated. Without it: four of torchvision's, if it is here."
+        ),
+    ] = None,
+    size: Size = None,
+    source: Annotated[
+        str | None, typer.Option(help="What merged caches are timed on (see `bench engine`). Without it: predictions.")
+    ] = None,
+    frames: Annotated[int, typer.Option(min=1, help="How many frames are timed, after two to warm up.")] = 40,
+    merging_limit_s: Annotated[float, typer.Option(min=0, help="For each evolution of merged caches.")] = 10.0,
+    threads: Threads = _DEFAULTS.threads,
     json_file: JsonFile = None,
 ) -> None:
-    """Arena sizes of every placement strategy, on the networks of the planner's paper and on hard problems."""
-    from cacheinf_ros.benchmarks.memory import run_memory_benchmark
+    """Arena sizes of every placement strategy, on the networks of the planner's paper and on hard problems; memory and
+    time with all feature maps cached, with merged caches, and with none.
 
+    Example: cacheinf bench memory --model torchvision:vgg19 --model torchvision:resnet50 --size 480x640
+    """
+    from cacheinf_ros.benchmarks.engine import WARM_UP
+    from cacheinf_ros.benchmarks.memory import run_memory_benchmark
+    from cacheinf_ros.benchmarks.merging import TORCHVISION_MODELS, run_merging_benchmark
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.sources import open_source
+
+    images = [frame.image for frame in itertools.islice(open_source(source), frames + WARM_UP)] if source else []
+    chosen = () if not merging else TORCHVISION_MODELS if model is None and find_spec("torchvision") else model or ()
+    models = [load_model(reference, input_size=parse_size(size)) for reference in chosen]
     report = run_memory_benchmark(instances, time_limit_s=time_limit_s)
+    report["peak"] = {
+        loaded.name: run_merging_benchmark(loaded, EngineConfig(threads=threads), images, time_limit_s=merging_limit_s)
+        for loaded in models
+    }
     _write(json_file, report)
     print_memory(report)
 

@@ -8,13 +8,15 @@ from cacheinf_ros.engine.bounded import (
     load_calibration,
     save_calibration,
 )
-from cacheinf_ros.engine.config import EngineConfig, Mode, Precision
+from cacheinf_ros.engine.caching import Caching
+from cacheinf_ros.engine.config import Cache, EngineConfig, Mode, Precision
 from cacheinf_ros.engine.decoders import Box, Decoded, ScoredClass, decode
 from cacheinf_ros.engine.engine import Engine
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
 
 __all__ = [
-    "Audit", "Box", "Calibration", "Decoded", "Engine", "EngineConfig", "EngineResult", "Mode", "Precision",
-    "Preprocessor", "ScoredClass", "calibrate", "calibration_file", "decode", "load_calibration", "save_calibration",
+    "Audit", "Box", "Cache", "Caching", "Calibration", "Decoded", "Engine", "EngineConfig", "EngineResult", "Mode",
+    "Precision", "Preprocessor", "ScoredClass", "calibrate", "calibration_file", "decode", "load_calibration",
+    "save_calibration",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from cacheinf_ros.memory.records import MIB, aligned
 
 Area = tuple[slice, slice]  # rows, columns
 Size = tuple[int, int]  # (height, width)
-_ALIGNMENT = 16  # floats: a cache line
+_ALIGNMENT = 64  # bytes: a cache line
 _HUGE_PAGE = 1 << 19  # floats
 _UNSEEN = 1e18  # far from every value; its square is still a number
 
@@ -35,25 +35,14 @@ class MapBuffer:
     @classmethod
     def allocate(cls, size: Size, channels: int, device: torch.device) -> MapBuffer:
         """A zeroed map of its own, aligned to cache lines."""
-        flat = torch.zeros(size[0] * size[1] * channels + _ALIGNMENT, device=device)
-        skip = -(flat.data_ptr() // 4) % _ALIGNMENT
+        flat = torch.zeros(size[0] * size[1] * channels + _ALIGNMENT // 4, device=device)
+        skip = -flat.data_ptr() % _ALIGNMENT // 4
         rows = flat[skip : skip + size[0] * size[1] * channels].view(-1, channels)
         return cls(rows=rows, size=size)
 
     def channels(self, first: int, count: int) -> MapBuffer:
         """The same pixels, some of the channels."""
         return MapBuffer(rows=self.rows[:, first : first + count], size=self.size)
-
-    def is_same_as(self, other: MapBuffer) -> bool:
-        """Whether both are the same channels of the same map."""
-        mine, its = self.rows, other.rows
-        return mine.data_ptr() == its.data_ptr() and mine.shape == its.shape and mine.stride() == its.stride()
-
-    def begins_within(self, other: MapBuffer) -> bool:
-        """Whether this is a range of channels of the other map."""
-        offset = (self.rows.data_ptr() - other.rows.data_ptr()) // 4
-        inside = 0 <= offset <= other.rows.shape[1] - self.rows.shape[1]
-        return inside and self.size == other.size and self.rows.stride(0) == other.rows.stride(0)
 
     @property
     def image(self) -> torch.Tensor:
@@ -73,13 +62,21 @@ class MapBuffer:
 
 def allocate_maps(shapes: Sequence[tuple[Size, int]], device: torch.device) -> list[MapBuffer]:
     """Zeroed maps of ((height, width), channels) each, aligned to cache lines, behind one another in one block."""
-    counts = [math.prod(size) * channels for size, channels in shapes]
-    ends = np.cumsum([aligned(count, _ALIGNMENT) for count in counts], dtype=np.int64).tolist()
-    block = _zeros(ends[-1] if ends else 0, device)
-    return [
-        MapBuffer(rows=block[start : start + count].view(-1, channels), size=size)
-        for start, count, (size, channels) in zip([0, *ends], counts, shapes, strict=False)
-    ]
+    sizes = [aligned(4 * math.prod(size) * channels, _ALIGNMENT) for size, channels in shapes]
+    ends = np.cumsum(sizes, dtype=np.int64).tolist()
+    return maps_at([0, *ends[:-1]], ends[-1], shapes, device) if shapes else []
+
+
+def maps_at(
+    offsets: Sequence[int], size: int, shapes: Sequence[tuple[Size, int]], device: torch.device
+) -> list[MapBuffer]:
+    """Maps of ((height, width), channels) each at these offsets of one block of ``size`` bytes; they may overlap."""
+    block = _zeros(size // 4, device)
+    maps = []
+    for offset, (pixels, channels) in zip(offsets, shapes, strict=True):
+        start, count = offset // 4, math.prod(pixels) * channels
+        maps.append(MapBuffer(rows=block[start : start + count].view(-1, channels), size=pixels))
+    return maps
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:

@@ -28,6 +28,15 @@ class Precision(Enum):
     """Inputs and weights rounded to 8 bits of mantissa: faster where the processor has it, with another error."""
 
 
+class Cache(Enum):
+    """Which feature maps are kept between frames."""
+
+    ALL = "all"
+    """Every one: the fastest, where memory is no concern."""
+    MERGED = "merged"
+    """As few as cost at most 5 % more time; the others are computed anew where they are needed."""
+
+
 class EngineConfig(Config):
     """Parameters of the engine."""
 
@@ -37,6 +46,19 @@ class EngineConfig(Config):
     precision: Precision = parameter(
         Precision.FLOAT32,
         "what convolutions multiply: float32, or bfloat16: faster, and less precise; needs AVX512_BF16",
+    )
+    cache: Cache = parameter(
+        Cache.ALL,
+        "which feature maps are kept between frames without a budget: all, or merged: as few as cost 5 % more time",
+    )
+    cache_budget_mb: float = parameter(
+        -1.0,
+        "most memory for maps kept between frames beside inputs and outputs, 10**6 bytes; 0: none, dense; -1: any",
+        low=-1.0,
+        high=1e6,
+    )
+    debug_memory: bool = parameter(
+        False, "overwrite memory of feature maps with NaN where nothing may read it: slow, to find errors"
     )
     dense_fallback: bool = parameter(
         True, "compute everything where frames with as much change have been slower with the cache", live=True

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
+from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.canvas import MOST_DISTORTED, NO_SHIFT, Canvas
+from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig, Mode
-from cacheinf_ros.engine.cost import DenseSwitch, load_or_measure
+from cacheinf_ros.engine.cost import DenseSwitch
 from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.following import in_input, move_output, shift_unit
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
@@ -40,17 +41,16 @@ class Engine:
         cost: what the model's operators take on this machine.
     """
 
-    def __init__(self, model: Model, config: EngineConfig) -> None:
+    def __init__(self, model: Model, config: EngineConfig, caching: Caching | None = None) -> None:
+        """Compile a model; ``caching``: what to keep between frames, None: what the configuration asks for."""
         kernels = choose_kernels(config.device, config.threads, config.precision)
         self.model = model
         self.kernel_name = kernels.name
         self._preprocessor = Preprocessor(model.card)
-        with torch.inference_mode():
-            self.program = Program(model.graph, kernels)
+        self.program, self.cost = compile_program(model, config, kernels, caching)
         self._input = InputWriter(self._preprocessor, self.program.input, kernels)
         self._canvas = Canvas(self._preprocessor.size, shift_unit(model.graph))
         self._frame = np.empty((*self._preprocessor.size, 3), np.uint8)  # the last one, while the camera moves
-        self.cost = load_or_measure(self.program, model, config)
         self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
         self._auditor = Auditor()
@@ -69,8 +69,13 @@ class Engine:
 
     @property
     def cache_bytes(self) -> int:
-        """Memory of all cached feature maps."""
+        """Memory of the feature maps that are kept between frames."""
         return self.program.cache_bytes
+
+    @property
+    def arena_bytes(self) -> int:
+        """Memory in which the others lie, each while it is needed."""
+        return self.program.arena_bytes
 
     @property
     def composed(self) -> Image:
@@ -93,7 +98,7 @@ class Engine:
         return self._holds_frame and self._auditor.is_due(self._config, patience=_PATIENCE)
 
     def configure(self, config: EngineConfig) -> None:
-        """Take over the parameters that may change between frames: all but the device and the threads."""
+        """Take over the parameters that may change between frames: all that is live."""
         self._config = config
         self._truncate()
 
@@ -125,7 +130,7 @@ class Engine:
             EngineError: there are fewer than two frames, or they are unusable.
         """
         self.reset()
-        calibration = calibrate(self.model, frames, maps, self._config)
+        calibration = calibrate(self.model, frames, maps, self._config, self.program.caching)
         self.use(calibration)
         return calibration
 

@@ -1,12 +1,13 @@
-"""When the tensors of a graph are alive in dense execution without a cache: what the memory planner places."""
+"""When the maps that are not kept between frames are alive: what the memory planner places."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from cacheinf_ros.engine.views import View, views
-from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.engine.caching import Caching
+from cacheinf_ros.engine.execution.steps import Call, Compute, Poison, Step
+from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.records import aligned
 
@@ -15,34 +16,51 @@ ALIGNMENT = 64
 _BYTES = 4  # float32
 
 
-def intermediate_tensors(graph: Graph, alignment: int = ALIGNMENT) -> list[TensorRecord]:
-    """A record for each piece of memory that lives within a frame; the graph's input and outputs are none of them.
+def lifetimes(
+    steps: Sequence[Step], layout: Layout, caching: Caching, alignment: int = ALIGNMENT
+) -> list[TensorRecord]:
+    """A record for each map that is dropped; times are positions among the steps that compute.
 
-    Inputs of a concatenation lie inside its output, and so do selections of neighbouring channels inside their input,
-    where the engine computes them there: they share a record. Global operators are taken to copy: their views of an
-    input, and what they return that is not float32, are not accounted for.
+    A map is alive from the first computation of any of its pixels to the last that reads one.
     """
-    inside = views(graph)
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for index, operator in enumerate(graph.operators):
-        for name in (operator.output, *operator.inputs):
-            root = _root(inside, name)
-            first.setdefault(root, index)
-            last[root] = index
-    kept = {_root(inside, name) for name in (graph.input, *(tensor for _, tensor in graph.outputs))}
+    for time, step in enumerate(_computations(steps)):
+        for name in (step.operator.output, *step.operator.inputs):
+            root = layout.root(name)
+            first.setdefault(root, time)
+            last[root] = time
     return [
-        TensorRecord(size=aligned(_bytes(graph, name), alignment), first=start, last=last[name], name=name)
-        for name, start in first.items()
-        if name not in kept
+        TensorRecord(size=aligned(map_bytes(layout, name), alignment), first=first[name], last=last[name], name=name)
+        for name in first
+        if name in caching.dropped
     ]
 
 
-def _root(inside: Mapping[str, View], name: str) -> str:
-    while name in inside:
-        name = inside[name].owner
-    return name
+def map_bytes(layout: Layout, name: str) -> int:
+    """Of a feature map."""
+    return _BYTES * math.prod(layout.spec(name).shape)
 
 
-def _bytes(graph: Graph, name: str) -> int:
-    return _BYTES * math.prod(graph.tensors[name].shape)
+def with_poison(steps: Sequence[Step], layout: Layout, caching: Caching) -> tuple[Step, ...]:
+    """The steps, and before and after the life of each map that is dropped one that overwrites it."""
+    births: dict[int, list[str]] = {}
+    deaths: dict[int, list[str]] = {}
+    for record in lifetimes(steps, layout, caching):
+        births.setdefault(record.first, []).append(record.name)
+        deaths.setdefault(record.last, []).append(record.name)
+    poisoned: list[Step] = []
+    time = 0
+    for step in steps:
+        if not isinstance(step, (Compute, Call)):
+            poisoned.append(step)
+            continue
+        poisoned += [Poison(maps=tuple(births[time]))] if time in births else []
+        poisoned.append(step)
+        poisoned += [Poison(maps=tuple(deaths[time]))] if time in deaths else []
+        time += 1
+    return tuple(poisoned)
+
+
+def _computations(steps: Sequence[Step]) -> list[Compute | Call]:
+    return [step for step in steps if isinstance(step, (Compute, Call))]

@@ -26,17 +26,22 @@ def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
 
 def _fill_gaps(records: Sequence[TensorRecord], order: Iterable[int]) -> Placement:
     """Place one after another into the smallest gap between those that live at the same time, or behind them."""
-    placed = _Placed(len(records))
+    placed = Placed(len(records))
     offsets = [0] * len(records)
     for index in order:
         offsets[index] = placed.take(records[index])
     return Placement(offsets=tuple(offsets), size=placed.end)
 
 
-class _Placed:
-    """Tensors that have a place, by growing offset."""
+class Placed:
+    """Tensors that have a place, by growing offset.
+
+    Attributes:
+        end: of the last one: bytes of the arena.
+    """
 
     def __init__(self, room: int) -> None:
+        """``room``: for so many tensors."""
         self._table = np.empty((4, room), np.int64)  # offset, end, first, last
         self._count = 0
         self.end = 0

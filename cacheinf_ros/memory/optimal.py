@@ -14,7 +14,9 @@ from cacheinf_ros.memory.records import TensorRecord, columns, least_for_offsets
 from cacheinf_ros.memory.search import FOUND, IMPOSSIBLE, Numbers, search, sections
 from cacheinf_ros.memory.strategies import best_of_greedy
 
-_STEPS = 20_000  # of the first attempt with each order; doubled while none succeeds
+_STEPS = 4  # of the first attempt with each order, for each tensor; doubled while none succeeds
+
+_MOST = 1000  # tensors: the search takes memory by their square
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ def optimal(records: Sequence[TensorRecord], *, capacity: int = 0, time_limit_s:
     """Place tensors in the smallest arena.
 
     Args:
-        records: any number.
+        records: of more than :data:`_MOST` alive one after another, the best greedy placement is returned.
         capacity: bytes that are enough: the search ends when they are.
         time_limit_s: of the search, after which the best placement so far is returned.
     """
@@ -74,6 +76,8 @@ def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> 
     best, least, unit = best_of_greedy(records), least_for_offsets(records), math.gcd(*(r.size for r in records))
     enough = max(enough // unit * unit, least)  # every arena's size is a multiple of the unit
     out_of_reach, target = least - unit, enough
+    if len(records) > _MOST:
+        return Optimum(placement=best, least=least)
     while best.size > enough and target < best.size and time.monotonic() < deadline:
         verdict, found = _within(records, target, (time.monotonic() + deadline) / 2)
         if found is not None:
@@ -89,7 +93,7 @@ def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> 
 
 def _within(records: Sequence[TensorRecord], capacity: int, deadline: float) -> tuple[int, Placement | None]:
     """A placement within a capacity, by searches in turn that go on ever longer."""
-    steps = _STEPS
+    steps = _STEPS * len(records)
     orders = _orders(records)
     while True:
         for order in orders:

@@ -2,9 +2,11 @@
 
 After MiniMalloc (Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning",
 2023): if there is a solution, there is a *canonical* one, in which nothing can be moved down. Its tensors are placed in
-the order of their offsets, each on top of the skyline. So a state is the skyline (the *floor* of each section of time
-between two events) and what is left to place. A state is given up where in some section what is left does not fit above
-the lowest place that any of it can still take. A tensor is not placed where another one would fit below it entirely.
+the order of their offsets, each on top of what lies below it. So a state is what is left to place, and the lowest place
+that each of it can still take. A state is given up where what is left does not fit into some *section* of time (between
+two events): stacked up, each not below its lowest place. A tensor is not placed where another one would fit below it
+entirely. Where what is left falls apart in time, each part is placed on its own: one that fails makes the others
+pointless.
 """
 
 from __future__ import annotations
@@ -38,7 +40,12 @@ def search(records: Sequence[TensorRecord], capacity: int, order: Numbers, most_
     sizes, _, _ = columns(ordered)
     starts, ends = sections(ordered)
     offsets = np.full(len(records), -1, np.int64)
-    verdict = int(_search(starts, ends, sizes, capacity, most_steps, offsets))
+    members, lowest = np.arange(len(records)), np.zeros(len(records), np.int64)
+    steps, above = np.array([most_steps]), np.zeros(int(ends.max()), np.int64)
+    if _is_hopeless(members, lowest, starts, ends, sizes, 0, capacity, above):
+        verdict = IMPOSSIBLE
+    else:
+        verdict = int(_place_all(members, lowest, 0, -1, starts, ends, sizes, capacity, steps, above, offsets))
     placed = np.empty_like(offsets)
     placed[order] = offsets
     return verdict, placed
@@ -52,106 +59,155 @@ def sections(records: Sequence[TensorRecord]) -> tuple[Numbers, Numbers]:
     return starts.astype(np.int64), ends.astype(np.int64)
 
 
-@compiled()
-def _raise_floors(
+@compiled(*[_NUMBERS] * 5, types.int64, types.int64, _NUMBERS, returns=types.boolean)
+def _is_hopeless(
+    members: Numbers,
+    lowest: Numbers,
     starts: Numbers,
     ends: Numbers,
-    floors: Numbers,
-    offsets: Numbers,
-    from_section: int,
-    to_section: int,
-    lowest: Numbers,
-) -> None:
-    """Where each tensor that is left and touches these sections can be placed at the lowest."""
-    for i in range(len(starts)):
-        if offsets[i] < 0 and starts[i] < to_section and from_section < ends[i]:
-            highest = 0
-            for section in range(starts[i], ends[i]):
-                highest = max(highest, floors[section])
-            lowest[i] = highest
+    sizes: Numbers,
+    last: int,
+    capacity: int,
+    above: Numbers,
+) -> bool:
+    """Whether in some section what is left does not fit: each at ``last`` or its lowest place, or above.
 
-
-@compiled()
-def _is_hopeless(
-    starts: Numbers, ends: Numbers, offsets: Numbers, lowest: Numbers, left: Numbers, last: int, capacity: int,
-    nearest: Numbers,
-) -> bool:  # fmt: skip
-    """Whether in some section what is left does not fit above the lowest place that any of it can take."""
-    nearest[:] = _BIG
-    for i in range(len(starts)):
-        if offsets[i] < 0:
-            place = max(lowest[i], last)
-            for section in range(starts[i], ends[i]):
-                nearest[section] = min(nearest[section], place)
-    hopeless = False
-    for section in range(len(left)):
-        hopeless |= left[section] > 0 and nearest[section] + left[section] > capacity
-    return hopeless
+    Args:
+        members: what is left, by growing lowest place.
+        above: scratch, one per section.
+    """
+    for member in members:
+        above[starts[member] : ends[member]] = 0
+    for i in range(len(members) - 1, -1, -1):  # of those that cannot lie lower, the sum fits above the lowest of them
+        member, room = members[i], capacity - max(lowest[i], last)
+        for section in range(starts[member], ends[member]):
+            above[section] += sizes[member]
+            if above[section] > room:
+                return True
+    return False
 
 
 @compiled()
 def _next(
-    offsets: Numbers, lowest: Numbers, sizes: Numbers, last: int, last_index: int, tried_offset: int, tried_index: int
+    members: Numbers, lowest: Numbers, sizes: Numbers, last: int, last_index: int, tried_offset: int, tried_index: int
 ) -> int:
-    """The tensor to try after one that was tried: by offset, then by order; -1: there is none."""
+    """The position of the member to try after one that was tried: by offset, then by order; -1: there is none."""
     lid = _BIG  # a tensor that is placed here or higher would leave room for another one below it
-    for i in range(len(offsets)):
-        if offsets[i] < 0:
-            lid = min(lid, lowest[i] + sizes[i])
     best, best_offset = -1, _BIG
-    for i in range(len(offsets)):
-        if offsets[i] >= 0:
+    for i in range(len(members)):
+        place, member = lowest[i], members[i]
+        if place >= lid or place > best_offset:
+            break
+        lid = min(lid, place + sizes[member])
+        if place < last or (place == last and member < last_index):
             continue
-        place = lowest[i]
-        if place < last or place >= lid or (place == last and i < last_index):
+        if place < tried_offset or (place == tried_offset and member <= tried_index):
             continue
-        if place < tried_offset or (place == tried_offset and i <= tried_index):
-            continue
-        if place < best_offset:
+        if best < 0 or member < members[best]:
             best, best_offset = i, place
     return best
 
 
-@compiled(_NUMBERS, _NUMBERS, _NUMBERS, types.int64, types.int64, _NUMBERS, returns=types.int64)
-def _search(starts: Numbers, ends: Numbers, sizes: Numbers, capacity: int, most_steps: int, offsets: Numbers) -> int:
-    count, parts = len(starts), int(ends.max())
-    floors, left = np.zeros(parts, np.int64), np.zeros(parts, np.int64)
-    lowest, nearest = np.zeros(count, np.int64), np.zeros(parts, np.int64)
-    for i in range(count):
-        left[starts[i] : ends[i]] += sizes[i]
-    stack = np.full(count + 1, -1, np.int64)  # the tensor that is placed at each depth
-    saved = np.zeros((count + 1, parts), np.int64)  # floors before that
-    tried = np.full((count + 1, 2), -1, np.int64)  # (offset, index) tried last
-    depth, steps = 0, 0
-    if _is_hopeless(starts, ends, offsets, lowest, left, 0, capacity, nearest):
-        return IMPOSSIBLE
+@compiled()
+def _rest(
+    members: Numbers, lowest: Numbers, chosen: int, end: int, starts: Numbers, ends: Numbers
+) -> tuple[Numbers, Numbers]:
+    """What is left without the chosen one, which ends at an offset: others that it meets can only lie above it."""
+    rest, raised = np.empty(len(members) - 1, np.int64), np.empty(len(members) - 1, np.int64)
+    first, last = starts[members[chosen]], ends[members[chosen]]
+    count = 0
+    for part in range(3):  # by growing lowest place: below the end, raised to it, above it
+        for i in range(len(members)):
+            if i == chosen:
+                continue
+            meets = starts[members[i]] < last and first < ends[members[i]]
+            lifted = meets and lowest[i] < end
+            if (part == 1) == lifted and (lifted or (part == 0) == (lowest[i] < end)):
+                rest[count], raised[count] = members[i], end if lifted else lowest[i]
+                count += 1
+    return rest, raised
+
+
+@compiled()
+def _meets_any(one: int, others: Numbers, starts: Numbers, ends: Numbers) -> bool:
+    return bool(np.any((starts[others] < ends[one]) & (starts[one] < ends[others])))
+
+
+@compiled()
+def _parts(members: Numbers, starts: Numbers, ends: Numbers, joined: Numbers) -> tuple[int, Numbers]:
+    """How many parts there are that are never alive together, and which one each member belongs to."""
+    for member in members:
+        joined[starts[member] : ends[member]] = 0
+    for member in members:
+        joined[starts[member] + 1 : ends[member]] = 1  # with the section before
+    first, last = starts[members].min(), ends[members].max()
+    names = np.empty(last - first, np.int64)
+    count = 0
+    for section in range(first, last):
+        count += joined[section] == 0 and section > first
+        names[section - first] = count
+    part = names[starts[members] - first]
+    present = np.zeros(count + 1, np.int64)
+    present[part] = 1
+    numbers = np.cumsum(present) - 1
+    return present.sum(), numbers[part]
+
+
+@compiled(
+    _NUMBERS, _NUMBERS, types.int64, types.int64, *[_NUMBERS] * 3, types.int64, *[_NUMBERS] * 3, returns=types.int64
+)
+def _place_all(
+    members: Numbers,
+    lowest: Numbers,
+    last: int,
+    last_index: int,
+    starts: Numbers,
+    ends: Numbers,
+    sizes: Numbers,
+    capacity: int,
+    steps: Numbers,
+    scratch: Numbers,
+    offsets: Numbers,
+) -> int:
+    """Place the members, none lower than ``last``; where that is impossible, their offsets are -1 again.
+
+    Args:
+        members: what is left, by growing lowest place.
+        last_index: of the one placed before, at ``last``: the next one at the same offset comes later in order.
+        steps: [1], how many are left.
+        scratch: one per section.
+    """
+    tried_offset, tried_index = -1, -1
     while True:
-        last = offsets[stack[depth - 1]] if depth else 0
-        last_index = stack[depth - 1] if depth else -1
-        chosen = _next(offsets, lowest, sizes, last, last_index, tried[depth, 0], tried[depth, 1])
-        if chosen < 0 or steps >= most_steps:
-            if depth == 0 or steps >= most_steps:
-                return GIVEN_UP if steps >= most_steps else IMPOSSIBLE
-            depth -= 1
-            undone = stack[depth]
-            offsets[undone] = -1
-            floors[starts[undone] : ends[undone]] = saved[depth, starts[undone] : ends[undone]]
-            left[starts[undone] : ends[undone]] += sizes[undone]
-            _raise_floors(starts, ends, floors, offsets, starts[undone], ends[undone], lowest)
+        chosen = _next(members, lowest, sizes, last, last_index, tried_offset, tried_index)
+        if chosen < 0:
+            return IMPOSSIBLE
+        if steps[0] <= 0:
+            return GIVEN_UP
+        steps[0] -= 1
+        index, place = members[chosen], lowest[chosen]
+        tried_offset, tried_index = place, index
+        if place + sizes[index] > capacity:
             continue
-        steps += 1
-        place = lowest[chosen]
-        tried[depth, 0], tried[depth, 1] = place, chosen
-        if place + sizes[chosen] > capacity:
-            continue
-        saved[depth, starts[chosen] : ends[chosen]] = floors[starts[chosen] : ends[chosen]]
-        offsets[chosen] = place
-        floors[starts[chosen] : ends[chosen]] = place + sizes[chosen]
-        left[starts[chosen] : ends[chosen]] -= sizes[chosen]
-        stack[depth] = chosen
-        depth += 1
-        if depth == count:
+        rest, raised = _rest(members, lowest, chosen, place + sizes[index], starts, ends)
+        offsets[index] = place
+        if len(rest) == 0:
             return FOUND
-        _raise_floors(starts, ends, floors, offsets, starts[chosen], ends[chosen], lowest)
-        hopeless = _is_hopeless(starts, ends, offsets, lowest, left, place, capacity, nearest)
-        tried[depth, 0], tried[depth, 1] = _BIG if hopeless else -1, -1  # as if all had been tried
+        verdict = IMPOSSIBLE
+        if not _is_hopeless(rest, raised, starts, ends, sizes, place, capacity, scratch):
+            count, part = _parts(rest, starts, ends, scratch)
+            verdict = FOUND
+            for number in range(count):
+                mine = part == number
+                verdict = _place_all(
+                    rest[mine], raised[mine], place, index, starts, ends, sizes, capacity, steps, scratch, offsets
+                )
+                if verdict != FOUND:
+                    break
+        if verdict != IMPOSSIBLE:
+            return verdict
+        offsets[index] = -1
+        offsets[rest] = -1
+        if not _meets_any(index, rest, starts, ends):
+            # it was in nobody's way: the others fail wherever it lies, and by the order of offsets it cannot come later
+            return IMPOSSIBLE

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import (
+    Caching,
     Calibration,
     EngineConfig,
     calibrate,
@@ -31,10 +32,12 @@ class BackgroundCalibrator:
         state: what diagnostics say about it.
     """
 
-    def __init__(self, model: Model, config: EngineConfig) -> None:
+    def __init__(self, model: Model, config: EngineConfig, caching: Caching) -> None:
+        """``caching``: of the engine that is to be calibrated."""
         self._model = model
         self._config = config
-        self._file = calibration_file(model, config)
+        self._caching = caching
+        self._file = calibration_file(model, config, caching)
         self._frames: list[NDArray[np.uint8]] = []
         self._maps: list[CacheMap | None] = []
         self._thread: threading.Thread | None = None
@@ -67,7 +70,7 @@ class BackgroundCalibrator:
 
     def _calibrate(self) -> None:
         try:
-            calibration = calibrate(self._model, self._frames, self._maps, self._config)
+            calibration = calibrate(self._model, self._frames, self._maps, self._config, self._caching)
         except (CacheinfError, RuntimeError, MemoryError) as error:
             self.state = f"failed: {error}"
             _log.error("calibration failed, bounded mode stays exact: %s", error)

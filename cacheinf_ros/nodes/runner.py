@@ -38,6 +38,8 @@ class Runner:
         self._engine = Engine(model, config)
         self._calibrator: BackgroundCalibrator | None = None
         self._audits = self._broken = 0
+        note("cache_mb", f"{self._engine.cache_bytes / 1e6:.0f}")
+        note("arena_mb", f"{self._engine.arena_bytes / 1e6:.0f}")
 
     @property
     def dense_ms(self) -> float:
@@ -88,7 +90,7 @@ class Runner:
 
     def _calibrate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._calibrator is None:
-            self._calibrator = BackgroundCalibrator(self._model, self._config)
+            self._calibrator = BackgroundCalibrator(self._model, self._config, self._engine.program.caching)
             _log.info("bounded mode is exact until it is calibrated on the first frames")
         calibration = self._calibrator.feed(image, cache_map)
         self._note("calibration", self._calibrator.state)

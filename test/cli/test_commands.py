@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,14 +81,24 @@ def test_memory_plans_and_draws(tmp_path: Path) -> None:
     printed = cacheinf("memory", "scenenet", "--size", "96x128", "--out", str(picture)).stdout
     assert "greedy_by_breadth" in printed and "optimal" in printed and "lower bound" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "0 feature maps are kept between frames" in printed
+    printed = cacheinf("memory", "scenenet", "--size", "96x128", "--cache-budget-mb", "0.2").stdout
+    kept = re.search(r"(\d+) feature maps are kept between frames, (\S+) MiB; (\d+) live within one", printed)
+    assert kept and int(kept[1]) > 0 and 0 < float(kept[2]) <= 0.2 and int(kept[3]) > 0
 
 
 def test_bench_memory_writes_json(tmp_path: Path) -> None:
     (tmp_path / "T.8.csv").write_text("id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,2,4,4\n")
     out = tmp_path / "out.json"
-    printed = cacheinf("bench", "memory", "--instances", str(tmp_path), "--json", str(out)).stdout
-    assert "mobilenet_v1" in printed
-    assert json.loads(out.read_text())["minimalloc"]["T"]["optimal"]["fits"]
+    merging = ("--model", "scenenet", "--size", "96x128", "--merging-limit-s", "0.2")
+    timing = ("--source", "scene:fixed?size=96x128", "--frames", "3")
+    printed = cacheinf("bench", "memory", "--instances", str(tmp_path), *merging, *timing, "--json", str(out)).stdout
+    assert "mobilenet_v1" in printed and "scenenet" in printed
+    report = json.loads(out.read_text())
+    assert report["minimalloc"]["T"]["optimal"]["fits"]
+    peak = report["peak"]["scenenet"]
+    assert peak["weights"] < peak["no_cache"] <= peak["merged"] <= peak["cache_all"]
+    assert set(peak["measured_ms"]) == {"cache_all", "merged"}
 
 
 def test_bench_matcher_writes_json(tmp_path: Path) -> None:

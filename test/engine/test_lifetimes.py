@@ -1,14 +1,24 @@
-"""When the tensors of a graph are alive."""
+"""When the maps of a graph that are not kept are alive."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 
+import pytest
 import torch
 from lowered import graph_of
 from torch import Tensor, nn
 
-from cacheinf_ros.engine.lifetimes import intermediate_tensors
+from cacheinf_ros.engine.caching import Caching
+from cacheinf_ros.engine.execution.plan import Planner
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.lifetimes import lifetimes
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.memory import TensorRecord
+from cacheinf_ros.memory.optimal import optimal
+
+NETWORKS = Path(__file__).parents[1] / "networks"
 
 
 class _Branches(nn.Module):
@@ -22,22 +32,63 @@ class _Branches(nn.Module):
         return self.head(torch.cat([self.left(x), self.right(x)], dim=1))
 
 
+def dense_records(graph: Graph, alignment: int = 64) -> list[TensorRecord]:
+    """Of execution without a cache."""
+    layout = lay_out(graph)
+    caching = Caching.nothing(layout)
+    return lifetimes(Planner(layout).plan(caching).steps, layout, caching, alignment)
+
+
 def test_branches_lie_inside_their_concatenation() -> None:
-    """Operators: stem 0, left 1, right 2, concatenation 3, head 4; 10 x 12 pixels of 4 bytes."""
-    records = intermediate_tensors(graph_of(_Branches(), (10, 12)), alignment=1)
-    assert sorted((r.size, r.first, r.last) for r in records) == [(8 * 480, 0, 2), (16 * 480, 1, 4)]
+    """Computations: stem 0, left 1, right 2, head 3; 10 x 12 pixels of 4 bytes."""
+    records = dense_records(graph_of(_Branches(), (10, 12)), alignment=1)
+    assert sorted((r.size, r.first, r.last) for r in records) == [(8 * 480, 0, 2), (16 * 480, 1, 3)]
 
 
-def test_sizes_are_aligned_and_ends_are_no_intermediate_tensors() -> None:
+def test_sizes_are_aligned_and_ends_are_kept() -> None:
     layers = nn.Sequential(nn.Conv2d(3, 5, 3), nn.Conv2d(5, 2, 1))
-    (record,) = intermediate_tensors(graph_of(layers, (9, 9)))
+    (record,) = dense_records(graph_of(layers, (9, 9)))
     assert record.size == 1024  # 7 * 7 * 5 * 4 = 980, rounded up to 64
     assert (record.first, record.last) == (0, 1)
 
 
-def test_tensors_that_are_no_maps_count_whole() -> None:
-    """As attention returns: [1, tokens, channels]."""
-    graph = graph_of(nn.Sequential(nn.Conv2d(3, 5, 3), nn.Conv2d(5, 2, 1)), (9, 9))
-    tokens = {name: replace(spec, shape=(1, 197, 768)) for name, spec in graph.tensors.items()}
-    (record,) = intermediate_tensors(replace(graph, tensors=tokens), alignment=1)
-    assert record.size == 4 * 197 * 768
+def test_what_is_computed_in_two_steps_lives_from_the_first_to_the_last() -> None:
+    """Three windows of 3, the second of which is kept: so that the third, which adds the first's output, is computed,
+    the first is computed again around what the second needed.
+    """
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = (nn.Conv2d(n, 4, 3, padding=1) for n in (3, 4, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.relu(self.a(x))
+            return self.c(torch.relu(self.b(x))) + x
+
+    graph = graph_of(Residual(), (20, 20))
+    layout = lay_out(graph)
+    a, b, _ = (operator.output for operator in graph.operators)
+    caching = Caching(dropped=frozenset([a]))
+    (record,) = lifetimes(Planner(layout).plan(caching).steps, layout, caching)
+    assert (record.name, record.first, record.last) == (a, 0, 3)  # a, b, rest of a, c
+    both = Caching(dropped=frozenset([a, b]))
+    found = {r.name: (r.first, r.last) for r in lifetimes(Planner(layout).plan(both).steps, layout, both)}
+    assert found == {a: (0, 2), b: (1, 2)}  # a, b, c
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *((f"torchvision:{name}", (224, 224)) for name in (
+            "alexnet", "vgg19", "googlenet", "resnet50", "mobilenet_v2", "squeezenet1_1", "regnet_x_16gf",
+            "convnext_tiny", "densenet121", "efficientnet_b0", "shufflenet_v2_x1_0", "fcn_resnet50",
+            "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large",
+        )),
+        (str(NETWORKS / "espnet.yaml"), (128, 256)),
+        (str(NETWORKS / "pose.yaml"), (128, 160)),
+        ("scenenet", (240, 320)),
+    ],
+)  # fmt: skip
+def test_dense_execution_takes_as_little_memory_as_can_be(name: str, size: tuple[int, int]) -> None:
+    assert optimal(dense_records(load_model(name, input_size=size).graph), time_limit_s=20).is_proven

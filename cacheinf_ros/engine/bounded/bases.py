@@ -28,14 +28,15 @@ def possible_bases(
     blurs what matters; where hardly any tensor's errors matter more than another's, so do plain spreads.
 
     Args:
-        computed: tensors that compiled kernels compute.
+        computed: tensors of which changes can be held back, beside the input.
         weights: of channels, by tensor; see :func:`channel_weights`.
         spreads: standard deviations of values, by tensor.
 
     Raises:
         EngineError: there is nothing that could be held back.
     """
-    points = growth_points(graph)
+    computed = tuple(computed)
+    points = [name for name in growth_points(graph) if name == graph.input or name in computed]
     bases: dict[str, Base] = {}
     for criterion in (Criterion.ENERGY, Criterion.POOLED_ENERGY):
         bases[f"sensitivity, {criterion.value}"] = sensitivity_base(graph, points, weights, criterion)

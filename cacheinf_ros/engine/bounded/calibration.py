@@ -28,6 +28,7 @@ from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for, s
 from cacheinf_ros.engine.bounded.search import ThresholdSearch
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.bounded.trial import TrialEngine
+from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quality import OutputScale
@@ -71,12 +72,17 @@ def _promise(max_error: float, max_missed: float) -> Promise:
 
 
 def calibrate(
-    model: Model, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None, config: EngineConfig
+    model: Model,
+    frames: Sequence[Image],
+    maps: Sequence[CacheMap | None] | None,
+    config: EngineConfig,
+    caching: Caching = EVERYTHING,
 ) -> Calibration:
     """Find thresholds for a model on frames in their order; the engine that runs them need not be this one.
 
     Args:
         maps: what of each frame is reusable, as the engine will be told; None: whatever did not change at all.
+        caching: what that engine keeps.
 
     Raises:
         EngineError: there are fewer than two frames, or they are unusable.
@@ -85,7 +91,7 @@ def calibrate(
         raise EngineError(f"calibration needs at least two frames in a row, not {len(frames)}")
     preprocessor = Preprocessor(model.card)
     composed = compose_frames(preprocessor, frames, maps)
-    trials = TrialEngine(model, config, composed)
+    trials = TrialEngine(model, config, composed, caching=caching)
     graph, scale = model.graph, _output_scale(trials, composed)
     ends = [preprocessor.input(composed[i]) for i in (0, -1)]
     weights, spreads = channel_weights(graph, ends, scale), standard_deviations(graph, ends)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.curve import CurvePoint
+from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.engine.storage import stored_file
@@ -24,9 +26,11 @@ _CONTENT = "__content__"
 _log = logging.getLogger(__name__)
 
 
-def calibration_file(model: Model, config: EngineConfig) -> Path:
-    """Where the calibration of a model on this machine lies."""
-    return stored_file("calibrations", model, config, f"{_VERSION}.npz")
+def calibration_file(model: Model, config: EngineConfig, caching: Caching = EVERYTHING) -> Path:
+    """Where the calibration of a model on this machine lies, for an engine with such caches."""
+    dropped = " ".join(sorted(caching.dropped))
+    kept = f"{hashlib.sha256(dropped.encode()).hexdigest()[:8]}-" if dropped else ""
+    return stored_file("calibrations", model, config, f"{kept}{_VERSION}.npz")
 
 
 def save_calibration(calibration: Calibration, path: Path) -> None:

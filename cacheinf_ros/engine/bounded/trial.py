@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
+from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
@@ -50,7 +51,7 @@ class TrialEngine:
 
     Attributes:
         exact: outputs by frame.
-        computed: tensors that changes can be held back of, beside the input.
+        computed: tensors that changes can be held back of, beside the input: those that are kept.
     """
 
     def __init__(
@@ -59,23 +60,25 @@ class TrialEngine:
         config: EngineConfig,
         composed: Sequence[Image],
         criteria: Sequence[Criterion] = (Criterion.ENERGY, Criterion.POOLED_ENERGY),
+        caching: Caching = EVERYTHING,
     ) -> None:
         """Compile.
 
         Args:
             composed: what the cache is to stand for after each frame, uint8 at the model's size.
             criteria: that trials may use.
+            caching: as the engine will have it.
         """
         kernels = choose_kernels(config.device, config.threads, config.precision)
         self._frames = composed
         self._input_name = model.graph.input
         with torch.inference_mode():
-            self.program = Program(model.graph, kernels)
+            self.program = Program(model.graph, kernels, caching)
         self._input = InputWriter(Preprocessor(model.card), self.program.input, kernels)
         self._input.touch_all()
         self.exact = [self.dense(frame) for frame in composed]
         self._changes = [mean_squares(self.exact[0], exact) for exact in self.exact[1:]]
-        self.computed = [name for name in self.program.active_shares if name in model.graph.tensors]
+        self.computed = self.program.kept
         self._microseconds = self._measured(criteria)
 
     @torch.inference_mode()

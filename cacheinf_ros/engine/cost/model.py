@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)
 """Shares of the pixels at which kernels are measured."""
@@ -25,9 +26,14 @@ class Curve:
 
     def predict(self, share: float) -> float:
         """Microseconds with the kernel that would be chosen."""
-        kernel = self.rows if share < self.switch_from else self.alternative
-        assert kernel is not None
-        return float(np.interp(share, (0.0, *SHARES), (0.0, *kernel)))
+        return float(self.predict_all(np.array([share]))[0])
+
+    def predict_all(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same for many."""
+        took = np.interp(shares, (0.0, *SHARES), (0.0, *self.rows))
+        if self.alternative is None:
+            return took
+        return np.where(shares < self.switch_from, took, np.interp(shares, (0.0, *SHARES), (0.0, *self.alternative)))
 
     @property
     def switch_from(self) -> float:
@@ -49,9 +55,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostModel:
-    """Curves by operator's output; operators without one cost nothing that is known."""
+    """What the operators of a model take.
+
+    Attributes:
+        curves: by operator's output; operators without one cost nothing that is known.
+        growth_ns: nanoseconds for each pixel of each active set that is filled.
+    """
 
     curves: Mapping[str, Curve]
+    growth_ns: float = 0.0
 
     def predict_ms(self, shares: Mapping[str, float]) -> float:
         """Milliseconds of a frame with these shares of active pixels, by operator's output."""

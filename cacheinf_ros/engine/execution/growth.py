@@ -71,6 +71,10 @@ class Reach:
         rows, columns = (np.repeat(np.arange(n, dtype=np.int32), factor)[:, None] for n in in_size)
         return cls(rows=rows, columns=columns)
 
+    def inverse(self, in_size: Size) -> Reach:
+        """Which output pixels each input pixel is read by; none: :data:`BEFORE`."""
+        return Reach(rows=_inverse_axis(self.rows, in_size[0]), columns=_inverse_axis(self.columns, in_size[1]))
+
 
 def grow(reach: Reach, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
     """Fill the target with the outputs that depend on an active pixel of the source, or of the padding beside it."""
@@ -90,6 +94,18 @@ def _window_axis(window: Window, axis: int) -> NDArray[np.int32]:
     position = starts[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
     behind = np.where(position < window.in_size[axis], position, BEHIND)
     return np.where(position < 0, BEFORE, behind).astype(np.int32)
+
+
+def _inverse_axis(positions: NDArray[np.int32], in_size: int) -> NDArray[np.int32]:
+    """int32 [outputs, taps], positions of inputs -> int32 [inputs, taps], positions of outputs."""
+    output, _ = np.nonzero(positions >= 0)
+    pairs = np.unique(np.stack([positions[positions >= 0], output], axis=1), axis=0)
+    counts = np.bincount(pairs[:, 0], minlength=in_size)
+    starts = np.cumsum(counts) - counts
+    taps = np.arange(max(1, counts.max(initial=0)))
+    index = starts[:, None] + np.minimum(taps, np.maximum(counts - 1, 0)[:, None])  # the last one is repeated
+    inverse = np.append(pairs[:, 1], BEFORE)[np.minimum(index, len(pairs))]
+    return np.ascontiguousarray(np.where(counts[:, None] > 0, inverse, BEFORE).astype(np.int32))
 
 
 def _used(taps: AxisTaps) -> NDArray[np.int32]:

@@ -7,22 +7,22 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import Structure, c_float, c_int, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
+from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.growth import Border, Reach
-from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute
-from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
+from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute, prepared_poison
+from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Poison, Step, Subtract, Unite
+from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import NativeCall, RowFunction
 from cacheinf_ros.engine.kernels.library import CWindow
 from cacheinf_ros.engine.truncation import POOLING, Criterion
-from cacheinf_ros.graph.ir import TensorSpec
 from cacheinf_ros.graph.window import Window
 
 _CPU = torch.device("cpu")
-_GROW_WINDOW, _GROW_REACH, _UNITE, _FLOOD, _COMPUTE = range(5)  # ci_step_kind
+_GROW_WINDOW, _GROW_REACH, _UNITE, _SUBTRACT, _FLOOD, _COMPUTE = range(6)  # ci_step_kind
 _CRITERIA = (Criterion.MAXIMUM, Criterion.ENERGY, Criterion.POOLED_ENERGY)  # ci_criterion
 NEVER = 2**31 - 1
 """More active pixels than there can be."""
@@ -41,7 +41,7 @@ class CStep(Structure):
         ("kind", c_int32), ("kernel", c_int32), ("params", c_void_p), ("first", c_void_p), ("second", c_void_p),
         ("target", c_void_p), ("out", c_void_p), ("pitch", c_int64), ("channels", c_int32), ("criterion", c_int32),
         ("threshold", c_float), ("alternative", c_int32), ("weight", c_void_p), ("alternative_params", c_void_p),
-        ("alternative_from", c_int32), ("reserved", c_int32),
+        ("alternative_from", c_int32), ("inwards", c_int32),
     ]  # fmt: skip
 
 
@@ -71,27 +71,28 @@ class NativeExecutor:
         self,
         steps: Sequence[Step],
         kernels: Mapping[str, PreparedKernel],
-        values: dict[str, Any],
-        specs: Mapping[str, TensorSpec],
+        tensors: Tensors,
         library: ctypes.CDLL,
         threads: int,
     ) -> None:
         """Prepare; ``kernels``: of the operators of all :class:`Compute` steps, by the operator's output."""
         _declare(library)
         self._library = library
-        self._kept: list[object] = [steps, kernels]
+        self._kept: list[object] = [steps, kernels, tensors]
         self._steps = (CStep * len(steps))()
         self._python: dict[int, Callable[[Border, bool], None]] = {}
         for i, step in enumerate(steps):
             if isinstance(step, Call):
-                self._python[i] = prepared_call(step, values, specs, _CPU)
+                self._python[i] = prepared_call(step, tensors, _CPU)
+            elif isinstance(step, Poison):
+                self._python[i] = prepared_poison(step, tensors)
             elif isinstance(step, Compute) and (function := kernels[step.operator.output].function):
-                self._python[i] = prepared_compute(step, function, _CPU)
+                self._python[i] = prepared_compute(step, function, tensors, _CPU)
             else:
-                self._steps[i] = self._encoded(step, kernels)
+                self._steps[i] = self._encoded(step, kernels, tensors.maps)
         self._spans = _spans(len(steps), sorted(self._python))
         self.microseconds = np.zeros(len(steps), np.float32)
-        self._program = library.ci_program_create(threads, *_scratch(steps))
+        self._program = library.ci_program_create(threads, *_scratch(steps, tensors.maps))
         weakref.finalize(self, library.ci_program_destroy, self._program)
 
     def run(self, *, outside: Border, refresh: bool) -> None:
@@ -113,24 +114,27 @@ class NativeExecutor:
         )
         return float(self.microseconds[index])
 
-    def _encoded(self, step: Step, kernels: Mapping[str, PreparedKernel]) -> CStep:
+    def _encoded(self, step: Step, kernels: Mapping[str, PreparedKernel], maps: Mapping[str, MapBuffer]) -> CStep:
         if isinstance(step, Grow):
             return self._growth(step)
         if isinstance(step, Unite):
             first, second, target = (s.address for s in (step.first, step.second, step.target))
             return CStep(kind=_UNITE, first=first, second=second, target=target)
+        if isinstance(step, Subtract):
+            source, without, target = (s.address for s in (step.source, step.without, step.target))
+            return CStep(kind=_SUBTRACT, first=source, second=without, target=target)
         if isinstance(step, Flood):
             return CStep(kind=_FLOOD, first=step.source.address, target=step.target.address)
         assert isinstance(step, Compute)
-        return self._computation(step, kernels[step.operator.output])
+        return self._computation(step, kernels[step.operator.output], maps[step.operator.output].rows)
 
     def _growth(self, step: Grow) -> CStep:
-        sets = {"first": step.source.address, "target": step.target.address}
+        sets = {"first": step.source.address, "target": step.target.address, "inwards": int(step.inwards)}
         if isinstance(step.through, Window):
             return CStep(kind=_GROW_WINDOW, params=self._address(CWindow.of(step.through)), **sets)
         return CStep(kind=_GROW_REACH, params=self._address(c_reach(step.through)), **sets)
 
-    def _computation(self, step: Compute, kernel: PreparedKernel) -> CStep:
+    def _computation(self, step: Compute, kernel: PreparedKernel, out: torch.Tensor) -> CStep:
         call = kernel.call
         assert call is not None
         encoded = CStep(
@@ -138,9 +142,9 @@ class NativeExecutor:
             kernel=int(call.kind),
             params=self._address(call.params),
             first=step.active.address,
-            out=step.out.rows.data_ptr(),
-            pitch=step.out.rows.stride(0),
-            channels=step.out.rows.shape[1],
+            out=out.data_ptr(),
+            pitch=out.stride(0),
+            channels=out.shape[1],
             alternative_from=NEVER,
         )
         if kernel.alternative is not None:
@@ -177,7 +181,7 @@ def _spans(count: int, breaks: list[int]) -> list[tuple[int, int]]:
     return list(zip(starts, [*breaks, count], strict=True))
 
 
-def _scratch(steps: Sequence[Step]) -> tuple[int, int, int, int, int]:
+def _scratch(steps: Sequence[Step], maps: Mapping[str, MapBuffer]) -> tuple[int, int, int, int, int]:
     """For ``ci_program_create``: bytes of masks, rows of the largest map, channels of the widest; what pooling takes:
     pixels, with the margin, and floats of a line.
     """
@@ -187,15 +191,16 @@ def _scratch(steps: Sequence[Step]) -> tuple[int, int, int, int, int]:
             height, width = step.source.size
             line = width
             if isinstance(w := step.through, Window):
-                line += 2 * w.padding[1] + (w.kernel[1] + 1) * w.dilation[1] + w.stride[1] * (w.out_size[1] + 1)
+                line += 2 * max(0, w.padding[1]) + (w.kernel[1] + 1) * w.dilation[1] + w.stride[1] * (w.out_size[1] + 1)
             mask = max(mask, line + height * step.target.size[1])
         elif isinstance(step, Compute):
             rows = max(rows, step.active.pixels)
-            channels = max(channels, step.out.rows.shape[1])
+            out = maps[step.operator.output]
+            channels = max(channels, out.rows.shape[1])
             if step.truncation and step.truncation.criterion is Criterion.POOLED_ENERGY:
-                height, width = step.out.size
+                height, width = out.size
                 pooled = max(pooled, (height + len(POOLING) - 1) * (width + len(POOLING) - 1))
-                line_floats = max(line_floats, width * step.out.rows.shape[1])
+                line_floats = max(line_floats, width * out.rows.shape[1])
     return mask + 64, rows, channels, pooled, line_floats
 
 

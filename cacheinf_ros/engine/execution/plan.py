@@ -1,6 +1,11 @@
 """From a graph to steps: which set belongs to which tensor, and in which order they are filled.
 
 Operators with the same inputs and the same window share a set, and no set is allocated while frames are processed.
+
+Maps that are not kept between frames hold nothing at first. Before an operator whose output is kept, those that it
+reads are computed where it reads them: active sets grow forwards through all operators, and then back from that
+operator to the next maps that are kept (CacheInf section 4.2; the halo is the composed receptive field of the operators
+in between). What another one made them compute before, in the same frame, is left out.
 """
 
 from __future__ import annotations
@@ -10,24 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
-from cacheinf_ros.engine.execution.growth import Reach
-from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
+from cacheinf_ros.engine.execution.spread import Spread, Through, spreads
+from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Subtract, Unite
+from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.truncation import Truncation
-from cacheinf_ros.graph.ir import (
-    Concat,
-    Conv,
-    Global,
-    GlobalMean,
-    Graph,
-    Operator,
-    PixelShuffle,
-    Pool,
-    Resample,
-    Select,
-)
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,121 +30,194 @@ class Plan:
 
     Attributes:
         input: the changed pixels of the model's input; whoever runs the plan fills it.
-        changed: by tensor, the pixels whose value changed.
+        changed: by tensor that is computed, the pixels whose value may have changed.
     """
 
     steps: tuple[Step, ...]
     input: ActiveSet
     changed: Mapping[str, ActiveSet]
 
+    @property
+    def grown_pixels(self) -> int:
+        """Of all sets that steps fill which compute nothing."""
+        growing = (Grow, Unite, Subtract, Flood)
+        return sum(step.target.pixels for step in self.steps if isinstance(step, growing))
 
-def make_plan(graph: Graph, maps: Mapping[str, MapBuffer], truncations: Mapping[str, Truncation]) -> Plan:
-    """Plan the execution of a graph.
 
-    Args:
-        maps: buffers by tensor; a concatenation's inputs may lie inside its output.
-        truncations: by tensor; tensors without one pass on every pixel that was computed.
+class Planner:
+    """Plans the execution of a graph, any number of times."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._spreads = spreads(layout)
+        operators = layout.operators
+        largest = max(layout.spec(name).pixels for name in layout.maps)
+        self._all_rows = np.arange(largest, dtype=np.int32)
+        self._producers = {operator.output: (i, operator) for i, operator in enumerate(operators)}
+
+    def plan(self, caching: Caching = EVERYTHING, truncations: Mapping[str, Truncation] | None = None) -> Plan:
+        """Plan.
+
+        Args:
+            caching: which maps are kept.
+            truncations: by tensor; tensors without one, or that are not kept, pass on every pixel that was computed.
+        """
+        supplies = self._supplies(caching)
+        planning = _Planning(self._layout, self._spreads, self._all_rows, caching, truncations or {}, supplies)
+        for operator in self._layout.operators:
+            planning.add(operator)
+        changed = planning.changed
+        return Plan(steps=tuple(planning.steps), input=changed[self._layout.graph.input], changed=changed)
+
+    def _supplies(self, caching: Caching) -> dict[str, tuple[Operator, ...]]:
+        """By the output of an operator that is kept: those that it needs anew, in order.
+
+        What is computed completely whenever anything changes need not be asked for again.
+        """
+        layout = self._layout
+        complete: set[str] = set()
+        found: dict[str, tuple[Operator, ...]] = {}
+        for operator in layout.operators:
+            if layout.root(operator.output) in caching.dropped:
+                continue
+            chain: dict[str, tuple[int, Operator]] = {}
+            waiting = list(operator.inputs)
+            while waiting:
+                for leaf in layout.leaves[waiting.pop()]:
+                    if leaf not in chain and leaf not in complete and layout.root(leaf) in caching.dropped:
+                        chain[leaf] = self._producers[leaf]
+                        waiting += chain[leaf][1].inputs
+            found[operator.output] = tuple(producer for _, producer in sorted(chain.values(), key=lambda p: p[0]))
+            if caching.dense:
+                complete |= set(chain)
+            elif isinstance(operator, GlobalMean):  # of what these read some pixels may be read by nobody
+                complete.update(leaf for name in operator.inputs for leaf in layout.leaves[name] if leaf in chain)
+        return found
+
+
+class _Planning:
+    """One plan as it is made.
+
+    Attributes:
+        steps: so far.
+        changed: see :class:`Plan`, so far.
     """
-    return _Planner(graph, maps, truncations).plan()
 
-
-class _Planner:
-    def __init__(self, graph: Graph, maps: Mapping[str, MapBuffer], truncations: Mapping[str, Truncation]) -> None:
-        self._graph = graph
-        self._maps = maps
+    def __init__(
+        self,
+        layout: Layout,
+        spreads: Mapping[str, Spread],
+        all_rows: np.ndarray[tuple[int], np.dtype[np.int32]],
+        caching: Caching,
+        truncations: Mapping[str, Truncation],
+        supplies: Mapping[str, tuple[Operator, ...]],
+    ) -> None:
+        """``supplies``: by operator that is kept, what is to be computed before it."""
+        self.steps: list[Step] = []
+        self._supplies = supplies
+        self._layout = layout
+        self._spreads = spreads
+        self._all_rows = all_rows
+        self._caching = caching
         self._truncations = truncations
-        self._steps: list[Step] = []
-        self._all_rows = np.arange(max(m.size[0] * m.size[1] for m in maps.values()), dtype=np.int32)
-        self._grown: dict[tuple[int, Window | tuple[bytes, bytes]], ActiveSet] = {}
+        self._grown: dict[tuple[int, Through, bool], ActiveSet] = {}
         self._united: dict[frozenset[int], ActiveSet] = {}
         self._flooded: dict[tuple[int, Size], ActiveSet] = {}
-        self._changed: dict[str, ActiveSet] = {graph.input: self._new(maps[graph.input].size)}
+        self._done: dict[str, list[ActiveSet]] = {}  # by tensor that is dropped: what has been computed of it
+        self._input = self._new(layout.graph.tensors[layout.graph.input].size)
+        self.changed: dict[str, ActiveSet] = {layout.graph.input: self._input}
 
-    def plan(self) -> Plan:
-        for operator in self._graph.operators:
-            self._add(operator)
-        return Plan(steps=tuple(self._steps), input=self._changed[self._graph.input], changed=self._changed)
-
-    def _add(self, operator: Operator) -> None:
+    def add(self, operator: Operator) -> None:
+        """Add what an operator takes."""
         if isinstance(operator, Global):
             self._call(operator)
-        elif isinstance(operator, Concat):
-            self._concat(operator)
-        elif self._is_view(operator):
-            self._changed[operator.output] = self._changed[operator.inputs[0]]
-        else:
-            active = self._active(operator)
-            sources = tuple(self._maps[name] for name in operator.inputs)
-            self._compute(operator, sources, self._maps[operator.output], active)
+            return
+        active = self._active(operator)
+        if self._is_dropped(operator.output):
+            self.changed[operator.output] = active
+            return
+        self._supply(operator, active)
+        self.changed[operator.output] = self._compute(operator, active, self._truncations.get(operator.output))
 
-    def _is_view(self, operator: Operator) -> bool:
-        """A selection of channels that lie together is no copy."""
-        source, out = self._maps[operator.inputs[0]], self._maps[operator.output]
-        return isinstance(operator, Select) and out.begins_within(source)
+    def _is_dropped(self, leaf: str) -> bool:
+        return self._layout.root(leaf) in self._caching.dropped
 
-    def _compute(
-        self, operator: Operator, sources: tuple[MapBuffer, ...], out: MapBuffer, active: ActiveSet
-    ) -> ActiveSet:
-        truncation = self._truncations.get(operator.output)
+    def _compute(self, operator: Operator, active: ActiveSet, truncation: Truncation | None = None) -> ActiveSet:
         changed = self._new(active.size) if truncation else active
-        step = Compute(
-            operator=operator, sources=sources, out=out, active=active, changed=changed, truncation=truncation
-        )
-        self._steps.append(step)
-        self._changed[operator.output] = changed
+        self.steps.append(Compute(operator=operator, active=active, changed=changed, truncation=truncation))
         return changed
 
     def _active(self, operator: Operator) -> ActiveSet:
-        """The pixels to compute: those that depend on a changed pixel of an input."""
-        sets = [self._changed[name] for name in operator.inputs]
-        size = self._maps[operator.output].size
-        if isinstance(operator, (Conv, Pool)):
-            sets[0] = self._grow(sets[0], operator.window)
-        elif isinstance(operator, Resample):
-            sets[0] = self._grow(sets[0], Reach.of_taps(operator.rows, operator.columns))
-        elif isinstance(operator, PixelShuffle):
-            sets[0] = self._grow(sets[0], Reach.of_shuffle(sets[0].size, operator.factor))
+        """The pixels that depend on a changed pixel of an input."""
+        size = self._layout.spec(operator.output).size
+        if self._caching.dense:
+            return self._flood(self._input, size)
+        sets = [self._changed_of(name) for name in operator.inputs]
+        if operator.output in self._spreads:
+            sets[0] = self._grow(sets[0], self._spreads[operator.output].forward)
         elif isinstance(operator, GlobalMean):
             sets[0] = self._flood(sets[0], (1, 1))
         return self._unite([s if s.size == size else self._flood(s, size) for s in sets])
 
-    def _concat(self, operator: Concat) -> None:
-        """Inputs that do not lie inside the output are copied there, each where it changed."""
-        out, first, sets = self._maps[operator.output], 0, []
-        for name in operator.inputs:
-            source, count = self._maps[name], self._graph.tensors[name].channels
-            part = out.channels(first, count)
-            sets.append(self._changed[name])
-            if not part.is_same_as(source):
-                copy = Select(
-                    name=f"{operator.name}:{first}", inputs=(name,), output=f"{operator.output}:{first}",
-                    channels=tuple(range(count)),
-                )  # fmt: skip
-                self._compute(copy, (source,), part, self._changed[name])
-            first += count
-        self._changed[operator.output] = self._unite(sets)
+    def _supply(self, consumer: Operator, rows: ActiveSet) -> None:
+        """Compute what an operator reads of maps that are not kept, as far as that has not been done."""
+        chain = self._supplies[consumer.output]
+        needed: dict[str, list[ActiveSet]] = {producer.output: [] for producer in chain}
+        self._need(consumer, rows, needed)
+        missing: list[tuple[Operator, ActiveSet]] = []
+        for producer in reversed(chain):
+            rest = self._missing(producer.output, needed[producer.output])
+            if rest is not None:
+                self._need(producer, rest, needed)
+                missing.append((producer, rest))
+        for producer, rest in reversed(missing):
+            self._compute(producer, rest)
+
+    def _need(self, operator: Operator, rows: ActiveSet, needed: dict[str, list[ActiveSet]]) -> None:
+        """Note what an operator reads of maps that are not kept, in order to compute some rows."""
+        for position, name in enumerate(operator.inputs):
+            for leaf in self._layout.leaves[name]:
+                if leaf not in needed:
+                    continue
+                if isinstance(operator, GlobalMean) or self._caching.dense:
+                    # all of it, whatever changed: nobody will ask for it again
+                    needed[leaf].append(self._flood(self._input, self._layout.spec(leaf).size))
+                elif position == 0 and operator.output in self._spreads:
+                    needed[leaf].append(self._grow(rows, self._spreads[operator.output].back, inwards=True))
+                else:
+                    needed[leaf].append(rows)
+
+    def _missing(self, leaf: str, needed: Sequence[ActiveSet]) -> ActiveSet | None:
+        """What is needed of a map and has not been computed yet; None: nothing."""
+        if not needed:
+            return None
+        wanted, done = self._unite(needed), self._done.setdefault(leaf, [])
+        if any(wanted is some for some in done):
+            return None
+        missing = wanted
+        if done:
+            missing = self._new(wanted.size)
+            self.steps.append(Subtract(source=wanted, without=self._unite(done), target=missing))
+        done.append(wanted)
+        return missing
 
     def _call(self, operator: Global) -> None:
-        out = self._maps.get(operator.output)
-        changed = self._new(out.size if out else (1, 1))
-        inputs = tuple(self._changed[name] for name in operator.inputs)
-        self._steps.append(Call(operator=operator, inputs=inputs, out=out, changed=changed))
-        self._changed[operator.output] = changed
+        is_map = operator.output in self._layout.maps
+        changed = self._new(self._layout.spec(operator.output).size if is_map else (1, 1))
+        inputs = tuple(self._changed_of(name) for name in operator.inputs)
+        self.steps.append(Call(operator=operator, inputs=inputs, changed=changed))
+        self.changed[operator.output] = changed
 
-    def _grow(self, source: ActiveSet, through: Window | Reach) -> ActiveSet:
-        if isinstance(through, Window):
-            if through.is_pointwise:
-                return source
-            key: Window | tuple[bytes, bytes] = through
-            size = through.out_size
-        else:
-            key = (through.rows.tobytes(), through.columns.tobytes())
-            size = through.out_size
-        if (id(source), key) not in self._grown:
-            target = self._new(size)
-            self._grown[id(source), key] = target
-            self._steps.append(Grow(source=source, target=target, through=through))
-        return self._grown[id(source), key]
+    def _changed_of(self, name: str) -> ActiveSet:
+        return self._unite([self.changed[leaf] for leaf in self._layout.leaves[name]])
+
+    def _grow(self, source: ActiveSet, through: Through, *, inwards: bool = False) -> ActiveSet:
+        key = id(source), through, inwards
+        if key not in self._grown:
+            target = self._new(through.out_size)
+            self._grown[key] = target
+            self.steps.append(Grow(source=source, target=target, through=through, inwards=inwards))
+        return self._grown[key]
 
     def _unite(self, sources: Sequence[ActiveSet]) -> ActiveSet:
         distinct = list({id(source): source for source in sources}.values())
@@ -160,7 +227,7 @@ class _Planner:
         if key not in self._united:
             target, united = self._new(distinct[0].size), distinct[0]
             for source in distinct[1:]:
-                self._steps.append(Unite(first=united, second=source, target=target))
+                self.steps.append(Unite(first=united, second=source, target=target))
                 united = target
             self._united[key] = target
         return self._united[key]
@@ -169,7 +236,7 @@ class _Planner:
         if (id(source), size) not in self._flooded:
             target = self._new(size)
             self._flooded[id(source), size] = target
-            self._steps.append(Flood(source=source, target=target))
+            self.steps.append(Flood(source=source, target=target))
         return self._flooded[id(source), size]
 
     def _new(self, size: Size) -> ActiveSet:

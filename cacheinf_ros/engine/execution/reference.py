@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import Border, Reach, grow
-from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Unite
+from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Poison, Step, Subtract, Unite
+from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import RowFunction
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
-from cacheinf_ros.graph.ir import TensorSpec, resolve
+from cacheinf_ros.graph.ir import resolve
 from cacheinf_ros.graph.window import Window
 
 
@@ -30,19 +31,12 @@ class ReferenceExecutor:
         self,
         steps: Sequence[Step],
         functions: Mapping[str, RowFunction],
-        values: dict[str, Any],
-        specs: Mapping[str, TensorSpec],
+        tensors: Tensors,
         device: torch.device,
     ) -> None:
-        """Prepare.
-
-        Args:
-            functions: of the operators of all :class:`Compute` steps, by the operator's output.
-            values: tensors by name, which :class:`Call` steps read and write.
-            specs: of these tensors.
-        """
+        """Prepare; ``functions``: of the operators of all :class:`Compute` steps, by the operator's output."""
         self._device = device
-        self._runs = [self._prepared(step, functions, values, specs) for step in steps]
+        self._runs = [self._prepared(step, functions, tensors) for step in steps]
         self.microseconds = np.zeros(len(steps), np.float32)
 
     def run(self, *, outside: Border, refresh: bool) -> None:
@@ -61,19 +55,27 @@ class ReferenceExecutor:
         self,
         step: Step,
         functions: Mapping[str, RowFunction],
-        values: dict[str, Any],
-        specs: Mapping[str, TensorSpec],
+        tensors: Tensors,
     ) -> Callable[[Border, bool], None]:
-        if isinstance(step, Grow):
-            reach = Reach.of_window(step.through) if isinstance(step.through, Window) else step.through
-            return lambda outside, _: grow(reach, step.source, step.target, outside)
-        if isinstance(step, Unite):
-            return lambda *_: _unite(step)
-        if isinstance(step, Flood):
-            return lambda *_: step.target.fill() if step.source.count else step.target.clear()
-        if isinstance(step, Call):
-            return prepared_call(step, values, specs, self._device)
-        return prepared_compute(step, functions[step.operator.output], self._device)
+        match step:
+            case Grow():
+                return _prepared_growth(step)
+            case Unite():
+                return lambda *_: _unite(step)
+            case Subtract():
+                return lambda *_: _subtract(step)
+            case Flood():
+                return lambda outside, _: step.target.fill() if step.source.count or outside else step.target.clear()
+            case Call():
+                return prepared_call(step, tensors, self._device)
+            case Poison():
+                return prepared_poison(step, tensors)
+        return prepared_compute(step, functions[step.operator.output], tensors, self._device)
+
+
+def _prepared_growth(step: Grow) -> Callable[[Border, bool], None]:
+    reach = Reach.of_window(step.through) if isinstance(step.through, Window) else step.through
+    return lambda outside, _: grow(reach, step.source, step.target, Border.NONE if step.inwards else outside)
 
 
 def _unite(step: Unite) -> None:
@@ -81,8 +83,16 @@ def _unite(step: Unite) -> None:
     step.target.use_mask()
 
 
-def prepared_compute(step: Compute, function: RowFunction, device: torch.device) -> Callable[[Border, bool], None]:
+def _subtract(step: Subtract) -> None:
+    np.greater(step.source.mask, step.without.mask, out=step.target.mask.view(np.bool_))
+    step.target.use_mask()
+
+
+def prepared_compute(
+    step: Compute, function: RowFunction, tensors: Tensors, device: torch.device
+) -> Callable[[Border, bool], None]:
     """Computes the active pixels and writes those that are passed on."""
+    out = tensors.maps[step.operator.output].rows
 
     def run(_: Border, refresh: bool) -> None:
         if not step.active.count:
@@ -92,33 +102,41 @@ def prepared_compute(step: Compute, function: RowFunction, device: torch.device)
         rows = torch.from_numpy(step.active.rows).to(device, torch.int64)
         computed = function(rows)
         if step.truncation is None:
-            step.out.rows[rows] = computed
+            out[rows] = computed
         else:
-            _commit(computed, step.out.rows, rows, step.changed, None if refresh else step.truncation)
+            _commit(computed, out, rows, step.changed, None if refresh else step.truncation)
 
     return run
 
 
-def prepared_call(
-    step: Call, values: dict[str, Any], specs: Mapping[str, TensorSpec], device: torch.device
-) -> Callable[[Border, bool], None]:
+def prepared_poison(step: Poison, tensors: Tensors) -> Callable[[Border, bool], None]:
+    """Overwrites maps."""
+    maps = [tensors.maps[name].rows for name in step.maps]
+
+    def run(*_: object) -> None:
+        for rows in maps:
+            rows.fill_(torch.nan)
+
+    return run
+
+
+def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callable[[Border, bool], None]:
     """Calls a global operator, unless nothing that it reads has changed."""
-    operator, out = step.operator, step.out
+    operator, values, out = step.operator, tensors.values, tensors.maps.get(step.operator.output)
     arguments, keywords = (_moved_to(value, device) for value in (operator.arguments, operator.keywords))
-    empty = True
 
     def run(_: Border, refresh: bool) -> None:
-        nonlocal empty
-        if not empty and not refresh and not any(active.count for active in step.inputs):
+        known = operator.output in tensors.called
+        if known and not refresh and not any(active.count for active in step.inputs):
             step.changed.clear()
             return
-        empty = False
+        tensors.called.add(operator.output)
         result = operator.call(*resolve(arguments, values.__getitem__), **resolve(keywords, values.__getitem__))
         if out is None:
             values[operator.output] = result
             step.changed.fill()
             return
-        shape = specs[operator.output].shape
+        shape = tensors.specs[operator.output].shape
         computed = result.reshape(1, shape[1], *out.size)[0].flatten(1).t()
         rows = torch.arange(len(computed), device=device)
         _commit(computed, out.rows, rows, step.changed, None if refresh else NOTHING_CHANGED)

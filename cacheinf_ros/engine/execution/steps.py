@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.engine.execution.spread import Through
 from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.graph.ir import Conv, Global, Operator
-from cacheinf_ros.graph.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Grow:
-    """Fills ``target`` with the outputs that depend on a pixel of ``source``."""
+    """Fills ``target`` with the pixels that read one of ``source``.
+
+    Attributes:
+        inwards: whether it is from outputs to the inputs that they read: nothing lies beside an image of outputs.
+    """
 
     source: ActiveSet
     target: ActiveSet
-    through: Window | Reach
+    through: Through
+    inwards: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,8 +34,17 @@ class Unite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Subtract:
+    """Fills ``target`` with the pixels of ``source`` that are not in ``without``."""
+
+    source: ActiveSet
+    without: ActiveSet
+    target: ActiveSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Flood:
-    """Fills ``target`` completely when ``source`` has any pixel: everything depends on everything."""
+    """Fills ``target`` completely when ``source`` has any pixel, or when padding changed: all depends on everything."""
 
     source: ActiveSet
     target: ActiveSet
@@ -40,20 +52,17 @@ class Flood:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compute:
-    """Computes the active pixels of a map.
+    """Computes the active pixels of an operator's output, in its map.
 
     Attributes:
-        out: where they are written.
         active: the pixels.
         changed: filled with those of them that are passed on; the same object as ``active`` without truncation.
     """
 
     operator: Operator
-    sources: tuple[MapBuffer, ...]
-    out: MapBuffer
     active: ActiveSet
     changed: ActiveSet
-    truncation: Truncation | None
+    truncation: Truncation | None = None
 
     @property
     def flops_per_pixel(self) -> int:
@@ -67,14 +76,19 @@ class Call:
 
     Attributes:
         inputs: the changed sets of its inputs.
-        out: the map that local operators read; None where there is none.
         changed: filled with the pixels that changed; one flag where the output is no map.
     """
 
     operator: Global
     inputs: tuple[ActiveSet, ...]
-    out: MapBuffer | None
     changed: ActiveSet
 
 
-Step = Grow | Unite | Flood | Compute | Call
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Poison:
+    """Overwrites maps with NaN: whoever reads them now reads what is not there. For debugging."""
+
+    maps: tuple[str, ...]
+
+
+Step = Grow | Unite | Subtract | Flood | Compute | Call | Poison

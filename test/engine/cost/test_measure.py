@@ -20,12 +20,14 @@ def test_measured_once_and_found_again(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = load_model(f"{SMALL}:mixed", input_size=(61, 47))
     program = Program(model.graph, choose_kernels("cpu", 1))
-    first = load_or_measure(program, model, EngineConfig())
+    first = load_or_measure(lambda: program, model, EngineConfig())
     assert {o.output for o in model.graph.operators if isinstance(o, Conv)} <= set(first.curves)
     assert first.dense_ms > 0
     (path,) = (tmp_path / "cacheinf_ros" / "costs").iterdir()
-    assert load_or_measure(program, model, EngineConfig()) == first
+    assert load_or_measure(lambda: program, model, EngineConfig()) == first
     path.write_text('{"x": {"rows": [1], "alternative": null}}')
-    assert set(load_or_measure(program, model, EngineConfig()).curves) == set(first.curves), "a broken file is replaced"
-    assert load_or_measure(program, model, EngineConfig(threads=1)), "another number of threads is another file"
+    assert set(load_or_measure(lambda: program, model, EngineConfig()).curves) == set(first.curves), (
+        "a broken file is replaced"
+    )
+    assert load_or_measure(lambda: program, model, EngineConfig(threads=1)), "another number of threads is another file"
     assert len(list(path.parent.iterdir())) == 2

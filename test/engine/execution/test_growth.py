@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import BEFORE, BEHIND, Border, Reach, grow
 from cacheinf_ros.engine.execution.native import NativeExecutor
-from cacheinf_ros.engine.execution.steps import Grow, Step, Unite
+from cacheinf_ros.engine.execution.spread import inverse
+from cacheinf_ros.engine.execution.steps import Grow, Step, Subtract, Unite
+from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels.library import kernel_library
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
@@ -28,7 +30,8 @@ def run_compiled(steps: list[Step], outside: Border = Border.NONE) -> None:
     assert library is not None, "run `make build`: it compiles the kernels"
     library.ci_threads_create.restype = ctypes.c_void_p
     threads = library.ci_threads_create(1)
-    NativeExecutor(steps, {}, {}, {}, library, threads).run(outside=outside, refresh=False)
+    tensors = Tensors(maps={}, values={}, specs={})
+    NativeExecutor(steps, {}, tensors, library, threads).run(outside=outside, refresh=False)
     library.ci_threads_destroy(threads)
 
 
@@ -171,3 +174,52 @@ def test_padding_takes_the_place_of_pixels_only_where_they_leave() -> None:
     assert Border.left_behind(-1, -2) == Border.LEFT | Border.TOP
     assert Border.left_behind(0, 5) is Border.BOTTOM
     assert Border.left_behind(0, 0) is Border.NONE
+
+
+@given(
+    sizes=st.tuples(st.integers(3, 12), st.integers(3, 12)),
+    kernel=st.integers(1, 4),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    padding=st.integers(0, 5),
+    seed=st.integers(0, 999),
+)
+def test_back_through_a_window_are_the_inputs_that_it_reads(
+    sizes: tuple[int, int], kernel: int, stride: int, dilation: int, padding: int, seed: int
+) -> None:
+    """With more padding than the window reaches, and strides that leave inputs out."""
+    reach = dilation * (kernel - 1) + 1
+    out = tuple(max(1, (size + 2 * padding - reach) // stride + 1) for size in sizes)
+    window = Window(
+        in_size=sizes, out_size=(out[0], out[1]), kernel=(kernel, kernel), stride=(stride, stride),
+        dilation=(dilation, dilation), padding=(padding, padding),
+    )  # fmt: skip
+    mask = (np.random.default_rng(seed).random(window.out_size) < 0.2).astype(np.uint8)
+    expected = np.zeros(sizes, np.uint8)
+    for y, x in np.argwhere(mask):
+        for dy in range(kernel):
+            for dx in range(kernel):
+                place = y * stride - padding + dy * dilation, x * stride - padding + dx * dilation
+                if 0 <= place[0] < sizes[0] and 0 <= place[1] < sizes[1]:
+                    expected[place] = 1
+    through = inverse(window, sizes)
+    source, target = active_set(mask), ActiveSet(sizes)
+    run_compiled([Grow(source=source, target=target, through=through, inwards=True)], Border.ALL)
+    if mask.all():  # compiled code takes all outputs for all inputs
+        assert target.count == target.pixels
+        return
+    assert np.array_equal(target.mask, expected)
+    plain = Reach.of_window(through) if isinstance(through, Window) else through
+    grow(plain, source, target)
+    assert np.array_equal(target.mask, expected)
+
+
+def test_subtracting() -> None:
+    first, second = (active_set((np.random.default_rng(s).random((9, 70)) < 0.5).astype(np.uint8)) for s in (0, 1))
+    target, everything = ActiveSet((9, 70)), active_set(np.ones((9, 70), np.uint8))
+    run_compiled([Subtract(source=first, without=second, target=target)])
+    assert np.array_equal(target.rows, np.flatnonzero(first.mask > second.mask))
+    run_compiled([Subtract(source=everything, without=second, target=target)])
+    assert np.array_equal(target.rows, np.flatnonzero(second.mask == 0))
+    run_compiled([Subtract(source=first, without=everything, target=target)])
+    assert target.count == 0 and not target.mask.any()

@@ -107,15 +107,17 @@ void compute(ci_program& program, const ci::Isa& isa, const ci_step& step, bool 
 }
 
 void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int outside, bool refresh) {
+  const int border = step.inwards ? 0 : outside;
   switch (step.kind) {
     case CI_GROW_WINDOW:
-      return isa.grow_window(*static_cast<const ci_window*>(step.params), *step.first, *step.target, outside,
+      return isa.grow_window(*static_cast<const ci_window*>(step.params), *step.first, *step.target, border,
                              program.mask.data());
     case CI_GROW_REACH:
-      return isa.grow_reach(*static_cast<const ci_reach*>(step.params), *step.first, *step.target, outside,
+      return isa.grow_reach(*static_cast<const ci_reach*>(step.params), *step.first, *step.target, border,
                             program.mask.data());
     case CI_UNITE: return isa.unite(*step.first, *step.second, *step.target);
-    case CI_ANY: return step.first->count > 0 ? ci::fill(*step.target) : ci::clear(*step.target);
+    case CI_SUBTRACT: return isa.subtract(*step.first, *step.second, *step.target);
+    case CI_ANY: return step.first->count > 0 || outside ? ci::fill(*step.target) : ci::clear(*step.target);
     case CI_COMPUTE: return compute(program, isa, step, refresh);
   }
 }

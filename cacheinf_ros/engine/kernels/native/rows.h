@@ -147,7 +147,8 @@ enum ci_step_kind : int32_t {
   CI_GROW_WINDOW,  // target: the outputs of a ci_window that depend on an active pixel of first
   CI_GROW_REACH,   // the same of a ci_reach
   CI_UNITE,        // target: first and second
-  CI_ANY,          // target: everything if first has any pixel, otherwise nothing
+  CI_SUBTRACT,     // target: first without second
+  CI_ANY,          // target: everything if first has any pixel or padding changed, otherwise nothing
   CI_COMPUTE       // runs a kernel on the active pixels of first; target: those whose value changed, if it is given
 };
 
@@ -165,7 +166,7 @@ struct ci_step {
   const float* weight;  // [channels] of the criterion, null: 1
   const void* alternative_params;
   int32_t alternative_from;  // active pixels from which on it is used
-  int32_t reserved;
+  int32_t inwards;           // of growth: from outputs to inputs, no border counts
 };
 
 // A map of its own, and by how many pixels it moves right and down.
@@ -229,6 +230,7 @@ struct Isa {
   void (*grow_window)(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
+  void (*subtract)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*list)(ci_set& set);  // the pixels that the mask holds
   // For CI_POOLED_SQUARES: notes how much `count` computed rows (behind one another) differ from the step's map.
   // squares: [height + 2 * kPoolReach][width + 2 * kPoolReach].

@@ -86,7 +86,7 @@ void grow_window(const ci_window& w, const ci_set& from, ci_set& to, int outside
     const int32_t* rows = ci::rows_of(from);
     const int top = rows[0] / w.in_width, bottom = rows[from.count - 1] / w.in_width;
     uint8_t* full = scratch;  // one line of window starts, which may exceed the input by its padding
-    uint8_t* between = scratch + w.in_width + 2 * w.pad_x + w.kernel_x * w.dilation_x + w.stride_x;
+    uint8_t* between = scratch + w.in_width + 2 * std::max(0, w.pad_x) + w.kernel_x * w.dilation_x + w.stride_x;
     for (int y = top; y <= bottom; ++y) {
       const uint8_t* line = from.mask + int64_t(y) * w.in_width;
       uint8_t* to_line = between + int64_t(y - top) * w.out_width;
@@ -148,6 +148,15 @@ void unite(const ci_set& first, const ci_set& second, ci_set& to) {
   const uint8_t *one = first.mask, *other = second.mask;
   const int64_t pixels = int64_t(to.height) * to.width;
   for (int64_t i = 0; i < pixels; ++i) mask[i] = one[i] | other[i];
+  list(to);
+}
+
+void subtract(const ci_set& first, const ci_set& second, ci_set& to) {
+  if (first.count == 0 || ci::is_full(second)) return ci::clear(to);
+  uint8_t* mask = to.mask;
+  const uint8_t *one = first.mask, *other = second.mask;
+  const int64_t pixels = int64_t(to.height) * to.width;
+  for (int64_t i = 0; i < pixels; ++i) mask[i] = one[i] & ~other[i];
   list(to);
 }
 

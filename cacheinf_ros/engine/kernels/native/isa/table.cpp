@@ -17,6 +17,7 @@ const Isa* CI_ISA() {
                        ::CI_ISA::grow_window,
                        ::CI_ISA::grow_reach,
                        ::CI_ISA::unite,
+                       ::CI_ISA::subtract,
                        ::CI_ISA::list,
                        ::CI_ISA::measure,
                        ::CI_ISA::commit,

@@ -1,0 +1,73 @@
+"""How far the pixels of an operator's output reach into its inputs, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cacheinf_ros.engine.execution.active import Size
+from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.graph.ir import Conv, Operator, PixelShuffle, Pool, Resample
+from cacheinf_ros.graph.window import Window
+
+Through = Window | Reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spread:
+    """Of an operator's first input; the others are read where the output is computed, and so is the first by default.
+
+    Attributes:
+        forward: which input pixels each output pixel reads.
+        back: which output pixels each input pixel is read by.
+    """
+
+    forward: Through
+    back: Through
+
+
+def spreads(layout: Layout) -> dict[str, Spread]:
+    """By operator's output, of the operators that read other pixels than they write. Equal ones are the same object."""
+    found: dict[object, Spread] = {}
+    result = {}
+    for operator in layout.operators:
+        through = _forward(operator, layout)
+        if through is None:
+            continue
+        key = through if isinstance(through, Window) else (through.rows.tobytes(), through.columns.tobytes())
+        in_size = layout.spec(operator.inputs[0]).size
+        if (key, in_size) not in found:
+            found[key, in_size] = Spread(forward=through, back=inverse(through, in_size))
+        result[operator.output] = found[key, in_size]
+    return result
+
+
+def _forward(operator: Operator, layout: Layout) -> Through | None:
+    if isinstance(operator, (Conv, Pool)):
+        return None if operator.window.is_pointwise else operator.window
+    if isinstance(operator, Resample):
+        return Reach.of_taps(operator.rows, operator.columns)
+    if isinstance(operator, PixelShuffle):
+        return Reach.of_shuffle(layout.spec(operator.inputs[0]).size, operator.factor)
+    return None
+
+
+def inverse(through: Through, in_size: Size) -> Through:
+    """Which outputs each input, of a map of (height, width), is read by."""
+    if isinstance(through, Reach):
+        return through.inverse(in_size)
+    if through.stride == (1, 1):
+        return _mirrored(through)
+    return Reach.of_window(through).inverse(in_size)
+
+
+def _mirrored(window: Window) -> Window:
+    """What reads the outputs of a window at stride 1 that an input is part of."""
+    kernel, dilation, padding = window.kernel, window.dilation, window.padding
+    return Window(
+        in_size=window.out_size,
+        out_size=window.in_size,
+        kernel=kernel,
+        dilation=dilation,
+        padding=(dilation[0] * (kernel[0] - 1) - padding[0], dilation[1] * (kernel[1] - 1) - padding[1]),
+    )

@@ -1,0 +1,134 @@
+"""Active sets as rectangles: how many pixels a plan would compute, without any frame.
+
+Several cases are followed at once: a rectangle in the middle of the input for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.execution.active import ActiveSet, Size
+from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.engine.execution.plan import Plan
+from cacheinf_ros.engine.execution.spread import Through
+from cacheinf_ros.engine.execution.steps import Call, Flood, Grow, Subtract, Unite
+from cacheinf_ros.graph.window import Window
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Regions:
+    """A rectangle of a map for each case; all arrays are [cases].
+
+    Attributes:
+        first, last: (y, x), positions within the map, both included.
+        count: pixels: of a remainder fewer than the rectangle has; 0: nothing.
+    """
+
+    first: tuple[Positions, Positions]
+    last: tuple[Positions, Positions]
+    count: Positions
+
+    @classmethod
+    def of(cls, first: tuple[Positions, Positions], last: tuple[Positions, Positions], some: Positions) -> Regions:
+        """Rectangles, or nothing where ``some`` is 0."""
+        height, width = (np.maximum(b - a + 1, 0) for a, b in zip(first, last, strict=True))
+        return cls(first=first, last=last, count=height * width * (some > 0))
+
+    @classmethod
+    def whole(cls, size: Size, some: Positions) -> Regions:
+        """All of a map of (height, width), or nothing."""
+        zero = np.zeros_like(some)
+        return cls.of((zero, zero), (zero + size[0] - 1, zero + size[1] - 1), some)
+
+    @classmethod
+    def in_the_middle(cls, size: Size, shares: Iterable[float]) -> Regions:
+        """With these shares of the pixels."""
+        sides = [np.maximum(1, np.round(side * np.sqrt(np.fromiter(shares, float)))).astype(np.int64) for side in size]
+        first = tuple((side - length) // 2 for side, length in zip(size, sides, strict=True))
+        last = tuple(start + length - 1 for start, length in zip(first, sides, strict=True))
+        return cls.of((first[0], first[1]), (last[0], last[1]), np.ones_like(sides[0]))
+
+    def united(self, other: Regions) -> Regions:
+        """The smallest rectangle around both."""
+        mine, its = self.count > 0, other.count > 0
+        first = tuple(_chosen(mine, its, a, b, np.minimum) for a, b in zip(self.first, other.first, strict=True))
+        last = tuple(_chosen(mine, its, a, b, np.maximum) for a, b in zip(self.last, other.last, strict=True))
+        return Regions.of((first[0], first[1]), (last[0], last[1]), self.count + other.count)
+
+    def without(self, other: Regions) -> Regions:
+        """What the other leaves, within the same rectangle."""
+        common = np.ones_like(self.count)
+        for a, b, c, d in zip(self.first, self.last, other.first, other.last, strict=True):
+            common *= np.maximum(np.minimum(b, d) - np.maximum(a, c) + 1, 0)
+        rest = np.maximum(self.count - np.where(other.count > 0, common, 0), 0)
+        return Regions(first=self.first, last=self.last, count=rest)
+
+    def grown(self, bounds: tuple[_Bounds, _Bounds]) -> Regions:
+        """The outputs that read any of it."""
+        spans = [b.readers(f, t) for b, f, t in zip(bounds, self.first, self.last, strict=True)]
+        return Regions.of((spans[0][0], spans[1][0]), (spans[0][1], spans[1][1]), self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Bounds:
+    """Along an axis: the first and the last input that each output reads; neither ever decreases."""
+
+    first: Positions
+    last: Positions
+
+    def readers(self, first: Positions, last: Positions) -> tuple[Positions, Positions]:
+        """First and last output that read one of these inputs."""
+        return np.searchsorted(self.last, first), np.searchsorted(self.first, last, "right") - 1
+
+
+class RegionModel:
+    """Follows rectangles through plans of one graph."""
+
+    def __init__(self, shares: Sequence[float]) -> None:
+        """``shares``: of the input's pixels that change, one for each case."""
+        self._shares = tuple(shares)
+        self._bounds: dict[Through, tuple[_Bounds, _Bounds]] = {}
+
+    def counts(self, plan: Plan) -> dict[ActiveSet, Positions]:
+        """By set of the plan: pixels in each case."""
+        regions = {plan.input: Regions.in_the_middle(plan.input.size, self._shares)}
+        for step in plan.steps:
+            if isinstance(step, Grow):
+                regions[step.target] = regions[step.source].grown(self._of(step.through))
+            elif isinstance(step, Unite):
+                regions[step.target] = regions[step.first].united(regions[step.second])
+            elif isinstance(step, Subtract):
+                regions[step.target] = regions[step.source].without(regions[step.without])
+            elif isinstance(step, Flood):
+                regions[step.target] = Regions.whole(step.target.size, regions[step.source].count)
+            elif isinstance(step, Call):
+                some = np.max([regions[source].count for source in step.inputs], axis=0)
+                regions[step.changed] = Regions.whole(step.changed.size, some)
+        return {active: region.count for active, region in regions.items()}
+
+    def _of(self, through: Through) -> tuple[_Bounds, _Bounds]:
+        if through not in self._bounds:
+            self._bounds[through] = _bounds(Reach.of_window(through) if isinstance(through, Window) else through)
+        return self._bounds[through]
+
+
+def _bounds(reach: Reach) -> tuple[_Bounds, _Bounds]:
+    return _axis_bounds(reach.rows), _axis_bounds(reach.columns)
+
+
+def _axis_bounds(positions: NDArray[np.int32]) -> _Bounds:
+    """Of int32 [outputs, taps]. What reads nothing inside lies between its neighbours: nobody finds it."""
+    inside, far = positions >= 0, np.iinfo(np.int32).max
+    first = np.where(inside, positions, far).min(axis=1).astype(np.int64)
+    last = np.where(inside, positions, -1).max(axis=1).astype(np.int64)
+    return _Bounds(first=np.minimum.accumulate(first[::-1])[::-1], last=np.maximum.accumulate(last))
+
+
+def _chosen(mine: NDArray[np.bool_], its: NDArray[np.bool_], a: Positions, b: Positions, both: np.ufunc) -> Positions:
+    return np.where(mine & its, both(a, b), np.where(mine, a, b))

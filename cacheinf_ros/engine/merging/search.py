@@ -1,0 +1,138 @@
+"""Which maps to keep: a greedy choice, differential evolution as in the paper, and trying everything."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import differential_evolution
+
+from cacheinf_ros.engine.merging.assess import Assessment, Assessor
+
+Dropped = frozenset[str]
+Goal = Callable[[Assessment], float]
+"""What is to be as small as possible; what breaks a promise is worth more than all that keeps it."""
+_BROKEN = 10.0  # the least worth of a broken promise
+_TINY = 1e-9  # microseconds
+_MOST_FOR_EXHAUSTIVE = 10  # maps
+_POPULATION = 25
+_GENERATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """As fast as possible with a cache of at most so many bytes.
+
+    Attributes:
+        microseconds: of keeping everything.
+    """
+
+    budget: int
+    microseconds: float
+
+    def __call__(self, found: Assessment) -> float:
+        """The time, over that of keeping everything."""
+        excess = max(0, found.cache_bytes - self.budget)
+        return _BROKEN + excess / max(self.budget, 1) if excess else found.microseconds / max(self.microseconds, _TINY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Smallest:
+    """As little memory as possible, while a frame takes at most so long.
+
+    Attributes:
+        bytes: of keeping everything.
+    """
+
+    microseconds: float
+    bytes: int
+
+    def __call__(self, found: Assessment) -> float:
+        """The memory, over that of keeping everything."""
+        excess = found.microseconds / max(self.microseconds, _TINY) - 1
+        return _BROKEN + excess if excess > 0 else found.bytes / max(self.bytes, 1)
+
+
+def greedy(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
+    """Drop one map after another, always the one that takes least time for its bytes; the best state on the way,
+    and what single changes make of it.
+
+    What a map costs is found out again when its turn comes, for the others that were dropped meanwhile.
+    """
+    deadline = time.monotonic() + time_limit_s
+    dropped: Dropped = frozenset()
+    best, now = dropped, assess(dropped)
+    queue = [(0.0, i, name) for i, name in enumerate(assess.names)]
+    while queue and time.monotonic() < deadline:
+        _, i, name = heapq.heappop(queue)
+        found = assess(dropped | {name})
+        price = (found.microseconds - now.microseconds) / assess.bytes_of(name)
+        if queue and price > queue[0][0]:
+            heapq.heappush(queue, (price, i, name))
+            continue
+        dropped, now = dropped | {name}, found
+        if goal(now) < goal(assess(best)):
+            best = dropped
+    return _descended(assess, goal, best, deadline)
+
+
+def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float) -> Dropped:
+    """Differential evolution (CacheInf section 4.3.1) from a good choice, mutants of it, and random ones."""
+    names = assess.names
+    if not names:
+        return start
+    deadline = time.monotonic() + time_limit_s
+    rng = np.random.default_rng(0)
+    given = np.array([name in start for name in names], float)
+    half = (_POPULATION - 3) // 2
+    mutants = np.abs(given - (rng.random((half, len(names))) < 2 / len(names)))
+    others = rng.random((half, len(names))) < rng.random((half, 1))
+    population = np.vstack([given, np.zeros(len(names)), np.ones(len(names)), mutants, others])
+
+    def worth(flags: NDArray[np.float64]) -> float:
+        return goal(assess(_named(names, flags)))
+
+    found = differential_evolution(
+        worth,
+        bounds=[(0, 1)] * len(names),
+        integrality=np.ones(len(names), bool),
+        init=population,
+        maxiter=_GENERATIONS,
+        polish=False,
+        rng=0,
+        callback=lambda *_, **__: time.monotonic() > deadline,
+    )
+    return _named(names, found.x)
+
+
+def exhaustive(assess: Assessor, goal: Goal) -> Dropped | None:
+    """The best choice of all; None where there are too many."""
+    names = assess.names
+    if len(names) > _MOST_FOR_EXHAUSTIVE:
+        return None
+    choices = (frozenset(some) for count in range(len(names) + 1) for some in combinations(names, count))
+    return min(choices, key=lambda dropped: goal(assess(dropped)))
+
+
+def _descended(assess: Assessor, goal: Goal, dropped: Dropped, deadline: float) -> Dropped:
+    """Keep or drop one more, large ones first, as long as that helps."""
+    by_size = sorted(assess.names, key=assess.bytes_of, reverse=True)
+    least, improved = goal(assess(dropped)), True
+    while improved:
+        improved = False
+        for name in by_size:
+            if time.monotonic() > deadline:
+                break
+            found = goal(assess(dropped ^ {name}))
+            if found < least:
+                dropped, least, improved = dropped ^ {name}, found, True
+    return dropped
+
+
+def _named(names: tuple[str, ...], flags: NDArray[np.float64]) -> Dropped:
+    return frozenset(name for name, flag in zip(names, flags, strict=True) if flag > 0.5)

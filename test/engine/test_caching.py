@@ -1,0 +1,174 @@
+"""Whatever is kept between frames, the outputs are the same; and no map is read when it is not alive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowered import graph_of
+from random_graphs import random_network
+from torch import Tensor, nn
+
+from cacheinf_ros.engine.caching import Caching, droppable
+from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.engine.kernels import Kernels, ReferenceKernels, choose_kernels
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.truncation import Criterion, Truncation
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph.ir import Graph, Pointwise
+
+NETWORKS = Path(__file__).parents[1] / "networks"
+
+
+def change(program: Program, image: torch.Tensor, mask: np.ndarray) -> None:
+    rows = torch.from_numpy(np.flatnonzero(mask))
+    program.input.rows[rows] = image.reshape(-1, 3)[rows]
+    np.copyto(program.changed_input.mask, mask)
+    program.changed_input.use_mask()
+
+
+def assert_same_outputs(
+    graph: Graph, programs: list[Program], seed: int, frames: int = 4, rounding: float = 0.0
+) -> None:
+    """Bit for bit, over frames that change more and less."""
+    rng = np.random.default_rng(seed)
+    size = graph.tensors[graph.input].size
+    image = torch.from_numpy(rng.random((*size, 3), np.float32))
+    for frame in range(frames):
+        share = 1.0 if frame == 0 else rng.choice([0.0, 0.002, 0.05, 0.5])
+        mask = (rng.random(size) < share).astype(np.uint8)
+        outside = Border.ALL if frame == frames - 1 else Border.NONE
+        found = []
+        for program in programs:
+            change(program, image, mask)
+            outputs = program.run(refresh=frame == 0, outside=outside)
+            found.append([torch.as_tensor(value).clone() for value in outputs.values()])
+        for ours, theirs in zip(*found, strict=True):
+            assert not ours.isnan().any(), f"frame {frame} reads a map that is not alive"
+            assert torch.allclose(ours, theirs, rtol=rounding, atol=rounding), (
+                f"frame {frame}: {(ours - theirs).abs().max()}"
+            )
+        image = image + torch.from_numpy(rng.normal(0, 0.1, (*size, 3)).astype(np.float32))
+
+
+def both(graph: Graph, caching: Caching, kernels: Kernels | None = None) -> list[Program]:
+    kernels = kernels or choose_kernels("cpu", 1)
+    return [Program(graph, kernels, caching, debug_memory=True), Program(graph, kernels)]
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), share=st.sampled_from([0.3, 0.7, 1.0]), dense=st.booleans())
+def test_random_networks(seed: int, share: float, dense: bool) -> None:
+    """All operators, in any order, at odd sizes; any maps dropped. Bit for bit, but where torch computes: its functions
+    treat the last few values of a row differently.
+    """
+    module = random_network(seed)
+    graph = graph_of(module, module.input_size)
+    layout, rng = lay_out(graph), np.random.default_rng(seed)
+    dropped = frozenset(name for name in droppable(layout) if rng.random() < share)
+    caching = Caching.nothing(layout) if dense else Caching(dropped=dropped)
+    by_torch = any(isinstance(operator, Pointwise) for operator in graph.operators)
+    assert_same_outputs(graph, both(graph, caching), seed, rounding=1e-5 if by_torch else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("torchvision:resnet50", (96, 128)),
+        ("torchvision:efficientnet_b0", (96, 128)),
+        ("torchvision:convnext_tiny", (64, 96)),
+        ("torchvision:shufflenet_v2_x1_0", (96, 128)),
+        ("torchvision:deeplabv3_mobilenet_v3_large", (96, 128)),
+        (str(NETWORKS / "espnet.yaml"), (128, 192)),
+        (str(NETWORKS / "pose.yaml"), (96, 128)),
+        ("scenenet", (96, 128)),
+    ],
+    ids=lambda value: Path(value).stem if isinstance(value, str) else None,
+)
+@pytest.mark.parametrize("kind", ["half", "all", "dense"])
+def test_networks(name: str, size: tuple[int, int], kind: str) -> None:
+    graph = load_model(name, input_size=size).graph
+    layout, rng = lay_out(graph), np.random.default_rng(0)
+    names = droppable(layout)
+    dropped = frozenset(name for name in names if kind == "all" or rng.random() < 0.5)
+    caching = Caching.nothing(layout) if kind == "dense" else Caching(dropped=dropped)
+    assert_same_outputs(graph, both(graph, caching), 0, frames=3)
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), criterion=st.sampled_from(Criterion))
+def test_with_small_changes_held_back(seed: int, criterion: Criterion) -> None:
+    """Of maps that are kept; what is dropped starts from the old values."""
+    graph = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph
+    layout, rng = lay_out(graph), np.random.default_rng(seed)
+    dropped = frozenset(name for name in droppable(layout) if rng.random() < 0.5)
+    programs = both(graph, Caching(dropped=dropped))
+    kept = [o.output for o, _ in programs[1].timeable() if layout.root(o.output) not in dropped]
+    truncations = {n: Truncation(threshold=0.05, criterion=criterion) for n in kept if rng.random() < 0.7}
+    for program in programs:
+        program.truncate(truncations)
+    assert_same_outputs(graph, programs, seed, frames=5)
+
+
+class _Gated(nn.Module):
+    """Two kept outputs share an input that is not: d, of a, which nothing else reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.d, self.between = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+        self.q1, self.q2, self.p = nn.Conv2d(3, 8, 1), nn.Conv2d(3, 8, 1), nn.Conv2d(8, 8, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        d = self.d(torch.relu(self.a(x)))
+        first = d * torch.relu(self.q1(x))
+        return self.p(self.between(self.p(first))), d * torch.relu(self.q2(x))
+
+
+def test_maps_live_as_long_as_any_truncation_needs_them() -> None:
+    """With one of two siblings truncated, what both read is computed in two steps instead of one."""
+    graph = graph_of(_Gated(), (40, 48))
+    layout = lay_out(graph)
+    names = droppable(layout)
+    for drawn in range(12):
+        rng = np.random.default_rng(drawn)
+        dropped = frozenset(name for name in names if rng.random() < 0.6)
+        programs = both(graph, Caching(dropped=dropped))
+        held = [name for name in programs[0].kept if rng.random() < 0.5]
+        for program in programs:
+            program.truncate({name: Truncation(threshold=0.2) for name in held})
+        assert_same_outputs(graph, programs, drawn, frames=4)
+
+
+class _Pooled(nn.Module):
+    """The mean of a pooled map of which some pixels are read by nobody, and another reader of all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.v, self.e, self.w = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 4, 3, padding=1), nn.Conv2d(8, 4, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        v = self.v(x)
+        u = nn.functional.max_pool2d(v, 2)
+        return self.e(u), u.mean((2, 3)), self.w(v)
+
+
+@pytest.mark.parametrize(
+    "kernels", [choose_kernels("cpu", 1), ReferenceKernels(torch.device("cpu"))], ids=["native", "reference"]
+)
+def test_a_mean_completes_only_what_it_reads(kernels: Kernels) -> None:
+    graph = graph_of(_Pooled(), (21, 27))
+    caching = Caching(dropped=frozenset(droppable(lay_out(graph))))
+    for seed in range(8):
+        assert_same_outputs(graph, both(graph, caching, kernels), seed, rounding=1e-5)
+
+
+def test_the_reference_executor_does_the_same() -> None:
+    """But for rounding: torch's products depend on how many rows there are."""
+    graph = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph
+    caching = Caching(dropped=frozenset(droppable(lay_out(graph))))
+    assert_same_outputs(graph, both(graph, caching, ReferenceKernels(torch.device("cpu"))), 0, rounding=1e-5)
