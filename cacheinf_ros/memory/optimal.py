@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cacheinf_ros.memory.placement import Placement
-from cacheinf_ros.memory.records import TensorRecord, columns, least_for_offsets
-from cacheinf_ros.memory.search import FOUND, IMPOSSIBLE, Numbers, search, sections
+from cacheinf_ros.memory.records import TensorRecord, least_for_offsets
+from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, Numbers, Problem
 from cacheinf_ros.memory.strategies import best_of_greedy
 
-_STEPS = 4  # of the first attempt with each order, for each tensor; doubled while none succeeds
+_STEPS = 4  # of the first search with each order, for each tensor; doubled while none succeeds
+_DIVE, _NOISE = 2, 0.1  # steps of a dive for each tensor, and how much the keys of its order are perturbed
+_DIVES = 3.0  # time for dives / time for searches
 
 _MOST = 1000  # tensors: the search takes memory by their square
 
@@ -92,31 +95,52 @@ def _smallest(records: Sequence[TensorRecord], enough: int, deadline: float) -> 
 
 
 def _within(records: Sequence[TensorRecord], capacity: int, deadline: float) -> tuple[int, Placement | None]:
-    """A placement within a capacity, by searches in turn that go on ever longer."""
-    steps = _STEPS * len(records)
-    orders = _orders(records)
+    """A placement within a capacity: by searches that go on ever longer, and by ever more dives in perturbed orders.
+
+    Where there are many solutions, one of many short attempts is likely to fall into one; where there is none, only a
+    long search says so.
+    """
+    steps, random = _STEPS * len(records), np.random.default_rng(0)
+    problem = Problem(records)
+    keys = _keys(problem)
     while True:
-        for order in orders:
-            verdict, offsets = search(records, capacity, order, steps)
-            if verdict == FOUND:
-                size = max(int(offset) + record.size for offset, record in zip(offsets, records, strict=True))
-                return verdict, Placement(offsets=tuple(offsets.tolist()), size=size)
-            if verdict == IMPOSSIBLE or time.monotonic() >= deadline:
-                return verdict, None
+        started = time.monotonic()
+        verdict, found = _first(problem, capacity, [_order(key) for key in keys], steps, deadline)
+        searched = time.monotonic()
+        until = min(deadline, searched + _DIVES * (searched - started))
+        while verdict == GIVEN_UP and time.monotonic() < until:
+            noisy = [key * (1 + _NOISE * random.standard_normal(key.shape)) for key in keys]
+            verdict, found = _first(problem, capacity, [_order(key) for key in noisy], _DIVE * len(records), deadline)
+        if verdict != GIVEN_UP or time.monotonic() >= deadline:
+            return verdict, found
         steps *= 2
 
 
-def _orders(records: Sequence[TensorRecord]) -> list[Numbers]:
-    """What to try first, as MiniMalloc has it: by the most that is alive with a tensor, by its area, by its life."""
-    starts, ends = sections(records)
-    sizes, firsts, lasts = columns(records)
-    alive = np.zeros(int(ends.max()), np.int64)
+def _first(
+    problem: Problem, capacity: int, orders: Sequence[Numbers], steps: int, deadline: float
+) -> tuple[int, Placement | None]:
+    """What the first of several searches says that does not give up."""
+    for order in orders:
+        verdict, offsets = problem.search(capacity, order, steps)
+        if verdict == FOUND:
+            size = int((offsets + problem.sizes).max())
+            return verdict, Placement(offsets=tuple(offsets.tolist()), size=size)
+        if verdict == IMPOSSIBLE or time.monotonic() >= deadline:
+            return verdict, None
+    return GIVEN_UP, None
+
+
+def _keys(problem: Problem) -> list[NDArray[np.float64]]:
+    """float64 [3, tensors] each, what comes first by: the most that is alive with a tensor, its area, its life."""
+    starts, ends, sizes = problem.starts, problem.ends, problem.sizes
+    alive = np.zeros(problem.sections, np.int64)
     for start, end, size in zip(starts, ends, sizes, strict=True):
         alive[start:end] += size
     total = np.array([alive[start:end].max() for start, end in zip(starts, ends, strict=True)])
-    life = lasts + 1 - firsts
-    area = life * sizes
-    return [
-        np.lexsort(tuple(-key for key in keys[::-1]))
-        for keys in ((life, area, total), (total, area, life), (total, life, area))
-    ]
+    life, area = problem.lives, problem.lives * sizes
+    return [np.array(keys, np.float64) for keys in ((life, area, total), (total, area, life), (total, life, area))]
+
+
+def _order(keys: NDArray[np.float64]) -> Numbers:
+    """Indices of the tensors, the largest first by the first key, of equal ones by the second, and so on."""
+    return np.lexsort(tuple(-key for key in keys[::-1]))

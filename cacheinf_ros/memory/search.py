@@ -26,37 +26,47 @@ _NUMBERS = types.int64[::1]
 _BIG = np.int64(2**62)
 
 
-def search(records: Sequence[TensorRecord], capacity: int, order: Numbers, most_steps: int) -> tuple[int, Numbers]:
-    """Place all tensors within a capacity.
+class Problem:
+    """Tensors to be placed.
 
-    Args:
-        order: indices of the records, those to be tried first at equal offsets first.
-        most_steps: placements tried, after which the search gives up.
-
-    Returns:
-        FOUND, IMPOSSIBLE or GIVEN_UP, and the offsets, in the order of the records.
+    Attributes:
+        sizes: bytes, int64 [tensors].
+        lives: operators at which each is alive.
+        starts, ends: first *section* of each tensor's life and the one after its last; a section ends where a tensor
+            begins to live.
+        sections: how many there are.
     """
-    ordered = [records[i] for i in order]
-    sizes, _, _ = columns(ordered)
-    starts, ends = sections(ordered)
-    offsets = np.full(len(records), -1, np.int64)
-    members, lowest = np.arange(len(records)), np.zeros(len(records), np.int64)
-    steps, above = np.array([most_steps]), np.zeros(int(ends.max()), np.int64)
-    if _is_hopeless(members, lowest, starts, ends, sizes, 0, capacity, above):
-        verdict = IMPOSSIBLE
-    else:
-        verdict = int(_place_all(members, lowest, 0, -1, starts, ends, sizes, capacity, steps, above, offsets))
-    placed = np.empty_like(offsets)
-    placed[order] = offsets
-    return verdict, placed
 
+    def __init__(self, records: Sequence[TensorRecord]) -> None:
+        self.sizes, firsts, lasts = columns(records)
+        self.lives = lasts + 1 - firsts
+        events = np.unique(firsts)
+        self.starts = np.searchsorted(events, firsts).astype(np.int64)
+        self.ends = np.searchsorted(events, lasts, side="right").astype(np.int64)
+        self.sections = len(events)
+        self._alive = np.zeros(self.sections, np.int64)  # in each section and in the one before
+        for start, end in zip(self.starts, self.ends, strict=True):
+            self._alive[start + 1 : end] += 1
 
-def sections(records: Sequence[TensorRecord]) -> tuple[Numbers, Numbers]:
-    """First section of each tensor's life and the one after its last; a section ends where a tensor begins to live."""
-    _, firsts, lasts = columns(records)
-    events = np.unique(firsts)
-    starts, ends = np.searchsorted(events, firsts), np.searchsorted(events, lasts, side="right")
-    return starts.astype(np.int64), ends.astype(np.int64)
+    def search(self, capacity: int, order: Numbers, most_steps: int) -> tuple[int, Numbers]:
+        """Place all tensors within a capacity.
+
+        Args:
+            order: indices of the records, those to be tried first at equal offsets first.
+            most_steps: placements tried, after which the search gives up.
+
+        Returns:
+            FOUND, IMPOSSIBLE or GIVEN_UP, and the offsets, in the order of the records.
+        """
+        starts, ends, sizes = self.starts[order], self.ends[order], self.sizes[order]
+        members, lowest, offsets = np.arange(len(order)), np.zeros_like(sizes), np.full_like(sizes, -1)
+        steps, scratch, alive = np.array([most_steps]), np.zeros_like(self._alive), self._alive.copy()
+        if _is_hopeless(members, lowest, starts, ends, sizes, 0, capacity, scratch):
+            return IMPOSSIBLE, offsets
+        verdict = _place_all(members, lowest, 0, -1, starts, ends, sizes, capacity, steps, alive, scratch, offsets)
+        placed = np.empty_like(offsets)
+        placed[order] = offsets
+        return int(verdict), placed
 
 
 @compiled(*[_NUMBERS] * 5, types.int64, types.int64, _NUMBERS, returns=types.boolean)
@@ -79,11 +89,12 @@ def _is_hopeless(
     for member in members:
         above[starts[member] : ends[member]] = 0
     for i in range(len(members) - 1, -1, -1):  # of those that cannot lie lower, the sum fits above the lowest of them
-        member, room = members[i], capacity - max(lowest[i], last)
-        for section in range(starts[member], ends[member]):
+        member, highest = members[i], np.int64(0)
+        for section in range(starts[member], ends[member]):  # without a branch, for the compiler to use vectors
             above[section] += sizes[member]
-            if above[section] > room:
-                return True
+            highest = max(highest, above[section])
+        if highest > capacity - max(lowest[i], last):
+            return True
     return False
 
 
@@ -113,24 +124,37 @@ def _rest(
     members: Numbers, lowest: Numbers, chosen: int, end: int, starts: Numbers, ends: Numbers
 ) -> tuple[Numbers, Numbers]:
     """What is left without the chosen one, which ends at an offset: others that it meets can only lie above it."""
-    rest, raised = np.empty(len(members) - 1, np.int64), np.empty(len(members) - 1, np.int64)
+    left = len(members) - 1
+    rest, raised, lifted = np.empty(left, np.int64), np.empty(left, np.int64), np.empty(left + 1, np.int64)
     first, last = starts[members[chosen]], ends[members[chosen]]
-    count = 0
-    for part in range(3):  # by growing lowest place: below the end, raised to it, above it
-        for i in range(len(members)):
-            if i == chosen:
-                continue
-            meets = starts[members[i]] < last and first < ends[members[i]]
-            lifted = meets and lowest[i] < end
-            if (part == 1) == lifted and (lifted or (part == 0) == (lowest[i] < end)):
-                rest[count], raised[count] = members[i], end if lifted else lowest[i]
-                count += 1
+    count, met, i = 0, 0, 0
+    while i <= left and lowest[i] < end:
+        member = members[i]
+        if starts[member] < last and first < ends[member]:
+            lifted[met] = member
+            met += i != chosen
+        else:
+            rest[count], raised[count] = member, lowest[i]
+            count += 1
+        i += 1
+    rest[count : count + met], raised[count : count + met] = lifted[:met], end
+    rest[count + met :], raised[count + met :] = members[i:], lowest[i:]
     return rest, raised
 
 
 @compiled()
 def _meets_any(one: int, others: Numbers, starts: Numbers, ends: Numbers) -> bool:
     return bool(np.any((starts[others] < ends[one]) & (starts[one] < ends[others])))
+
+
+@compiled()
+def _count(member: int, by: int, starts: Numbers, ends: Numbers, alive: Numbers) -> bool:
+    """Add to how many members are alive from each section into the next one; whether some count became 0."""
+    broken = False
+    for section in range(starts[member] + 1, ends[member]):
+        alive[section] += by
+        broken |= alive[section] == 0
+    return broken
 
 
 @compiled()
@@ -154,7 +178,7 @@ def _parts(members: Numbers, starts: Numbers, ends: Numbers, joined: Numbers) ->
 
 
 @compiled(
-    _NUMBERS, _NUMBERS, types.int64, types.int64, *[_NUMBERS] * 3, types.int64, *[_NUMBERS] * 3, returns=types.int64
+    _NUMBERS, _NUMBERS, types.int64, types.int64, *[_NUMBERS] * 3, types.int64, *[_NUMBERS] * 4, returns=types.int64
 )
 def _place_all(
     members: Numbers,
@@ -166,6 +190,7 @@ def _place_all(
     sizes: Numbers,
     capacity: int,
     steps: Numbers,
+    alive: Numbers,
     scratch: Numbers,
     offsets: Numbers,
 ) -> int:
@@ -175,6 +200,7 @@ def _place_all(
         members: what is left, by growing lowest place.
         last_index: of the one placed before, at ``last``: the next one at the same offset comes later in order.
         steps: [1], how many are left.
+        alive: how many members are alive in each section and in the one before.
         scratch: one per section.
     """
     tried_offset, tried_index = -1, -1
@@ -191,23 +217,27 @@ def _place_all(
             continue
         rest, raised = _rest(members, lowest, chosen, place + sizes[index], starts, ends)
         offsets[index] = place
+        broken = _count(index, -1, starts, ends, alive)
         if len(rest) == 0:
             return FOUND
         verdict = IMPOSSIBLE
         if not _is_hopeless(rest, raised, starts, ends, sizes, place, capacity, scratch):
-            count, part = _parts(rest, starts, ends, scratch)
-            verdict = FOUND
+            count, part = _parts(rest, starts, ends, scratch) if broken else (1, rest)
             for number in range(count):
-                mine = part == number
+                some, low = (rest, raised) if count == 1 else (rest[part == number], raised[part == number])
                 verdict = _place_all(
-                    rest[mine], raised[mine], place, index, starts, ends, sizes, capacity, steps, scratch, offsets
+                    some, low, place, index, starts, ends, sizes, capacity, steps, alive, scratch, offsets
                 )
                 if verdict != FOUND:
                     break
         if verdict != IMPOSSIBLE:
             return verdict
+        for member in rest:  # of parts before the one that failed
+            if offsets[member] >= 0:
+                _count(member, 1, starts, ends, alive)
+                offsets[member] = -1
+        _count(index, 1, starts, ends, alive)
         offsets[index] = -1
-        offsets[rest] = -1
         if not _meets_any(index, rest, starts, ends):
             # it was in nobody's way: the others fail wherever it lies, and by the order of offsets it cannot come later
             return IMPOSSIBLE

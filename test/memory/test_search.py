@@ -17,7 +17,7 @@ from cacheinf_ros.memory import (
     least_for_offsets,
 )
 from cacheinf_ros.memory.optimal import optimal
-from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, search
+from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, Problem
 
 FEW = 10**6  # steps, far more than these problems take
 
@@ -49,7 +49,7 @@ def fits(records: list[TensorRecord], capacity: int, placed: tuple[int, ...] = (
 def test_it_finds_what_trying_everything_finds(records: list[TensorRecord]) -> None:
     order = np.arange(len(records))
     for capacity in range(least_for_offsets(records) - 1, least_for_offsets(records) + 3):
-        verdict, offsets = search(records, capacity, order, FEW)
+        verdict, offsets = Problem(records).search(capacity, order, FEW)
         assert verdict == (FOUND if fits(records, capacity) else IMPOSSIBLE)
         if verdict == FOUND:
             check(records, Placement(offsets=tuple(offsets.tolist()), size=capacity))
@@ -60,12 +60,15 @@ def test_it_finds_what_trying_everything_finds(records: list[TensorRecord]) -> N
 def test_the_order_decides_nothing_but_time(records: list[TensorRecord], seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(records))
     capacity = least_for_offsets(records)
-    assert search(records, capacity, order, FEW)[0] == search(records, capacity, np.arange(len(records)), FEW)[0]
+    assert (
+        Problem(records).search(capacity, order, FEW)[0]
+        == Problem(records).search(capacity, np.arange(len(records)), FEW)[0]
+    )
 
 
 def test_it_gives_up_when_told_to() -> None:
     records = records_of(*((1 + i % 7, i % 11, i % 11 + i % 5) for i in range(60)))
-    assert search(records, least_for_offsets(records), np.arange(60), 3)[0] == GIVEN_UP
+    assert Problem(records).search(least_for_offsets(records), np.arange(60), 3)[0] == GIVEN_UP
 
 
 def _hard(seed: int) -> list[TensorRecord]:
