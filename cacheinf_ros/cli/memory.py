@@ -28,7 +28,7 @@ def memory(
         typer.Option(
             min=-1,
             help="Memory for feature maps that are kept between frames, 10**6 bytes. 0: none is kept; -1: as few as "
-            "cost 5 % more time.",
+            "cost 10 % more time.",
         ),
     ] = 0.0,
     threads: Threads = _DEFAULTS.threads,

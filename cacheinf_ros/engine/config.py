@@ -34,7 +34,7 @@ class Cache(Enum):
     ALL = "all"
     """Every one: the fastest, where memory is no concern."""
     MERGED = "merged"
-    """As few as cost at most 5 % more time; the others are computed anew where they are needed."""
+    """As few as cost at most 10 % more time; the others are computed anew where they are needed."""
 
 
 class EngineConfig(Config):
@@ -49,7 +49,7 @@ class EngineConfig(Config):
     )
     cache: Cache = parameter(
         Cache.ALL,
-        "which feature maps are kept between frames without a budget: all, or merged: as few as cost 5 % more time",
+        "which feature maps are kept between frames without a budget: all, or merged: as few as cost 10 % more time",
     )
     cache_budget_mb: float = parameter(
         -1.0,

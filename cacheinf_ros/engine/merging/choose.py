@@ -16,8 +16,8 @@ from cacheinf_ros.engine.merging.search import Dropped, Goal, Smallest, Within, 
 from cacheinf_ros.engine.storage import stored_file
 from cacheinf_ros.graph import Model
 
-_VERSION = 1  # of the file's content, and of what it depends on
-_SLOWER = 1.05  # than with everything kept: what a frame may take at most where no budget is given
+_VERSION = 2  # of the file's content, and of what it depends on
+_SLOWER = 1.1  # than with everything kept: what a frame may take at most where no budget is given
 _SEARCH_S = 10.0
 _log = logging.getLogger(__name__)
 

@@ -58,7 +58,7 @@ def test_budgets_are_respected_and_no_method_beats_trying_everything(seed: int, 
         assert worth.get("exhaustive", 0.0) <= min(worth.values())
         best = assess(choices.best)
         if goal_mb is None:
-            assert best.microseconds <= 1.05 * everything.microseconds
+            assert best.microseconds <= 1.1 * everything.microseconds
             assert best.bytes <= everything.bytes
         else:
             assert best.cache_bytes <= goal_mb * 1e6
