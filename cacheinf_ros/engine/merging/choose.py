@@ -41,7 +41,7 @@ class Choices:
         return min(self.found.values(), key=lambda choice: self.goal(choice[1]))[0]
 
 
-def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float = _SEARCH_S) -> Choices:
+def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float) -> Choices:
     """Try every method.
 
     Args:
@@ -73,7 +73,8 @@ def load_or_choose(layout: Layout, cost: CostModel, model: Model, config: Engine
         return stored
     _log.info("choosing which feature maps of %s to keep between frames", model.name)
     started = time.perf_counter()
-    choices = search_all(assess, config.cache_budget_mb if config.cache_budget_mb >= 0 else None)
+    budget_mb = config.cache_budget_mb if config.cache_budget_mb >= 0 else None
+    choices = search_all(assess, budget_mb, time_limit_s=_SEARCH_S)
     best, everything = assess(choices.best), choices.everything
     _log.info(
         "model %s keeps %.0f MB of %.0f MB between frames, %.0f MB live within one; predicted time %+.0f %%; "
