@@ -72,7 +72,7 @@ def memory(
 
 
 def draw_plan(records: Sequence[TensorRecord], placement: Placement, path: Path, *, title: str) -> None:
-    """A rectangle for each tensor: operators across, addresses in MiB up."""
+    """A rectangle for each tensor: computations across, addresses in MiB up."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 5), layout="constrained")
@@ -92,7 +92,7 @@ def draw_plan(records: Sequence[TensorRecord], placement: Placement, path: Path,
         if life * record.size >= _LABELLED * end * placement.size:
             middle = record.first + life / 2, (offset + record.size / 2) / MIB
             axes.text(*middle, record.name, ha="center", va="center", fontsize="x-small")
-    axes.set(title=f"{title}: {placement.size / MIB:.2f} MiB", xlabel="operator", ylabel="MiB")
+    axes.set(title=f"{title}: {placement.size / MIB:.2f} MiB", xlabel="computation", ylabel="MiB")
     axes.set(xlim=(0, end), ylim=(0, placement.size / MIB or 1))
     figure.savefig(path, dpi=110)
 

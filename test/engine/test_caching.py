@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
+from programs import change
 from random_graphs import random_network
 from torch import Tensor, nn
 
@@ -23,13 +24,6 @@ from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.ir import Graph, Pointwise
 
 NETWORKS = Path(__file__).parents[1] / "networks"
-
-
-def change(program: Program, image: torch.Tensor, mask: np.ndarray) -> None:
-    rows = torch.from_numpy(np.flatnonzero(mask))
-    program.input.rows[rows] = image.reshape(-1, 3)[rows]
-    np.copyto(program.changed_input.mask, mask)
-    program.changed_input.use_mask()
 
 
 def assert_same_outputs(

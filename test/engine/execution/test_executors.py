@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
+from programs import change
 
 from cacheinf_ros.engine.kernels import ReferenceKernels, choose_kernels
 from cacheinf_ros.engine.program import Program
@@ -18,13 +19,6 @@ from cacheinf_ros.graph import load_model
 SMALL = Path(__file__).parents[2] / "networks" / "small.py"
 CPU = torch.device("cpu")
 MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
-
-
-def change(program: Program, image: torch.Tensor, mask: np.ndarray) -> None:
-    rows = torch.from_numpy(np.flatnonzero(mask))
-    program.input.rows[rows] = image.reshape(-1, 3)[rows]
-    np.copyto(program.changed_input.mask, mask)
-    program.changed_input.use_mask()
 
 
 @settings(max_examples=15)
