@@ -26,24 +26,34 @@ def compile_program(
     Raises:
         EngineError: caches are to be merged, and nothing is known of what operators cost.
     """
-    caching = caching or chosen_caching(model, config, kernels)
-    program = Program(model.graph, kernels, caching, debug_memory=config.debug_memory)
-    measured = program if caching == EVERYTHING else None
-    return program, _cost(model, config, kernels, measured)
+    graph = model.graph
+    if caching is None:
+        caching = _caching_without_cost(model, config)
+    if caching == EVERYTHING:
+        program = Program(graph, kernels, debug_memory=config.debug_memory)
+        return program, load_or_measure(lambda: program, model, config)
+    cost = load_or_measure(lambda: Program(graph, kernels), model, config)
+    if caching is None:
+        caching = _merged(model, config, cost)
+    return Program(graph, kernels, caching, debug_memory=config.debug_memory), cost
 
 
 @torch.inference_mode()
-def chosen_caching(model: Model, config: EngineConfig, kernels: Kernels | None = None) -> Caching:
-    """What the configuration asks to keep; fails as :func:`compile_program`."""
+def chosen_caching(model: Model, config: EngineConfig) -> Caching:
+    """What :func:`compile_program` keeps where it is told nothing else; fails as it does."""
+    caching = _caching_without_cost(model, config)
+    if caching is not None:
+        return caching
+    kernels = choose_kernels(config.device, config.threads, config.precision)
+    return _merged(model, config, load_or_measure(lambda: Program(model.graph, kernels), model, config))
+
+
+def _caching_without_cost(model: Model, config: EngineConfig) -> Caching | None:
+    """What the configuration asks to keep; None: that depends on what operators cost."""
     if config.cache is Cache.ALL and config.cache_budget_mb < 0:
         return EVERYTHING
-    layout = lay_out(model.graph)
-    if config.cache_budget_mb == 0:
-        return Caching.nothing(layout)
-    kernels = kernels or choose_kernels(config.device, config.threads, config.precision)
-    return Caching(dropped=load_or_choose(layout, _cost(model, config, kernels), model, config))
+    return Caching.nothing(lay_out(model.graph)) if config.cache_budget_mb == 0 else None
 
 
-def _cost(model: Model, config: EngineConfig, kernels: Kernels, program: Program | None = None) -> CostModel:
-    """``program``: one that keeps everything, if there is one; measuring takes as much memory."""
-    return load_or_measure(lambda: program or Program(model.graph, kernels), model, config)
+def _merged(model: Model, config: EngineConfig, cost: CostModel) -> Caching:
+    return Caching(dropped=load_or_choose(lay_out(model.graph), cost, model, config))

@@ -109,11 +109,6 @@ class Program:
         times = zip(self.plan.steps, self._executor.microseconds.tolist(), strict=True)
         return sum(took for step, took in times if not isinstance(step, (Compute, Call)))
 
-    @property
-    def grown_pixels(self) -> int:
-        """Of all active sets that a run fills."""
-        return self.plan.grown_pixels
-
     def timeable(self) -> Iterator[tuple[Operator, ActiveSet]]:
         """The operators that compiled kernels compute, and the sets that say on which pixels."""
         for step in self._computations:
@@ -214,19 +209,23 @@ class Program:
         specs = [layout.spec(name) for name in kept]
         self._kept = allocate_maps([(spec.size, spec.channels) for spec in specs], self._kernels.device)
         self.maps.update(zip(kept, self._kept, strict=True))
-        # where changes may be held back, operators share fewest sets and most is computed in several steps
-        longest = self._planner.plan(self.caching, dict.fromkeys(self.kept, NOTHING_CHANGED))
-        records = lifetimes(longest.steps, layout, self.caching)
-        if records:
-            placement = optimal(records, time_limit_s=_SEARCH_S).placement
-            self.arena_bytes = placement.size
-            specs = [layout.spec(record.name) for record in records]
-            shapes = [(spec.size, spec.channels) for spec in specs]
-            arena = maps_at(placement.offsets, placement.size, shapes, self._kernels.device)
-            self.maps.update(zip((record.name for record in records), arena, strict=True))
+        if dropped:
+            self._allocate_arena()
         for name in layout.maps:
             if layout.root(name) in self.maps:  # otherwise nobody reads it
                 self._map(name)
+
+    def _allocate_arena(self) -> None:
+        layout = self.layout
+        # where changes may be held back, operators share fewest sets and most is computed in several steps
+        longest = self._planner.plan(self.caching, dict.fromkeys(self.kept, NOTHING_CHANGED))
+        records = lifetimes(longest.steps, layout, self.caching)
+        placement = optimal(records, time_limit_s=_SEARCH_S).placement
+        self.arena_bytes = placement.size
+        specs = [layout.spec(record.name) for record in records]
+        shapes = [(spec.size, spec.channels) for spec in specs]
+        arena = maps_at(placement.offsets, placement.size, shapes, self._kernels.device)
+        self.maps.update(zip((record.name for record in records), arena, strict=True))
 
     def _map(self, tensor: str) -> MapBuffer:
         if tensor not in self.maps:

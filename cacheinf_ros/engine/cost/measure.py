@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
+from typing import Any
 
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost.model import SHARES, CostModel, Curve
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.storage import stored_file
+from cacheinf_ros.engine.storage import load_stored, store, stored_file
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.ir import Conv, Operator
 
 _VERSION = 2
+_WHAT = "cost model"
 _RUNS = 3
 _log = logging.getLogger(__name__)
 
@@ -29,14 +29,14 @@ def load_or_measure(make: Callable[[], Program], model: Model, config: EngineCon
         make: gives a program that keeps all its maps, where it must be measured; its cache is overwritten.
     """
     path = stored_file("costs", model, config, f"{_VERSION}.json")
-    stored = _read(path)
+    stored = load_stored(path, _parsed, _WHAT, "measuring")
     if stored is not None:
         return stored
     started = time.perf_counter()
     measured = measure(make())
     _log.info("measured the kernels for %s in %.1f s", model.name, time.perf_counter() - started)
     if measured.curves:  # none without compiled kernels, which may be there at the next start
-        _write(measured, path)
+        store(asdict(measured), path, _WHAT)
     return measured
 
 
@@ -55,7 +55,7 @@ def measure(program: Program) -> CostModel:
 def _measured(program: Program, operator: Operator, active: ActiveSet) -> Curve:
     rows, alternative = [], []
     for share in SHARES:
-        _blob(active, share)
+        active.fill_middle(share)  # what changes in real frames lies together
         rows.append(min(program.time(operator.output, alternative=False) for _ in range(_RUNS)))
         if program.has_alternative(operator.output):
             alternative.append(min(program.time(operator.output, alternative=True) for _ in range(_RUNS)))
@@ -65,21 +65,12 @@ def _measured(program: Program, operator: Operator, active: ActiveSet) -> Curve:
 
 def _growth_ns(program: Program) -> float:
     """Nanoseconds per pixel of filling an active set, from a run in which a third of the input changed."""
-    _blob(program.changed_input, 1 / 3)
+    program.changed_input.fill_middle(1 / 3)
     took = []
     for _ in range(_RUNS):
         program.run(refresh=True)
         took.append(program.growth_microseconds)
-    return 1e3 * min(took) / max(1, program.grown_pixels)
-
-
-def _blob(active: ActiveSet, share: float) -> None:
-    """A rectangle in the middle with this share of the pixels: what changes in real frames lies together."""
-    height, width = (max(1, round(n * share**0.5)) for n in active.size)
-    top, left = (active.size[0] - height) // 2, (active.size[1] - width) // 2
-    active.mask.fill(0)
-    active.mask[top : top + height, left : left + width] = 1
-    active.use_mask()
+    return 1e3 * min(took) / max(1, program.plan.grown_pixels)
 
 
 def _key(operator: Operator, size: tuple[int, int]) -> object:
@@ -89,27 +80,12 @@ def _key(operator: Operator, size: tuple[int, int]) -> object:
     return type(operator).__name__, operator.output, size
 
 
-def _read(path: Path) -> CostModel | None:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        curves = {name: _curve(**curve) for name, curve in content["curves"].items()}
-        return CostModel(curves=curves, growth_ns=float(content["growth_ns"]))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        _log.warning("the stored cost model %s is unusable, measuring anew: %s", path, error)
-        return None
+def _parsed(content: dict[str, Any]) -> CostModel:
+    curves = {name: _curve(**curve) for name, curve in content["curves"].items()}
+    return CostModel(curves=curves, growth_ns=float(content["growth_ns"]))
 
 
 def _curve(rows: list[float], alternative: list[float] | None) -> Curve:
     if len(rows) != len(SHARES) or (alternative and len(alternative) != len(SHARES)):
         raise ValueError(f"a curve has {len(SHARES)} points")
     return Curve(rows=tuple(rows), alternative=tuple(alternative) if alternative else None)
-
-
-def _write(model: CostModel, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(model)) + "\n", encoding="utf-8")
-    except OSError as error:
-        _log.warning("the cost model cannot be kept for the next start: %s", error)

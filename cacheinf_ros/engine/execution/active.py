@@ -75,8 +75,21 @@ class ActiveSet:
         self._listed[: len(rows)] = rows
         self._header["count"][0] = len(rows)
 
+    def fill_middle(self, share: float) -> None:
+        """A rectangle in the middle is active: see :func:`middle`."""
+        self.mask.fill(0)
+        self.mask[middle(self.size, share)] = 1
+        self.use_mask()
+
     def copy_from(self, other: ActiveSet) -> None:
         """Take over the pixels of a set of the same size."""
         np.copyto(self.mask, other.mask)
         self._listed[: other.count] = other.rows
         self._header["count"][0] = other.count
+
+
+def middle(size: Size, share: float) -> tuple[slice, slice]:
+    """Rows and columns of the rectangle in the middle of a map of (height, width) with this share of the pixels."""
+    height, width = (max(1, round(n * share**0.5)) for n in size)
+    top, left = (size[0] - height) // 2, (size[1] - width) // 2
+    return slice(top, top + height), slice(left, left + width)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import CostModel
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.merging.assess import Assessment, Assessor
 from cacheinf_ros.engine.merging.search import Dropped, Goal, Smallest, Within, evolve, exhaustive, greedy
-from cacheinf_ros.engine.storage import stored_file
+from cacheinf_ros.engine.storage import load_stored, store, stored_file
 from cacheinf_ros.graph import Model
 
 _VERSION = 2  # of the file's content, and of what it depends on
+_WHAT = "choice of caches"
 _SLOWER = 1.1  # than with everything kept: what a frame may take at most where no budget is given
 _SEARCH_S = 10.0
 _log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ def load_or_choose(layout: Layout, cost: CostModel, model: Model, config: Engine
     """The maps to drop within the configured budget, if there is one: as chosen before, or chosen now and stored."""
     path = stored_file("merging", model, config, f"{config.cache_budget_mb:g}-{_VERSION}.json")
     assess = Assessor(layout, cost)
-    stored = _read(path, frozenset(assess.names))
+    stored = load_stored(path, lambda content: _parsed(content, frozenset(assess.names)), _WHAT, "choosing")
     if stored is not None:
         return stored
     _log.info("choosing which feature maps of %s to keep between frames", model.name)
@@ -82,26 +81,12 @@ def load_or_choose(layout: Layout, cost: CostModel, model: Model, config: Engine
         model.name, best.cache_bytes / 1e6, everything.cache_bytes / 1e6, best.arena_bytes / 1e6,
         100 * (best.microseconds / everything.microseconds - 1), time.perf_counter() - started,
     )  # fmt: skip
-    _write(choices.best, path)
+    store(sorted(choices.best), path, _WHAT)
     return choices.best
 
 
-def _read(path: Path, names: frozenset[str]) -> Dropped | None:
-    try:
-        dropped = frozenset(json.loads(path.read_text(encoding="utf-8")))
-        if not dropped <= names:
-            raise ValueError("it names maps that the model does not have")
-        return dropped
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
-        _log.warning("the stored choice of caches %s is unusable, choosing anew: %s", path, error)
-        return None
-
-
-def _write(dropped: Dropped, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(sorted(dropped)) + "\n", encoding="utf-8")
-    except OSError as error:
-        _log.warning("the choice of caches cannot be kept for the next start: %s", error)
+def _parsed(content: list[str], names: frozenset[str]) -> Dropped:
+    dropped = frozenset(content)
+    if not dropped <= names:
+        raise ValueError("it names maps that the model does not have")
+    return dropped

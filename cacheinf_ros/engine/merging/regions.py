@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.execution.active import ActiveSet, Size
+from cacheinf_ros.engine.execution.active import ActiveSet, Size, middle
 from cacheinf_ros.engine.execution.growth import Reach
 from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.execution.spread import Through
@@ -49,10 +49,9 @@ class Regions:
     @classmethod
     def in_the_middle(cls, size: Size, shares: Iterable[float]) -> Regions:
         """With these shares of the pixels."""
-        sides = [np.maximum(1, np.round(side * np.sqrt(np.fromiter(shares, float)))).astype(np.int64) for side in size]
-        first = tuple((side - length) // 2 for side, length in zip(size, sides, strict=True))
-        last = tuple(start + length - 1 for start, length in zip(first, sides, strict=True))
-        return cls.of((first[0], first[1]), (last[0], last[1]), np.ones_like(sides[0]))
+        places = [middle(size, share) for share in shares]
+        top, bottom, left, right = np.array([(y.start, y.stop, x.start, x.stop) for y, x in places]).T
+        return cls.of((top, left), (bottom - 1, right - 1), np.ones_like(top))
 
     def united(self, other: Regions) -> Regions:
         """The smallest rectangle around both."""

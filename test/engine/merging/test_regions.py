@@ -34,18 +34,11 @@ def test_as_many_pixels_as_are_computed(name: str, share: float) -> None:
     predicted = RegionModel(SHARES).counts(program.plan)
     steps = [step for step in program.plan.steps if isinstance(step, Compute)]
     for case, changed in enumerate(SHARES):
-        blob(program.changed_input.mask, changed)
-        program.changed_input.use_mask()
+        program.changed_input.fill_middle(changed)
         program.run()
         counted = np.array([step.active.count for step in steps])
         expected = np.array([predicted[step.active][case] for step in steps])
         assert 0.9 * counted.sum() < expected.sum() < 1.1 * counted.sum()
-
-
-def blob(mask: np.ndarray, share: float) -> None:
-    region = Regions.in_the_middle((mask.shape[0], mask.shape[1]), [share])
-    mask[:] = 0
-    mask[region.first[0][0] : region.last[0][0] + 1, region.first[1][0] : region.last[1][0] + 1] = 1
 
 
 def test_the_halo_is_the_composed_receptive_field() -> None:
