@@ -41,3 +41,7 @@ class SourceError(CacheinfError):
 
 class MessageError(CacheinfError):
     """A received message cannot be turned into a value."""
+
+
+class LinkError(CacheinfError):
+    """What another machine was to send did not come, or in no usable form."""

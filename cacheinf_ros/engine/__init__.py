@@ -14,9 +14,11 @@ from cacheinf_ros.engine.decoders import Box, Decoded, ScoredClass, decode
 from cacheinf_ros.engine.engine import Engine
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
+from cacheinf_ros.engine.sharing import FrameStart, Helper, Outdated, Partner, Pixels
+from cacheinf_ros.engine.split import Side, Split, Splitting
 
 __all__ = [
-    "Audit", "Box", "Cache", "Caching", "Calibration", "Decoded", "Engine", "EngineConfig", "EngineResult", "Mode",
-    "Precision", "Preprocessor", "ScoredClass", "calibrate", "calibration_file", "decode", "load_calibration",
-    "save_calibration",
+    "Audit", "Box", "Cache", "Caching", "Calibration", "Decoded", "Engine", "EngineConfig", "EngineResult",
+    "FrameStart", "Helper", "Mode", "Outdated", "Partner", "Pixels", "Precision", "Preprocessor", "ScoredClass", "Side",
+    "Split", "Splitting", "calibrate", "calibration_file", "decode", "load_calibration", "save_calibration",
 ]  # fmt: skip

@@ -11,22 +11,34 @@ from cacheinf_ros.engine.kernels import Kernels, choose_kernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.merging import load_or_choose
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.split import Side
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 
 
 @torch.inference_mode()
 def compile_program(
-    model: Model, config: EngineConfig, kernels: Kernels, caching: Caching | None = None
+    model: Model, config: EngineConfig, kernels: Kernels, caching: Caching | None = None, side: Side | None = None
 ) -> tuple[Program, CostModel]:
     """Compile a model, with what its operators cost on this machine: known from an earlier start, or measured now.
 
     Args:
         caching: what to keep between frames; None: what the configuration asks for.
+        side: see :class:`Program`; all maps are kept then.
 
     Raises:
-        EngineError: caches are to be merged, and nothing is known of what operators cost.
+        EngineError: caches are to be merged, and nothing is known of what operators cost; or they are to be merged and
+            split.
     """
     graph = model.graph
+    if side is not None:
+        if _caching_without_cost(model, config) != EVERYTHING:
+            raise EngineError(
+                "operators can be split between robot and server only where every map is kept: set cache to all and "
+                "cache_budget_mb to -1, or offload_policy to local or remote_jpeg"
+            )
+        program = Program(graph, kernels, debug_memory=config.debug_memory, side=side)
+        return program, load_or_measure(lambda: program, model, config)
     if caching is None:
         caching = _caching_without_cost(model, config)
     if caching == EVERYTHING:

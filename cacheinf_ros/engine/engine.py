@@ -25,6 +25,8 @@ from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
+from cacheinf_ros.engine.sharing import Partner, SharedProgram
+from cacheinf_ros.engine.split import Side
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching.warping import look_through
@@ -39,16 +41,29 @@ class Engine:
 
     Attributes:
         cost: what the model's operators take on this machine.
+        shared: how frames are shared with a server; None: there is none.
     """
 
-    def __init__(self, model: Model, config: EngineConfig, caching: Caching | None = None) -> None:
-        """Compile a model; ``caching``: what to keep between frames, None: what the configuration asks for."""
+    def __init__(
+        self, model: Model, config: EngineConfig, caching: Caching | None = None, *, with_server: bool = False
+    ) -> None:
+        """Compile a model.
+
+        Args:
+            caching: what to keep between frames; None: what the configuration asks for.
+            with_server: whether a server may compute a part of frames; all maps are kept then.
+
+        Raises:
+            EngineError: the configuration asks for what cannot be.
+        """
         kernels = choose_kernels(config.device, config.threads, config.precision)
         self.model = model
         self.kernel_name = kernels.name
         self._preprocessor = Preprocessor(model.card)
-        self.program, self.cost = compile_program(model, config, kernels, caching)
+        side = Side.ROBOT if with_server else None
+        self.program, self.cost = compile_program(model, config, kernels, caching, side)
         self._input = InputWriter(self._preprocessor, self.program.input, kernels)
+        self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._canvas = Canvas(self._preprocessor.size, shift_unit(model.graph))
         self._frame = np.empty((*self._preprocessor.size, 3), np.uint8)  # the last one, while the camera moves
         self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
@@ -107,19 +122,20 @@ class Engine:
         self._holds_frame = False
 
     @torch.inference_mode()
-    def run(self, image: Image, cache_map: CacheMap | None) -> EngineResult:
+    def run(self, image: Image, cache_map: CacheMap | None, partner: Partner | None = None) -> EngineResult:
         """Compute the outputs for a frame.
 
         Args:
             image: uint8 [height, width, 3], BGR.
             cache_map: what of the frame is reusable, relative to the frame composed by the runs before;
                 None: nothing.
+            partner: to share the work with; where that fails, and in mode ``deepcache``, it is done here.
 
         Raises:
             EngineError: the frame or its map is unusable; the cache is then empty.
         """
         with self.program.awake():
-            return self._run(image, cache_map)
+            return self._run(image, cache_map, partner)
 
     def calibrate(self, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None = None) -> Calibration:
         """Find out on frames of the user's stream, in their order, what bounded mode may hold back.
@@ -159,7 +175,7 @@ class Engine:
         """float32 [1, 3, height, width]: what dense execution of a composed image starts from."""
         return self._preprocessor.input(composed)
 
-    def _run(self, image: Image, cache_map: CacheMap | None) -> EngineResult:
+    def _run(self, image: Image, cache_map: CacheMap | None, partner: Partner | None) -> EngineResult:
         started = time.perf_counter_ns()
         reusable = cache_map if self._holds_frame else None
         self._holds_frame = False  # whatever fails below leaves no half-updated cache
@@ -168,10 +184,12 @@ class Engine:
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
         refresh = entry.reused is None or self._prefers_dense(changed_share, resized)
         prepared = time.perf_counter_ns()
-        outputs = self.program.run(outside=entry.outside, refresh=refresh)
+        outputs = self._compute(outside=entry.outside, refresh=refresh, partner=partner)
         computed = time.perf_counter_ns()
         self._holds_frame = True
-        self._observe(changed_share, outputs, (computed - prepared) / 1e6, refresh=refresh)
+        self._auditor.count(list(outputs.values()), refreshed=refresh)
+        if partner is None:
+            self._observe(changed_share, (computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
             outputs=_arrays(outputs),
             mode=self._config.mode if entry.reused else Mode.DENSE,
@@ -179,6 +197,7 @@ class Engine:
             active_share=self.program.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,
+            where="shared" if self.shared is not None and self.shared.was_shared else "local",
             motion=self._canvas.motion,
             shift=entry.shift,
         )
@@ -210,6 +229,8 @@ class Engine:
         if shift != NO_SHIFT:
             self._input.move(*shift)
             self.program.shift(*shift)
+            if self.shared is not None:
+                self.shared.moved(*shift)
             self._auditor.moved(shift, self._preprocessor.size)
         self._input.touch(reused)
         changed, everything = self.program.changed_input, shift != NO_SHIFT
@@ -232,7 +253,15 @@ class Engine:
     def _dense(self, image: Image) -> list[torch.Tensor]:
         """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""
         self._write_all(image)
-        return list(self.program.run(refresh=True).values())
+        return list(self._compute(refresh=True).values())
+
+    def _compute(
+        self, *, outside: Border = Border.NONE, refresh: bool, partner: Partner | None = None
+    ) -> dict[str, torch.Tensor]:
+        if self.shared is not None:
+            partner = partner if self._config.mode is not Mode.DEEPCACHE else None
+            return self.shared.run(outside=outside, refresh=refresh, partner=partner)
+        return self.program.run(outside=outside, refresh=refresh)
 
     def _motion_error(self) -> float:
         """What it costs to see the last frame from the canvas; the cache then holds that frame."""
@@ -252,6 +281,8 @@ class Engine:
         dx, dy = self._preprocessor.scale_shift(cache_map.motion.shift, cache_map.image_size)
         self._input.move(round(dx), round(dy))
         self.program.move(dx, dy)
+        if self.shared is not None:
+            self.shared.forget_server()
 
     def _prefers_dense(self, changed_share: float, resized: Image) -> bool:
         """Whether the cache would cost more than it saves; then everything that it stands for is computed."""
@@ -263,10 +294,7 @@ class Engine:
             self._enter_anew(resized)
         return True
 
-    def _observe(
-        self, changed_share: float, outputs: dict[str, torch.Tensor], took_ms: float, *, refresh: bool
-    ) -> None:
-        self._auditor.count(list(outputs.values()), refreshed=refresh)
+    def _observe(self, changed_share: float, took_ms: float, *, refresh: bool) -> None:
         if refresh:
             self._switch.observe_dense(took_ms)
         else:

@@ -47,13 +47,14 @@ class InputWriter:
     Attributes:
         composed: uint8 [height, width, 3]: the frame where it was touched, what was there before elsewhere; exact
             execution would start from it.
+        seen: uint8 [height, width, 3]: what the target holds, before it was normalised.
     """
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer, kernels: Kernels) -> None:
         self._preprocessor = preprocessor
         self._target = target
         self.composed = np.zeros((*preprocessor.size, 3), np.uint8)
-        self._seen = np.zeros_like(self.composed)  # what the target holds, before it was normalised
+        self.seen = np.zeros_like(self.composed)
         self._touched = ActiveSet(preprocessor.size)
         height, width = preprocessor.size
         self._tiles = np.empty((-(-height // TILE), -(-width // TILE)), np.uint8)
@@ -72,6 +73,11 @@ class InputWriter:
     def touch_all(self) -> None:
         """The whole frame counts."""
         self._touched.fill()
+
+    def touch_pixels(self, mask: NDArray[np.uint8]) -> None:
+        """Only these pixels of the input count; uint8 [height, width], 0 or 1."""
+        np.copyto(self._touched.mask, mask)
+        self._touched.use_mask()
 
     def touch(self, cache_map: CacheMap) -> None:
         """Only what depends on an active pixel of the frame counts."""
@@ -121,7 +127,7 @@ class InputWriter:
 
     def move(self, dx: int, dy: int) -> None:
         """Move the picture by whole pixels; what enters at the border keeps stale values."""
-        for image in (self.composed, self._seen):
+        for image in (self.composed, self.seen):
             move_pixels(torch.from_numpy(image), dx, dy)
 
     def _prepared(self, cache_map: CacheMap) -> tuple[ActiveSet, Reach]:
@@ -136,10 +142,10 @@ class InputWriter:
         touched = self._touched.mask.view(np.bool_)
         self.composed[touched] = resized[touched]
         if not everything:
-            values, seen = (self._preprocessor.normalise(image) for image in (resized, self._seen))
+            values, seen = (self._preprocessor.normalise(image) for image in (resized, self.seen))
             change = self._truncation.change(values.reshape(-1, 3), seen.reshape(-1, 3)).reshape(touched.shape)
             touched = touched & (change > self._truncation.threshold)
-        self._seen[touched] = resized[touched]
+        self.seen[touched] = resized[touched]
         np.copyto(changed.mask, touched)
         changed.use_mask()
         rows = torch.from_numpy(changed.rows).long().to(self._target.rows.device)
@@ -165,7 +171,7 @@ class InputWriter:
             weight=(c_float * 3)(*((1.0,) * 3 if weight is None else (float(w) ** 2 for w in weight))),
             table=self._preprocessor.table.ctypes.data,
             composed=self.composed.ctypes.data,
-            seen=self._seen.ctypes.data,
+            seen=self.seen.ctypes.data,
             out=self._target.rows.data_ptr(),
             pitch=self._target.rows.stride(0),
         )

@@ -15,11 +15,13 @@ from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.execution.native import NEVER, NativeExecutor, PreparedKernel
 from cacheinf_ros.engine.execution.plan import Plan, Planner
 from cacheinf_ros.engine.execution.reference import ReferenceExecutor
+from cacheinf_ros.engine.execution.share import Share, Shares
 from cacheinf_ros.engine.execution.steps import Call, Compute
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels, ReferenceKernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import lifetimes, with_poison
+from cacheinf_ros.engine.split import Side, Split, Splitting, owned
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
 from cacheinf_ros.graph.ir import Global, Graph, Operator
 from cacheinf_ros.memory.optimal import optimal
@@ -34,15 +36,24 @@ class Program:
         caching: which maps are kept between runs.
         maps: all of them; what is not kept holds something only while :meth:`run` needs it.
         arena_bytes: of the block in which the maps lie that are not kept.
+        splitting: what can be split; None: there is no other machine.
+        shares: what is known of the other machine's copy of each tensor.
     """
 
     def __init__(
-        self, graph: Graph, kernels: Kernels, caching: Caching = EVERYTHING, *, debug_memory: bool = False
+        self,
+        graph: Graph,
+        kernels: Kernels,
+        caching: Caching = EVERYTHING,
+        *,
+        debug_memory: bool = False,
+        side: Side | None = None,
     ) -> None:
         """Compile.
 
         Args:
             debug_memory: overwrite maps with NaN where they should not be read: slow.
+            side: which of two machines this is; None: there is no other. All maps must be kept where there is one.
 
         Where the greedy strategies leave room, a smaller arena is searched for :data:`_SEARCH_S` seconds.
         """
@@ -55,6 +66,9 @@ class Program:
         self._kernels = kernels
         self._reference = ReferenceKernels(kernels.device)
         self._planner = Planner(self.layout)
+        self.splitting = Splitting(self.layout) if side else None
+        self.shares = self._make_shares() if side else None
+        self._side = side
         self._kept: list[MapBuffer] = []  # not part of another
         self._allocate()
         values = {name: self._shaped(name) for name in self.maps}
@@ -136,7 +150,7 @@ class Program:
 
     def truncate(self, truncations: Mapping[str, Truncation]) -> None:
         """From now on hold small changes of these tensors back, and of no others; the cache stays as it is."""
-        self.plan: Plan = self._planner.plan(self.caching, truncations)
+        self.plan: Plan = self._planner.plan(self.caching, truncations, self.shares)
         if self._debug_memory:
             self.plan = replace(self.plan, steps=with_poison(self.plan.steps, self.layout, self.caching))
         steps = self.plan.steps
@@ -154,13 +168,33 @@ class Program:
         if isinstance(self._kernels, NativeKernels):
             library, threads = self._kernels.library, self._kernels.threads
             self._executor: NativeExecutor | ReferenceExecutor = NativeExecutor(
-                steps, self._prepared, self._tensors, library, threads
+                steps, self._prepared, self._tensors, library, threads, self.shares
             )
         else:
             functions = {name: kernel.function for name, kernel in self._prepared.items() if kernel.function}
-            self._executor = ReferenceExecutor(steps, functions, self._tensors, self._kernels.device)
+            self._executor = ReferenceExecutor(steps, functions, self._tensors, self._kernels.device, self.shares)
         for output in self._index:
             self._switch(output)
+
+    def split(self, split: Split) -> None:
+        """From now on share the work with another machine so.
+
+        Raises:
+            EngineError: it cannot be executed.
+        """
+        assert self.splitting is not None and self.shares is not None and self._side is not None
+        self.splitting.check(split)
+        for share in self.shares:
+            share.sent = share.received = (0, 0)
+        for name, height in self.splitting.heights.items():
+            self.shares[name].own = owned(split, height, name, self._side)
+        for crossing in self.splitting.crossings(split):
+            share = self.shares[crossing.tensor]
+            if crossing.to is self._side:
+                share.received = crossing.rows
+            else:
+                share.sent = crossing.rows
+        self._share_anew()
 
     def run(self, *, outside: Border = Border.NONE, refresh: bool = False) -> dict[str, torch.Tensor]:
         """Compute everything that depends on the changed input; outputs by name, valid until the next run.
@@ -178,8 +212,19 @@ class Program:
 
     @property
     def outputs(self) -> dict[str, torch.Tensor]:
-        """By name, as the last run left them."""
-        return {name: self._tensors.values[tensor] for name, tensor in self.graph.outputs}
+        """By name, as the last run left them; without those that another machine computed and this one never read."""
+        values = self._tensors.values
+        return {name: values[tensor] for name, tensor in self.graph.outputs if tensor in values}
+
+    def _share_anew(self) -> None:
+        if isinstance(self._executor, NativeExecutor):
+            self._executor.share_anew()
+
+    def _make_shares(self) -> Shares:
+        layout = self.layout
+        leaves = [layout.graph.input, *(operator.output for operator in layout.operators)]
+        sizes = {name: layout.spec(name).size if name in layout.maps else (1, 1) for name in leaves}
+        return Shares({name: Share(name, size) for name, size in sizes.items()})
 
     def shift(self, dx: int, dy: int) -> None:
         """Move every cached map by whole pixels of its own; what enters counts as changed, however little.
@@ -188,6 +233,8 @@ class Program:
             dx, dy: right and down, in pixels of the input: multiples of :func:`shift_unit`.
         """
         height, width = self.input.size
+        for share in self.shares or ():
+            share.move(dx * share.size[1] // width, dy * share.size[0] // height)
         moves = [(b, dx * b.size[1] // width, dy * b.size[0] // height) for b in self._kept if b.rows.shape[0] > 1]
         if isinstance(self._kernels, NativeKernels):
             self._kernels.shift(moves)

@@ -24,6 +24,7 @@ class EngineResult:
         reuse_ratio: of the frame, 1 = all reused.
         active_share: FLOPs of the convolutions that were computed / those of a dense frame.
         stage_ms: milliseconds by stage, in order.
+        where: it was computed: local, or shared with a server.
         refreshed: whether everything was computed, so that nothing in the cache is older than this frame.
     """
 
@@ -33,5 +34,6 @@ class EngineResult:
     active_share: float
     stage_ms: dict[str, float]
     refreshed: bool
+    where: str = "local"
     motion: Motion = field(default_factory=Motion.none)
     shift: tuple[int, int] = (0, 0)

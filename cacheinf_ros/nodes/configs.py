@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.schedule import OffloadPolicy
 
 
 class ImageTransport(Enum):
@@ -92,15 +93,26 @@ class ResultConfig(Config):
 class ServerTopicsConfig(Config):
     """The topics between inference and server."""
 
-    request_topic: str = parameter("frame_requests", "frames from the robots to the server")
+    request_topic: str = parameter("frame_requests", "whole frames from the robots to the server")
     response_topic: str = parameter("frame_responses", "answers; one topic per robot below this name")
+    share_topic: str = parameter("frame_shares", "what robots send to the server while they share frames with it")
+    shared_topic: str = parameter("frame_shared", "what the server sends; one topic per robot below this name")
 
 
 class UseServerConfig(Config):
-    """Whether the inference node uses a server."""
+    """Whether the inference node uses a server, and how."""
 
     use_server: bool = parameter(
-        False, "send frames to a server, and compute only those that it does not answer in time"
+        False, "share frames with a server, and compute alone those of which its part does not come in time"
+    )
+    offload_policy: OffloadPolicy = parameter(
+        OffloadPolicy.CACHEINF,
+        "who computes what: cacheinf divides every operator's rows, with caches, whichever way a frame ends soonest; "
+        "local, remote (changed pixels go to the server), remote_jpeg (whole frames do), dnn_surgery, "
+        "dnn_surgery_cached, hybrid_parallel: what it is compared with",
+    )
+    schedule_s: float = parameter(
+        50.0, "how long to search for schedules when a server is met for the first time, s", low=1.0, high=3600.0
     )
 
 

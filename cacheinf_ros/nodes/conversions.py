@@ -20,6 +20,7 @@ from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.nodes.health import Status
+from cacheinf_ros.offload import Packet
 from cacheinf_ros.sources import decode_compressed, decode_image
 
 if TYPE_CHECKING:
@@ -290,6 +291,22 @@ def request_message(
 def encoded_image_from(request: msg.FrameRequest) -> Pixels:
     """The frame that a robot sent: uint8 [height, width, 3], BGR."""
     return decode_compressed(request.data, request.format)
+
+
+def packet_message(packet: Packet) -> msg.SplitPacket:
+    """A packet of a session between robot and server."""
+    return msg.SplitPacket(
+        session=packet.session, epoch=packet.epoch, frame=packet.frame, kind=packet.kind, tensor=packet.tensor,
+        part=packet.part, parts=packet.parts, checksum=packet.checksum, data=_array(packet.data),
+    )  # fmt: skip
+
+
+def packet_from(message: msg.SplitPacket) -> Packet:
+    """The opposite; whether it is sound is for the session to see."""
+    return Packet(
+        session=message.session, epoch=message.epoch, frame=message.frame, kind=message.kind, tensor=message.tensor,
+        part=message.part, parts=message.parts, checksum=message.checksum, data=bytes(message.data),
+    )  # fmt: skip
 
 
 def status_message(name: str, status: Status) -> DiagnosticStatus:

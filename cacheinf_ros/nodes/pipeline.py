@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Decoded, EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, Fold
@@ -20,7 +21,9 @@ from cacheinf_ros.nodes.frame_node import Arrival, FrameNode
 from cacheinf_ros.nodes.results import ResultTopics
 from cacheinf_ros.nodes.runner import Runner, open_model
 from cacheinf_ros.nodes.server_link import ServerLink
+from cacheinf_ros.nodes.split_link import SplitLink
 from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.schedule import OffloadPolicy
 
 
 class Outcome(Enum):
@@ -56,11 +59,16 @@ class Pipeline:
         """Load the model; :class:`CacheinfError` where that cannot be done."""
         get = node.parameters.get
         self._node = node
-        self._runner = Runner(open_model(get(ModelConfig)), get(EngineConfig), node.health.note)
+        use, topics, offload = get(UseServerConfig), get(ServerTopicsConfig), get(OffloadConfig)
+        sends_frames = use.use_server and use.offload_policy is OffloadPolicy.REMOTE_JPEG
+        shares_frames = use.use_server and use.offload_policy not in (OffloadPolicy.REMOTE_JPEG, OffloadPolicy.LOCAL)
+        model = open_model(get(ModelConfig))
+        self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
         self._results = ResultTopics(node, get(ResultConfig))
-        self._server = None
-        if get(UseServerConfig).use_server:
-            self._server = ServerLink(node, get(ServerTopicsConfig), get(OffloadConfig), self._runner.name, node.health)
+        self._server = ServerLink(node, topics, offload, model.name, node.health) if sends_frames else None
+        self._sharing = None
+        if shares_frames:
+            self._sharing = SplitLink(node, topics, use, offload, model, self._runner.engine, node.health)
         self._gap = ""
         self.computed: FrameResult | None = None
         """The last frame's result, if it was computed here."""
@@ -122,10 +130,20 @@ class Pipeline:
         if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:
             self._runner.reset()
             cache_map = None
-        result = self._runner.run(prepared.image, cache_map)
+        run = self._run_shared if self._sharing else self._runner.run
+        result = run(prepared.image, cache_map)
         if prepared.matching_ms is None:
             return result
         return replace(result, stage_ms={"match": prepared.matching_ms, **result.stage_ms})
+
+    def _run_shared(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
+        assert self._sharing is not None
+        if not self._sharing.uses_cache:
+            self._runner.reset()
+            cache_map = None
+        result = self._runner.run(image, cache_map, self._sharing.partner())
+        self._sharing.computed(was_shared=result.where != "local", took_ms=result.stage_ms["compute"])
+        return result
 
     def _note_gap(self, gap: str) -> None:
         if gap in (BROKEN, LATE):

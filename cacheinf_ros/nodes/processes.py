@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -68,8 +68,15 @@ class NodeCommand:
 class NodeProcess:
     """One node in a process of its own, with its output in a file."""
 
-    def __init__(self, command: NodeCommand, *, log: Path, domain: int | None = None) -> None:
-        """Start it. ``domain``: ROS_DOMAIN_ID, where it is not the caller's own."""
+    def __init__(
+        self, command: NodeCommand, *, log: Path, domain: int | None = None, prefix: Sequence[str] = ()
+    ) -> None:
+        """Start it.
+
+        Args:
+            domain: ROS_DOMAIN_ID, where it is not the caller's own.
+            prefix: words before the command line, such as ``ip netns exec NAME``.
+        """
         self.command = command
         self.log = log
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -78,8 +85,14 @@ class NodeProcess:
         with log.open("w", encoding="utf-8") as output:
             # a session of its own: Ctrl-C in the terminal reaches us, and we end the nodes in order
             self._process = subprocess.Popen(
-                command.line(), stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-            )
+                [*prefix, *command.line()], stdout=output, stderr=subprocess.STDOUT, env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """Its process ID."""
+        return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
@@ -126,17 +139,23 @@ class NodeProcess:
 class NodeGroup:
     """Node processes that are stopped together; use as a context manager."""
 
-    def __init__(self, folder: Path, *, domain: int | None = None) -> None:
-        """``folder`` receives one log file per process."""
+    def __init__(self, folder: Path, *, domain: int | None = None, prefix: Sequence[str] = ()) -> None:
+        """Prepare.
+
+        Args:
+            folder: receives one log file per process.
+            domain, prefix: see :class:`NodeProcess`.
+        """
         self._folder = folder
         self._domain = domain
+        self._prefix = prefix
         self.processes: list[NodeProcess] = []
 
     def start(self, command: NodeCommand) -> NodeProcess:
         """Start a node, without waiting until it is ready."""
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / f"{len(self.processes)}_{command.name or command.executable}.log"
-        process = NodeProcess(command, log=log, domain=self._domain)
+        process = NodeProcess(command, log=log, domain=self._domain, prefix=self._prefix)
         self.processes.append(process)
         return process
 

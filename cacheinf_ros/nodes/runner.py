@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, decode
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Partner, decode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.nodes.calibrator import BackgroundCalibrator
 from cacheinf_ros.nodes.configs import ModelConfig
@@ -27,24 +27,35 @@ def open_model(config: ModelConfig) -> Model:
 
 
 class Runner:
-    """A model with its engine and decoder. Not for use from several threads."""
+    """A model with its engine and decoder. Not for use from several threads.
 
-    def __init__(self, model: Model, config: EngineConfig, note: Callable[[str, str], None]) -> None:
-        """``note``: takes names and texts for diagnostics."""
+    Attributes:
+        engine: that runs it.
+    """
+
+    def __init__(
+        self, model: Model, config: EngineConfig, note: Callable[[str, str], None], *, with_server: bool = False
+    ) -> None:
+        """Compile the model.
+
+        Args:
+            note: takes names and texts for diagnostics.
+            with_server: whether frames may be shared with a server.
+        """
         self.name = model.name
         self._model = model
         self._config = config
         self._note = note
-        self._engine = Engine(model, config)
+        self.engine = Engine(model, config, with_server=with_server)
         self._calibrator: BackgroundCalibrator | None = None
         self._audits = self._broken = 0
-        note("cache_mb", f"{self._engine.cache_bytes / 1e6:.0f}")
-        note("arena_mb", f"{self._engine.arena_bytes / 1e6:.0f}")
+        note("cache_mb", f"{self.engine.cache_bytes / 1e6:.0f}")
+        note("arena_mb", f"{self.engine.arena_bytes / 1e6:.0f}")
 
     @property
     def dense_ms(self) -> float:
         """What a frame takes without a cache, as measured on this machine."""
-        return self._engine.cost.dense_ms
+        return self.engine.cost.dense_ms
 
     def configure(self, config: EngineConfig) -> bool:
         """Use this configuration from the next frame on. Returns whether the cache was dropped for it."""
@@ -52,30 +63,30 @@ class Runner:
             return False
         changes_mode = config.mode is not self._config.mode
         self._config = config
-        self._engine.configure(config)
+        self.engine.configure(config)
         if changes_mode:
-            self._engine.reset()
+            self.engine.reset()
         return changes_mode
 
     def reset(self) -> None:
         """Drop the cache."""
-        self._engine.reset()
+        self.engine.reset()
 
-    def run(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
-        """Run one frame; uint8 [height, width, 3], BGR.
+    def run(self, image: NDArray[np.uint8], cache_map: CacheMap | None, partner: Partner | None = None) -> FrameResult:
+        """Run one frame; uint8 [height, width, 3], BGR; with a partner, if there is one.
 
         Where this raises, the cache may be half updated: call :meth:`reset`.
         """
-        if self._config.mode is Mode.BOUNDED and self._engine.calibration is None:
+        if self._config.mode is Mode.BOUNDED and self.engine.calibration is None:
             self._calibrate(image, cache_map)
-        result = self._engine.run(image, cache_map)
+        result = self.engine.run(image, cache_map, partner)
         return self._frame_result(result, (image.shape[0], image.shape[1]))
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Check bounded mode's promise: when it is due and there is time for it, or long overdue."""
-        if not (self._engine.audit_due if idle else self._engine.audit_overdue):
+        if not (self.engine.audit_due if idle else self.engine.audit_overdue):
             return
-        audit = self._engine.audit()
+        audit = self.engine.audit()
         if audit is None:
             return
         self._audits += 1
@@ -90,12 +101,12 @@ class Runner:
 
     def _calibrate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._calibrator is None:
-            self._calibrator = BackgroundCalibrator(self._model, self._config, self._engine.program.caching)
+            self._calibrator = BackgroundCalibrator(self._model, self._config, self.engine.program.caching)
             _log.info("bounded mode is exact until it is calibrated on the first frames")
         calibration = self._calibrator.feed(image, cache_map)
         self._note("calibration", self._calibrator.state)
         if calibration is not None:
-            self._engine.use(calibration)
+            self.engine.use(calibration)
             _log.info("bounded mode is calibrated (%s)", self._calibrator.state)
 
     def failed(self, error: str) -> FrameResult:
@@ -106,6 +117,7 @@ class Runner:
         return FrameResult(
             model=self.name,
             mode=result.mode.value,
+            where=result.where,
             reuse_ratio=result.reuse_ratio,
             active_share=result.active_share,
             stage_ms=dict(result.stage_ms),

@@ -1,4 +1,7 @@
-"""The server node: runs whole frames that robots send, with a cache of its own for each robot."""
+"""The server node: computes its part of frames that robots share with it, and whole frames that they send.
+
+It has a cache of its own for each robot.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from cacheinf_ros.nodes.own_maps import OwnMaps
 from cacheinf_ros.nodes.pairing import LatestOfEach
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.runner import Runner, open_model
+from cacheinf_ros.nodes.split_robots import SplitRobots
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
 
 _REQUEST_DEPTH = 10  # of all robots together
@@ -68,7 +72,13 @@ class ServerNode(FrameNode):
         self._subscription = subscribe_to(
             self, FrameRequest, get(ServerTopicsConfig).request_topic, self._store_request, qos
         )
+        self._sharing = SplitRobots(self, self._model, self.parameters, self.health)
         self.begin(self._requests, self._serve)
+
+    def close(self) -> None:
+        """Finish the frames at hand."""
+        self._sharing.close()
+        super().close()
 
     def _store_request(self, message: FrameRequest) -> None:
         self.health.count("received")

@@ -1,4 +1,4 @@
-"""The inference node's connection to the server."""
+"""The inference node's connection to a server that computes whole frames: offload policy ``remote_jpeg``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cacheinf_ros.nodes.configs import ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import encode, request_message
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
-from cacheinf_ros.offload import FrameSession, OffloadConfig, Ticket
+from cacheinf_ros.offload import FrameSession, OffloadConfig, Ticket, WireImage
 
 _NS_PER_S = 1e9
 
@@ -54,7 +54,7 @@ class ServerLink:
         return result
 
     def _send(self, header: Header, image: NDArray[np.uint8], ticket: Ticket) -> None:
-        wire = self._config.wire_image.value
+        wire = WireImage.JPEG.value
         self._requests.publish(
             request_message(
                 header,

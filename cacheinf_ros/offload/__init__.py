@@ -1,5 +1,12 @@
-"""Sending work to a server: sessions that decide what to send and what to make of the answers, without doing I/O."""
+"""Sharing work with a server: sessions that decide what to send and what to make of the answers, without doing I/O."""
 
-from cacheinf_ros.offload.frames import FrameSession, OffloadConfig, Ticket, WireImage
+from cacheinf_ros.offload.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
+from cacheinf_ros.offload.greeting import Identity
+from cacheinf_ros.offload.packets import Packet
+from cacheinf_ros.offload.robot import FramePartner, RobotSession
+from cacheinf_ros.offload.server import ServerSession
 
-__all__ = ["FrameSession", "OffloadConfig", "Ticket", "WireImage"]
+__all__ = [
+    "FramePartner", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "ServerSession", "Ticket",
+    "WireImage", "WireType",
+]  # fmt: skip

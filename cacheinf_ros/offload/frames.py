@@ -17,6 +17,22 @@ _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
 
 
+class WireType(Enum):
+    """What numbers are on the wire."""
+
+    FLOAT32 = "float32"
+    """Exact."""
+    FLOAT16 = "float16"
+    """11 bits of mantissa."""
+    INT8 = "int8"
+    """255 levels, scaled by the largest value of each channel."""
+
+    @property
+    def bytes(self) -> int:
+        """Of a number."""
+        return {"float32": 4, "float16": 2, "int8": 1}[self.value]
+
+
 class WireImage(Enum):
     """How a frame is encoded on the wire."""
 
@@ -28,10 +44,14 @@ class OffloadConfig(Config):
     """How frames are sent to a server."""
 
     server_deadline_ms: float = parameter(
-        200.0, "time after which a frame sent to the server is computed locally instead, ms", low=1.0, high=60_000.0
+        200.0, "time after which a frame shared with the server is computed locally instead, ms", low=1.0, high=60_000.0
     )
-    wire_image: WireImage = parameter(WireImage.PNG, "encoding of frames sent: png is lossless, jpeg ten times smaller")
-    jpeg_quality: int = parameter(90, "quality of jpeg frames", low=1, high=100)
+    wire_image: WireImage = parameter(WireImage.PNG, "encoding of pixels sent: png is lossless, jpeg much smaller")
+    wire_dtype: WireType = parameter(
+        WireType.FLOAT32, "numbers of feature maps on the wire: float32 is exact, float16 half, int8 a quarter of it"
+    )
+    wire_compress: bool = parameter(False, "compress feature maps on the wire: for links below some 20 Mbit/s")
+    jpeg_quality: int = parameter(90, "quality of jpeg", low=1, high=100)
     probe_s: float = parameter(0.5, "time until a server that failed is tried again, s", low=0.01, high=600.0)
     probe_max_s: float = parameter(30.0, "limit to which that time doubles at each failure, s", low=0.01, high=600.0)
 

@@ -92,3 +92,9 @@ def test_what_is_computed_in_two_steps_lives_from_the_first_to_the_last() -> Non
 )  # fmt: skip
 def test_dense_execution_takes_as_little_memory_as_can_be(name: str, size: tuple[int, int]) -> None:
     assert optimal(dense_records(load_model(name, input_size=size).graph), time_limit_s=20).is_proven
+
+
+@pytest.mark.parametrize("name", ["FastestDet.onnx", "RFB-320_without_postprocessing.onnx"])
+def test_the_arena_of_detectors_is_as_small_as_can_be(name: str, shared_data: Path) -> None:
+    graph = load_model(str(shared_data / "models" / name)).graph
+    assert optimal(dense_records(graph), time_limit_s=20).is_proven

@@ -16,7 +16,14 @@ START_S = 60.0
 @pytest.fixture
 def robot(nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand]) -> Iterator[Any]:
     node = nodes.start(
-        inference_command("cached_inference", use_server=True, server_deadline_ms=1000.0, probe_s=0.2, probe_max_s=0.5)
+        inference_command(
+            "cached_inference",
+            use_server=True,
+            offload_policy="remote_jpeg",
+            server_deadline_ms=1000.0,
+            probe_s=0.2,
+            probe_max_s=0.5,
+        )
     )
     node.wait_ready()
     yield node

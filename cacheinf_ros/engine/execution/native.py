@@ -13,8 +13,22 @@ import torch
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.growth import Border, Reach
-from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute, prepared_poison
-from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Poison, Step, Subtract, Unite
+from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute, prepared_crossing, prepared_poison
+from cacheinf_ros.engine.execution.share import Shares
+from cacheinf_ros.engine.execution.steps import (
+    Call,
+    Compute,
+    Flood,
+    Grow,
+    Own,
+    PassOn,
+    Poison,
+    Receive,
+    Send,
+    Step,
+    Subtract,
+    Unite,
+)  # fmt: skip
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import NativeCall, RowFunction
 from cacheinf_ros.engine.kernels.library import CWindow
@@ -22,7 +36,8 @@ from cacheinf_ros.engine.truncation import POOLING, Criterion
 from cacheinf_ros.graph.window import Window
 
 _CPU = torch.device("cpu")
-_GROW_WINDOW, _GROW_REACH, _UNITE, _SUBTRACT, _FLOOD, _COMPUTE = range(6)  # ci_step_kind
+# ci_step_kind
+_GROW_WINDOW, _GROW_REACH, _UNITE, _SUBTRACT, _FLOOD, _COMPUTE, _OWN, _PASS_ON, _NOTHING = range(9)
 _CRITERIA = (Criterion.MAXIMUM, Criterion.ENERGY, Criterion.POOLED_ENERGY)  # ci_criterion
 NEVER = 2**31 - 1
 """More active pixels than there can be."""
@@ -74,6 +89,7 @@ class NativeExecutor:
         tensors: Tensors,
         library: ctypes.CDLL,
         threads: int,
+        shares: Shares | None = None,
     ) -> None:
         """Prepare; ``kernels``: of the operators of all :class:`Compute` steps, by the operator's output."""
         _declare(library)
@@ -81,16 +97,21 @@ class NativeExecutor:
         self._kept: list[object] = [steps, kernels, tensors]
         self._steps = (CStep * len(steps))()
         self._python: dict[int, Callable[[Border, bool], None]] = {}
+        self._crossings: dict[int, tuple[Send | Receive, Callable[[Border, bool], None]]] = {}
         for i, step in enumerate(steps):
             if isinstance(step, Call):
                 self._python[i] = prepared_call(step, tensors, _CPU)
             elif isinstance(step, Poison):
                 self._python[i] = prepared_poison(step, tensors)
+            elif isinstance(step, (Send, Receive)):
+                self._crossings[i] = step, prepared_crossing(step, shares, tensors)
+                self._steps[i] = CStep(kind=_NOTHING)
             elif isinstance(step, Compute) and (function := kernels[step.operator.output].function):
                 self._python[i] = prepared_compute(step, function, tensors, _CPU)
             else:
                 self._steps[i] = self._encoded(step, kernels, tensors.maps)
-        self._spans = _spans(len(steps), sorted(self._python))
+        self._breaks: dict[int, Callable[[Border, bool], None]] = {}
+        self.share_anew()
         self.microseconds = np.zeros(len(steps), np.float32)
         self._program = library.ci_program_create(threads, *_scratch(steps, tensors.maps))
         weakref.finalize(self, library.ci_program_destroy, self._program)
@@ -100,8 +121,13 @@ class NativeExecutor:
         times = self.microseconds.ctypes.data
         for first, last in self._spans:
             self._library.ci_program_run(self._program, self._steps, first, last, outside, refresh, times)
-            if last in self._python:
-                self._python[last](outside, refresh)
+            if last in self._breaks:
+                self._breaks[last](outside, refresh)
+
+    def share_anew(self) -> None:
+        """Take note of what is to be sent and received from now on."""
+        self._breaks = self._python | {i: run for i, (step, run) in self._crossings.items() if step.crosses}
+        self._spans = _spans(len(self._steps), sorted(self._breaks))
 
     def switch_from(self, index: int, pixels: int) -> None:
         """Use the alternative kernel of a step from so many active pixels on."""
@@ -125,6 +151,12 @@ class NativeExecutor:
             return CStep(kind=_SUBTRACT, first=source, second=without, target=target)
         if isinstance(step, Flood):
             return CStep(kind=_FLOOD, first=step.source.address, target=step.target.address)
+        if isinstance(step, Own):
+            grown, target, share = step.grown.address, step.target.address, step.share.address
+            return CStep(kind=_OWN, params=share, first=grown, target=target)
+        if isinstance(step, PassOn):
+            changed, grown, target = step.changed.address, step.grown.address, step.target.address
+            return CStep(kind=_PASS_ON, params=step.share.address, first=changed, second=grown, target=target)
         assert isinstance(step, Compute)
         return self._computation(step, kernels[step.operator.output], maps[step.operator.output].rows)
 

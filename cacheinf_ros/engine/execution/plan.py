@@ -17,8 +17,21 @@ import numpy as np
 
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
+from cacheinf_ros.engine.execution.share import Shares
 from cacheinf_ros.engine.execution.spread import Spread, Through, spreads
-from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Step, Subtract, Unite
+from cacheinf_ros.engine.execution.steps import (
+    Call,
+    Compute,
+    Flood,
+    Grow,
+    Own,
+    PassOn,
+    Receive,
+    Send,
+    Step,
+    Subtract,
+    Unite,
+)  # fmt: skip
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
@@ -55,17 +68,26 @@ class Planner:
         self._all_rows = np.arange(largest, dtype=np.int32)
         self._producers = {operator.output: (i, operator) for i, operator in enumerate(operators)}
 
-    def plan(self, caching: Caching = EVERYTHING, truncations: Mapping[str, Truncation] | None = None) -> Plan:
+    def plan(
+        self,
+        caching: Caching = EVERYTHING,
+        truncations: Mapping[str, Truncation] | None = None,
+        shares: Shares | None = None,
+    ) -> Plan:
         """Plan.
 
         Args:
             caching: which maps are kept.
             truncations: by tensor; tensors without one, or that are not kept, pass on every pixel that was computed.
+            shares: by tensor, where another machine may compute a part of it; all maps must be kept then.
         """
+        assert shares is None or caching == EVERYTHING
         supplies = self._supplies(caching)
-        planning = _Planning(self._layout, self._spreads, self._all_rows, caching, truncations or {}, supplies)
+        planning = _Planning(self._layout, self._spreads, self._all_rows, caching, truncations or {}, supplies, shares)
         for operator in self._layout.operators:
             planning.add(operator)
+        if shares is not None:
+            planning.receive_outputs()
         changed = planning.changed
         return Plan(steps=tuple(planning.steps), input=changed[self._layout.graph.input], changed=changed)
 
@@ -111,10 +133,13 @@ class _Planning:
         caching: Caching,
         truncations: Mapping[str, Truncation],
         supplies: Mapping[str, tuple[Operator, ...]],
+        shares: Shares | None,
     ) -> None:
         """``supplies``: by operator that is kept, what is to be computed before it."""
         self.steps: list[Step] = []
         self._supplies = supplies
+        self._shares = shares
+        self._awaited: set[str] = set()  # tensors of which another machine's part has not been received yet
         self._layout = layout
         self._spreads = spreads
         self._all_rows = all_rows
@@ -133,11 +158,21 @@ class _Planning:
             self._call(operator)
             return
         active = self._active(operator)
-        if self._is_dropped(operator.output):
+        truncation = self._truncations.get(operator.output)
+        if self._shares is not None:
+            own = self._new(active.size)
+            self.steps.append(Own(share=self._shares[operator.output], grown=active, target=own))
+            self._share(operator.output, self._compute(operator, own, truncation), active)
+        elif self._is_dropped(operator.output):
             self.changed[operator.output] = active
-            return
-        self._supply(operator, active)
-        self.changed[operator.output] = self._compute(operator, active, self._truncations.get(operator.output))
+        else:
+            self._supply(operator, active)
+            self.changed[operator.output] = self._compute(operator, active, truncation)
+
+    def receive_outputs(self) -> None:
+        """Add what is left to do when all is computed: what nothing has read yet."""
+        for _, tensor in self._layout.graph.outputs:
+            self._changed_of(tensor)
 
     def _is_dropped(self, leaf: str) -> bool:
         return self._layout.root(leaf) in self._caching.dropped
@@ -205,11 +240,29 @@ class _Planning:
         is_map = operator.output in self._layout.maps
         changed = self._new(self._layout.spec(operator.output).size if is_map else (1, 1))
         inputs = tuple(self._changed_of(name) for name in operator.inputs)
-        self.steps.append(Call(operator=operator, inputs=inputs, changed=changed))
-        self.changed[operator.output] = changed
+        share = self._shares[operator.output] if self._shares is not None else None
+        self.steps.append(Call(operator=operator, inputs=inputs, changed=changed, share=share))
+        if self._shares is None:
+            self.changed[operator.output] = changed
+        else:
+            self._share(operator.output, changed, changed)
+
+    def _share(self, tensor: str, changed: ActiveSet, grown: ActiveSet) -> None:
+        """Let the other machine have what it needs of a tensor; what it has of it is received when it is read."""
+        assert self._shares is not None
+        share, passed = self._shares[tensor], self._new(changed.size)
+        self.steps += [PassOn(share=share, changed=changed, grown=grown, target=passed), Send(share=share)]
+        self._awaited.add(tensor)
+        self.changed[tensor] = passed
 
     def _changed_of(self, name: str) -> ActiveSet:
-        return self._unite([self.changed[leaf] for leaf in self._layout.leaves[name]])
+        leaves = self._layout.leaves[name]
+        for leaf in leaves:
+            if leaf in self._awaited:
+                assert self._shares is not None
+                self._awaited.remove(leaf)
+                self.steps.append(Receive(share=self._shares[leaf], changed=self.changed[leaf]))
+        return self._unite([self.changed[leaf] for leaf in leaves])
 
     def _grow(self, source: ActiveSet, through: Through, *, inwards: bool = False) -> ActiveSet:
         key = id(source), through, inwards

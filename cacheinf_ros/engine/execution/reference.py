@@ -12,7 +12,21 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import Border, Reach, grow
-from cacheinf_ros.engine.execution.steps import Call, Compute, Flood, Grow, Poison, Step, Subtract, Unite
+from cacheinf_ros.engine.execution.share import Shares, prepared_receive, prepared_send
+from cacheinf_ros.engine.execution.steps import (
+    Call,
+    Compute,
+    Flood,
+    Grow,
+    Own,
+    PassOn,
+    Poison,
+    Receive,
+    Send,
+    Step,
+    Subtract,
+    Unite,
+)  # fmt: skip
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import RowFunction
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
@@ -33,9 +47,11 @@ class ReferenceExecutor:
         functions: Mapping[str, RowFunction],
         tensors: Tensors,
         device: torch.device,
+        shares: Shares | None = None,
     ) -> None:
         """Prepare; ``functions``: of the operators of all :class:`Compute` steps, by the operator's output."""
         self._device = device
+        self._shares = shares
         self._runs = [self._prepared(step, functions, tensors) for step in steps]
         self.microseconds = np.zeros(len(steps), np.float32)
 
@@ -70,6 +86,12 @@ class ReferenceExecutor:
                 return prepared_call(step, tensors, self._device)
             case Poison():
                 return prepared_poison(step, tensors)
+            case Own():
+                return lambda *_: step.share.take_own(step.grown, step.target)
+            case PassOn():
+                return lambda *_: step.share.pass_on(step.changed, step.grown, step.target)
+            case Send() | Receive():
+                return prepared_crossing(step, self._shares, tensors)
         return prepared_compute(step, functions[step.operator.output], tensors, self._device)
 
 
@@ -122,10 +144,17 @@ def prepared_poison(step: Poison, tensors: Tensors) -> Callable[[Border, bool], 
 
 def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callable[[Border, bool], None]:
     """Calls a global operator, unless nothing that it reads has changed."""
-    operator, values, out = step.operator, tensors.values, tensors.maps.get(step.operator.output)
+    operator, values, out, share = step.operator, tensors.values, tensors.maps.get(step.operator.output), step.share
     arguments, keywords = (_moved_to(value, device) for value in (operator.arguments, operator.keywords))
 
     def run(_: Border, refresh: bool) -> None:
+        if share is not None and share.is_elsewhere:
+            if refresh or any(active.count for active in step.inputs):
+                tensors.called.discard(operator.output)
+                step.changed.fill()
+            else:
+                step.changed.clear()
+            return
         known = operator.output in tensors.called
         if known and not refresh and not any(active.count for active in step.inputs):
             step.changed.clear()
@@ -142,6 +171,16 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
         _commit(computed, out.rows, rows, step.changed, None if refresh else NOTHING_CHANGED)
 
     return run
+
+
+def prepared_crossing(step: Send | Receive, shares: Shares | None, tensors: Tensors) -> Callable[[Border, bool], None]:
+    """Sends, or receives, if anything crosses."""
+    assert shares is not None
+    if isinstance(step, Send):
+        run = prepared_send(step.share, shares, tensors)
+    else:
+        run = prepared_receive(step.share, step.changed, shares, tensors)
+    return lambda *_: run() if step.crosses else None
 
 
 def _commit(

@@ -34,12 +34,16 @@ def spreads(layout: Layout) -> dict[str, Spread]:
         through = _forward(operator, layout)
         if through is None:
             continue
-        key = through if isinstance(through, Window) else (through.rows.tobytes(), through.columns.tobytes())
+        key = through if isinstance(through, Window) else _contents(through)
         in_size = layout.spec(operator.inputs[0]).size
         if (key, in_size) not in found:
             found[key, in_size] = Spread(forward=through, back=inverse(through, in_size))
         result[operator.output] = found[key, in_size]
     return result
+
+
+def _contents(reach: Reach) -> tuple[object, ...]:
+    return reach.rows.shape, reach.rows.tobytes(), reach.columns.shape, reach.columns.tobytes()
 
 
 def _forward(operator: Operator, layout: Layout) -> Through | None:

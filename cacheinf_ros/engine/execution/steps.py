@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.share import Share
 from cacheinf_ros.engine.execution.spread import Through
 from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.graph.ir import Conv, Global, Operator
@@ -77,11 +78,13 @@ class Call:
     Attributes:
         inputs: the changed sets of its inputs.
         changed: filled with the pixels that changed; one flag where the output is no map.
+        share: where another machine may be the one that computes it; then all of it counts as changed.
     """
 
     operator: Global
     inputs: tuple[ActiveSet, ...]
     changed: ActiveSet
+    share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,4 +94,54 @@ class Poison:
     maps: tuple[str, ...]
 
 
-Step = Grow | Unite | Subtract | Flood | Compute | Call | Poison
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Own:
+    """Fills ``target`` with what this machine computes: what ``grown`` holds, and what is stale, of its own rows."""
+
+    share: Share
+    grown: ActiveSet
+    target: ActiveSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassOn:
+    """Fills ``target`` with what may have changed: of this machine's own rows ``changed``, elsewhere ``grown``."""
+
+    share: Share
+    changed: ActiveSet
+    grown: ActiveSet
+    target: ActiveSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Send:
+    """Sends what another machine reads of a tensor and lacks."""
+
+    share: Share
+
+    @property
+    def crosses(self) -> bool:
+        """Whether it reads anything."""
+        first, last = self.share.sent
+        return last > first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Receive:
+    """Waits for what this machine reads of a tensor and another has computed, and writes it into the map.
+
+    Attributes:
+        changed: what may have changed of the tensor: of the rows received, exactly what came.
+    """
+
+    share: Share
+    changed: ActiveSet
+
+    @property
+    def crosses(self) -> bool:
+        """Whether there is anything to wait for."""
+        first, last = self.share.received
+        return last > first
+
+
+Step = Grow | Unite | Subtract | Flood | Compute | Call | Poison | Own | PassOn | Send | Receive

@@ -106,6 +106,32 @@ void compute(ci_program& program, const ci::Isa& isa, const ci_step& step, bool 
   if (step.target) copy_set(active, *step.target);
 }
 
+void merge(uint8_t* to, const uint8_t* from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] |= from[i];
+}
+
+// What this machine computes of a tensor; what it leaves to the other gets out of date.
+void take_own(const ci_share& share, const ci::Isa& isa, const ci_set& grown, ci_set& target) {
+  const int64_t width = grown.width, pixels = grown.height * width;
+  const int64_t first = share.first_line * width, last = share.last_line * width;
+  std::memset(target.mask, 0, pixels);
+  std::memcpy(target.mask + first, grown.mask + first, last - first);
+  merge(target.mask + first, share.stale + first, last - first);
+  merge(share.stale, grown.mask, first);
+  merge(share.stale + last, grown.mask + last, pixels - last);
+  std::memset(share.stale + first, 0, last - first);
+  isa.list(target);
+}
+
+void pass_on(const ci_share& share, const ci::Isa& isa, const ci_set& changed, const ci_set& grown, ci_set& target) {
+  const int64_t width = grown.width, pixels = grown.height * width;
+  const int64_t first = share.first_line * width, last = share.last_line * width;
+  std::memcpy(target.mask, grown.mask, pixels);
+  std::memcpy(target.mask + first, changed.mask + first, last - first);
+  merge(share.lacking, target.mask, pixels);  // what is computed elsewhere may differ from this machine's copy
+  isa.list(target);
+}
+
 void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int outside, bool refresh) {
   const int border = step.inwards ? 0 : outside;
   switch (step.kind) {
@@ -119,6 +145,10 @@ void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int 
     case CI_SUBTRACT: return isa.subtract(*step.first, *step.second, *step.target);
     case CI_ANY: return step.first->count > 0 || outside ? ci::fill(*step.target) : ci::clear(*step.target);
     case CI_COMPUTE: return compute(program, isa, step, refresh);
+    case CI_OWN: return take_own(*static_cast<const ci_share*>(step.params), isa, *step.first, *step.target);
+    case CI_PASS_ON:
+      return pass_on(*static_cast<const ci_share*>(step.params), isa, *step.first, *step.second, *step.target);
+    case CI_NOTHING: return;
   }
 }
 

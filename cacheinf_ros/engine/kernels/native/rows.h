@@ -149,13 +149,23 @@ enum ci_step_kind : int32_t {
   CI_UNITE,        // target: first and second
   CI_SUBTRACT,     // target: first without second
   CI_ANY,          // target: everything if first has any pixel or padding changed, otherwise nothing
-  CI_COMPUTE       // runs a kernel on the active pixels of first; target: those whose value changed, if it is given
+  CI_COMPUTE,      // runs a kernel on the active pixels of first; target: those whose value changed, if it is given
+  CI_OWN,          // target: of a ci_share's own lines first, and what is stale
+  CI_PASS_ON,      // target: of a ci_share's own lines first, elsewhere second
+  CI_NOTHING       // left to somebody else
+};
+
+// A tensor that two machines compute together, as one of them sees it.
+struct ci_share {
+  int32_t first_line, last_line;  // that this machine computes: the first, and the one behind the last
+  uint8_t* stale;                 // [height][width], 1 where this machine's copy may be out of date
+  uint8_t* lacking;               // the same of the other's copy
 };
 
 // One step of a program. What does not apply is null.
 struct ci_step {
   int32_t kind, kernel;
-  const void* params;  // ci_window, ci_reach or the kernel's
+  const void* params;  // ci_window, ci_reach, ci_share or the kernel's
   const ci_set *first, *second;
   ci_set* target;
   float* out;  // of CI_COMPUTE

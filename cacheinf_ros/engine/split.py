@@ -1,0 +1,226 @@
+"""The rows that two machines share the work by: of each operator's output the robot computes the first ones, the server
+the rest (Hybrid-Parallel; CacheInf section 4.3.2).
+
+Where an operator at one side reads rows that the other side has computed, these cross the link; with them cross the
+rows of their neighbourhood that its windows reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.engine.execution.spread import Spread, spreads
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
+from cacheinf_ros.graph.window import Window
+
+Rows = tuple[int, int]
+"""The first one, and the one behind the last."""
+
+
+class Side(Enum):
+    """Who computes."""
+
+    ROBOT = "robot"
+    SERVER = "server"
+
+    @property
+    def other(self) -> Side:
+        """The one at the other end of the link."""
+        return Side.SERVER if self is Side.ROBOT else Side.ROBOT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Who computes what.
+
+    Attributes:
+        at_robot: by operator's output, how many of its rows the robot computes: the first ones.
+    """
+
+    at_robot: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """Rows of a tensor that one side reads and the other has.
+
+    Attributes:
+        tensor: the graph's input, or an operator's output.
+        to: who reads them.
+    """
+
+    tensor: str
+    to: Side
+    rows: Rows
+
+
+class Splitting:
+    """What can be split of a graph, and what a split makes necessary.
+
+    Attributes:
+        shapes: of the graph's input and of each operator's output, (rows, pixels in a row, numbers in a pixel); what is
+            no feature map is one pixel.
+        numbers: of the same, in this order, from 0.
+        heights: the rows of the operators' outputs.
+        whole: the outputs that only one side can compute.
+        groups: of such outputs, those that must be computed at the same side.
+        reads: by operator's output, what it reads: other operators' outputs or the graph's input, and of these which
+            rows.
+        results: the operators' outputs that the graph's outputs consist of.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        outputs = [tensor for _, tensor in layout.graph.outputs]
+        self.results = tuple(dict.fromkeys(leaf for tensor in outputs for leaf in layout.leaves[tensor]))
+        tensors = (layout.graph.input, *(operator.output for operator in layout.operators))
+        self.shapes = {name: _shape(layout, name) for name in tensors}
+        self.numbers = {name: i for i, name in enumerate(tensors)}
+        self.heights = {operator.output: self.shapes[operator.output][0] for operator in layout.operators}
+        self.whole = frozenset(o.output for o in layout.operators if isinstance(o, (Global, GlobalMean)))
+        throughs = spreads(layout)
+        self.reads = {o.output: _reads(layout, o, throughs.get(o.output)) for o in layout.operators}
+        self.groups = _groups(layout)
+
+    def everything_at(self, side: Side) -> Split:
+        """One side computes all; the results cross where that is the server."""
+        return Split(at_robot={name: rows if side is Side.ROBOT else 0 for name, rows in self.heights.items()})
+
+    def of_shares(self, shares: Mapping[str, float]) -> Split:
+        """The nearest split that is possible; ``shares``: by operator's output, of its rows that the robot computes."""
+        rows = {name: round(shares[name] * height) for name, height in self.heights.items()}
+        for group in self.groups:
+            at_robot = sum(shares[name] for name in group) >= len(group) / 2
+            rows.update({name: self.heights[name] if at_robot else 0 for name in group})
+        return Split(at_robot=rows)
+
+    def check(self, split: Split) -> None:
+        """Raises :class:`EngineError` for what cannot be executed."""
+        for name, height in self.heights.items():
+            if not 0 <= split.at_robot.get(name, -1) <= height:
+                raise EngineError(f"a split must say how many of the {height} rows of {name!r} the robot computes")
+        for group in self.groups:
+            shares = {split.at_robot[name] / self.heights[name] for name in group}
+            if shares not in ({0.0}, {1.0}):
+                raise EngineError(f"these operators can only be computed together, at one side: {', '.join(group)}")
+
+    def crossings(self, split: Split) -> tuple[Crossing, ...]:
+        """What one side reads of what the other has, in the order in which it is computed."""
+        height = {name: rows for name, (rows, _, _) in self.shapes.items()}
+        wanted = {name: 0 for name in height}  # by the robot: rows before this one
+        left_out = dict(height)  # by the server: rows before this one
+        for operator in self._layout.operators:
+            first_behind, rows = split.at_robot[operator.output], self.heights[operator.output]
+            for leaf, read in self.reads[operator.output]:
+                if first_behind:
+                    wanted[leaf] = max(wanted[leaf], read.end(first_behind))
+                if first_behind < rows:
+                    left_out[leaf] = min(left_out[leaf], read.start(first_behind))
+        for leaf in self.results:
+            wanted[leaf] = height[leaf]
+        found = []
+        for name in height:
+            boundary = split.at_robot.get(name, height[name])
+            if wanted[name] > boundary:
+                found.append(Crossing(tensor=name, to=Side.ROBOT, rows=(boundary, wanted[name])))
+            if left_out[name] < boundary:
+                found.append(Crossing(tensor=name, to=Side.SERVER, rows=(left_out[name], boundary)))
+        return tuple(found)
+
+
+def owned(split: Split, height: int, output: str, side: Side) -> Rows:
+    """The rows of an operator's output that a side computes."""
+    boundary = split.at_robot[output]
+    return (0, boundary) if side is Side.ROBOT else (boundary, height)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Read:
+    """Which rows of an input the rows of an output need.
+
+    Attributes:
+        ends: int64 [rows], by output row: one behind the last input row that it or any row above it reads.
+        starts: the first input row that it or any row below it reads.
+    """
+
+    ends: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    def end(self, rows: int) -> int:
+        """One behind the last input row that the first ``rows`` outputs read."""
+        return int(self.ends[rows - 1])
+
+    def start(self, row: int) -> int:
+        """The first input row that outputs from this one on read."""
+        return int(self.starts[row])
+
+
+def _reads(layout: Layout, operator: Operator, spread: Spread | None) -> list[tuple[str, Read]]:
+    """What an operator reads of other operators' outputs."""
+    height, through = _height(layout, operator.output), spread.forward if spread else None
+    found = []
+    for position, name in enumerate(operator.inputs):
+        for leaf in layout.leaves[name]:
+            rows = _height(layout, leaf)
+            if isinstance(operator, (Global, GlobalMean)) or (rows != height and not (position == 0 and through)):
+                read = Read(ends=np.full(height, rows), starts=np.zeros(height, np.int64))
+            elif position == 0 and through:
+                reach = Reach.of_window(through) if isinstance(through, Window) else through
+                read = _read(reach.rows, rows)
+            else:
+                read = Read(ends=np.arange(1, height + 1), starts=np.arange(height))
+            found.append((leaf, read))
+    return found
+
+
+def _read(positions: NDArray[np.int32], in_height: int) -> Read:
+    """``positions``: int32 [rows, taps], negative beside the image."""
+    inside = positions >= 0
+    last = np.where(inside, positions, -1).max(axis=1) + 1
+    first = np.where(inside, positions, in_height).min(axis=1)
+    return Read(
+        ends=np.maximum.accumulate(last).astype(np.int64),
+        starts=np.minimum.accumulate(first[::-1])[::-1].astype(np.int64),
+    )
+
+
+def _height(layout: Layout, name: str) -> int:
+    return _shape(layout, name)[0]
+
+
+def _shape(layout: Layout, name: str) -> tuple[int, int, int]:
+    if name in layout.maps:
+        spec = layout.spec(name)
+        return *spec.size, spec.channels
+    return 1, 1, math.prod(layout.graph.tensors[name].shape)
+
+
+def _groups(layout: Layout) -> list[list[str]]:
+    """Outputs that belong to one side: of operators that are not split, joined by what is no feature map."""
+    leader: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    for operator in layout.operators:
+        if isinstance(operator, (Global, GlobalMean)):
+            leader[operator.output] = operator.output
+            for name in operator.inputs:
+                for leaf in layout.leaves[name]:
+                    if leaf not in layout.maps:
+                        leader[find(leaf)] = operator.output
+    groups: dict[str, list[str]] = {}
+    for name in leader:
+        groups.setdefault(find(name), []).append(name)
+    return list(groups.values())

@@ -1,0 +1,151 @@
+"""The inference node's part in sharing frames with a server: session, link, and the schedule of each frame."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+
+import numpy as np
+from rclpy.node import Node
+
+from cacheinf_ros.engine import Engine, Outdated, Split
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.msg import SplitPacket
+from cacheinf_ros.nodes.configs import ServerTopicsConfig, UseServerConfig
+from cacheinf_ros.nodes.conversions import packet_from, packet_message
+from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
+from cacheinf_ros.offload import FramePartner, Identity, OffloadConfig, Packet, RobotSession, WireImage
+from cacheinf_ros.schedule import Choice, Scheduler, Surroundings, Workload, solve
+from cacheinf_ros.schedule import profile as profile_of
+
+_DEPTH = 200  # packets on their way: a whole frame's rows
+_PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
+_NICE = 10
+_TICK_S = 0.1
+
+
+class SplitLink:
+    """Used by the node's worker thread, but for what arrives and for greeting the server."""
+
+    def __init__(
+        self,
+        node: Node,
+        topics: ServerTopicsConfig,
+        use: UseServerConfig,
+        config: OffloadConfig,
+        model: Model,
+        engine: Engine,
+        health: Health,
+    ) -> None:
+        assert engine.shared is not None
+        self._policy = use.offload_policy
+        self._schedule_s = use.schedule_s
+        self._config = config
+        self._health = health
+        self._logger = node.get_logger()
+        self._workload = Workload(engine.program.layout)
+        self._at_robot = profile_of(self._workload, engine.cost)
+        self._scheduler: Scheduler | None = None
+        self._choice: Choice | None = None
+        self._partner: FramePartner | None = None
+        self._said = ""
+        name = f"robot_{secrets.token_hex(4)}"
+        self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
+        identity = Identity.of(model)
+        self.session = RobotSession(name, identity, engine.shared.splitting, config, self._send)
+        self._answers = subscribe_to(
+            node, SplitPacket, f"{topics.shared_topic}/{name}", self._receive, profile(_DEPTH, latched=True)
+        )
+        self._timer = node.create_timer(min(_TICK_S, config.probe_s), self._tick)
+
+    @property
+    def uses_cache(self) -> bool:
+        """Whether the policy makes use of earlier frames."""
+        return self._policy.is_cached
+
+    def partner(self) -> FramePartner | None:
+        """The server, for one frame; None: it is computed here."""
+        self._choice = self._partner = None
+        self._say(self.session.complaint)
+        if self._scheduler is not None:
+            self._partner = self.session.frame(self._choose)
+        return self._partner
+
+    def computed(self, *, was_shared: bool, took_ms: float) -> None:
+        """Take note of what became of a frame."""
+        self._health.count("shared" if was_shared else "alone")
+        choice, scheduler, partner = self._choice, self._scheduler, self._partner
+        waited_ms = partner.waited_ms if partner is not None else 0.0
+        self._health.count("robot_us", round(1e3 * (took_ms - waited_ms)))
+        self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
+        if choice is None or scheduler is None or partner is None:
+            return
+        per_us = self.session.up.mbit_s / 8
+        self._health.count("bytes_sent", partner.bytes_sent)
+        self._health.count("bytes_received", partner.bytes_received)
+        self._health.count("transmit_us", round(partner.bytes_sent / per_us))
+        self._health.count("receive_us", round(partner.bytes_received / per_us))
+        if was_shared:
+            scheduler.observe("server", choice.server_ms, self.session.server_ms)
+        elif choice.split is None:
+            scheduler.observe("robot", choice.predicted_ms, took_ms)
+        self._health.note("link_mbit_s", f"{self.session.up.mbit_s:.1f}")
+        self._health.note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")
+        self._health.note("local_share", f"{choice.local_share:.2f}")
+        self._health.note("predicted_ms", f"{choice.predicted_ms:.1f}")
+
+    def _tick(self) -> None:
+        """Greet the server where there is none, also while no frames come."""
+        self.session.poll()
+        welcome = self.session.welcome
+        if welcome is not None and self._scheduler is None:
+            self._scheduler = self._prepare(np.array(welcome.profile, np.float64))
+
+    def _choose(self, outdated: Outdated) -> Split | None:
+        assert self._scheduler is not None
+        up = self.session.up
+        self._choice = self._scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated)
+        return self._choice.split
+
+    def _prepare(self, at_server: np.ndarray) -> Scheduler:
+        surroundings = Surroundings(
+            at_robot=self._at_robot,
+            at_server=at_server,
+            value_bytes=self._config.wire_dtype.bytes,
+            input_pixel_bytes=_PIXEL_BYTES[self._config.wire_image],
+        )
+        scheduler = Scheduler(self._workload, surroundings)
+        if self._policy.is_searched:
+            threading.Thread(target=self._solve, args=(scheduler, surroundings), daemon=True).start()
+        return scheduler
+
+    def _solve(self, scheduler: Scheduler, surroundings: Surroundings) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        self._health.note("schedule", "searching")
+        try:
+            scheduler.table = solve(self._workload, surroundings, time_limit_s=self._schedule_s)
+        except (CacheinfError, ValueError, MemoryError) as error:
+            self._health.note("schedule", f"failed: {error}")
+            self._logger.error(f"no schedules were found, only simple ones are used: {error}")
+            return
+        self._health.note("schedule", "solved")
+        self._logger.info("schedules are solved")
+
+    def _send(self, packet: Packet) -> None:
+        self._packets.publish(packet_message(packet))
+
+    def _receive(self, message: SplitPacket) -> None:
+        self.session.receive(packet_from(message))
+
+    def _say(self, complaint: str) -> None:
+        if complaint == self._said:
+            return
+        self._said = complaint
+        self._health.note("server", complaint or "up")
+        if complaint:
+            self._logger.warning(f"server: {complaint}; frames are computed here until a session starts")
+        else:
+            self._logger.info("server: a session has started")

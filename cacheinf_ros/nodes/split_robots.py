@@ -1,0 +1,96 @@
+"""The robots that share frames with this server: a session, an engine and a thread for each."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+
+from cacheinf_ros.engine import EngineConfig, Helper
+from cacheinf_ros.graph import Model
+from cacheinf_ros.msg import SplitPacket
+from cacheinf_ros.nodes.configs import ServerConfig, ServerTopicsConfig
+from cacheinf_ros.nodes.conversions import packet_from, packet_message
+from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
+from cacheinf_ros.offload import Identity, Packet, ServerSession
+from cacheinf_ros.schedule import Workload
+from cacheinf_ros.schedule import profile as profile_of
+
+_DEPTH = 200  # packets on their way, of all robots together
+_PATIENCE_S = 5.0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Robot:
+    session: ServerSession
+    thread: threading.Thread
+    answers: Publisher[Any]
+
+
+class SplitRobots:
+    """Takes packets of any robot; the one that was heard least recently makes room for a new one."""
+
+    def __init__(self, node: Node, model: Model, parameters: Parameters, health: Health) -> None:
+        self._node = node
+        self._model = model
+        self._identity = Identity.of(model)
+        self._parameters = parameters
+        self._health = health
+        self._robots: OrderedDict[str, _Robot] = OrderedDict()
+        self._compiling = threading.Lock()  # one at a time: it takes memory
+        topic = parameters.get(ServerTopicsConfig).share_topic
+        self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
+
+    def close(self) -> None:
+        """End all sessions."""
+        robots, self._robots = list(self._robots.values()), OrderedDict()
+        for robot in robots:
+            robot.session.close()
+        for robot in robots:
+            robot.thread.join(_PATIENCE_S)
+
+    def _receive(self, message: SplitPacket) -> None:
+        packet = packet_from(message)
+        robot = self._robots.get(packet.session)
+        if robot is None:
+            if not packet.starts_session:
+                return
+            robot = self._welcome(packet.session)
+        self._robots.move_to_end(packet.session)
+        robot.session.receive(packet)
+
+    def _welcome(self, name: str) -> _Robot:
+        if len(self._robots) >= self._parameters.get(ServerConfig).max_robots:
+            oldest, robot = self._robots.popitem(last=False)
+            robot.session.close()
+            self._node.destroy_publisher(robot.answers)
+            self._node.get_logger().info(f"forgot {oldest}: too many robots")
+        topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
+        answers = publish_on(self._node, SplitPacket, topic, profile(_DEPTH, latched=True))
+        session = ServerSession(name, self._identity, self._helper, _sender(answers), self._complain)
+        thread = threading.Thread(target=session.serve, name=name, daemon=True)
+        robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers)
+        thread.start()
+        self._health.note("sharing robots", str(len(self._robots)))
+        return robot
+
+    def _helper(self) -> tuple[Helper, list[list[float]]]:
+        with self._compiling:
+            helper = Helper(self._model, self._parameters.get(EngineConfig))
+        workload = Workload(helper.program.layout)
+        return helper, profile_of(workload, helper.cost).tolist()
+
+    def _complain(self, complaint: str) -> None:
+        self._health.count("complaints")
+        self._node.get_logger().warning(complaint, throttle_duration_sec=5.0)
+
+
+def _sender(answers: Publisher[Any]) -> Callable[[Packet], None]:
+    return lambda packet: answers.publish(packet_message(packet))

@@ -1,0 +1,105 @@
+"""How a session starts: both sides make sure that they run the same network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.identity import graph_hash
+
+PROTOCOL = 1
+_MOST_OPERATORS = 5000
+_LONGEST = 2_000_000  # bytes
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Said = TypeVar("Said", bound=_Content)
+
+
+class Hello(_Content):
+    """What the robot says.
+
+    Attributes:
+        protocol: :data:`PROTOCOL`.
+        model: its name, for messages.
+        network: hash of the graph and the weights.
+        wire_type, compress: how values cross in both directions, see :mod:`.patches`.
+        patience_ms: how long the server waits for the robot's rows.
+    """
+
+    protocol: int
+    model: str = Field(max_length=1000)
+    network: str = Field(max_length=100)
+    wire_type: str = Field(max_length=20)
+    compress: bool
+    patience_ms: float = Field(gt=0, le=60_000)
+
+
+class Welcome(_Content):
+    """What the server says.
+
+    Attributes:
+        profile: milliseconds of each operator at :data:`.schedule.costs.POINTS`, on the server.
+    """
+
+    profile: list[list[float]] = Field(max_length=_MOST_OPERATORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What both must have in common.
+
+    Attributes:
+        model: its name.
+        network: hash of graph and weights.
+    """
+
+    model: str
+    network: str
+
+    @classmethod
+    def of(cls, model: Model) -> Identity:
+        """Of a model; takes some time."""
+        return cls(model=model.name, network=graph_hash(model.graph))
+
+    def objection(self, hello: Hello) -> str:
+        """Why no session can start; empty: it can."""
+        if hello.protocol != PROTOCOL:
+            return f"the server speaks protocol {PROTOCOL}, the robot {hello.protocol}: install the same version"
+        if hello.network != self.network:
+            return (
+                f"the server runs {self.model!r}, the robot {hello.model!r} with another graph or other weights: start "
+                "both with the same model, weights and input size"
+            )
+        return ""
+
+
+def read_hello(data: bytes) -> Hello:
+    """What the robot says; :class:`MessageError` where it makes no sense."""
+    return _read(Hello, data)
+
+
+def read_welcome(data: bytes) -> Welcome:
+    """What the server says; :class:`MessageError` where it makes no sense."""
+    return _read(Welcome, data)
+
+
+def written(content: Hello | Welcome) -> bytes:
+    """The opposite."""
+    return content.model_dump_json().encode()
+
+
+def _read(kind: type[Said], data: bytes) -> Said:
+    if len(data) > _LONGEST:
+        raise MessageError(f"a greeting of {len(data)} bytes")
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        raise MessageError(f"a greeting makes no sense: {error.errors()[0]['msg']}") from None

@@ -1,0 +1,50 @@
+"""How fast the link is, judged by what crosses it anyway.
+
+What a message takes beyond the smallest one is its bytes' time. A collapse must be noticed at once, or frames wait for
+what does not come; a single fast message proves little, since it may have lain in a buffer. So a worse observation
+counts at once for much, a better one little.
+"""
+
+from __future__ import annotations
+
+import math
+
+_WORSE, _BETTER = 0.7, 0.12  # weight of an observation
+_LEAST_BYTES = 4000  # less says nothing about bandwidth
+_LEAST_MBIT_S, _MOST_MBIT_S = 0.01, 10_000.0
+_FORGOTTEN = 1.05  # per observation: the shortest delay may have been that of another way
+
+
+class LinkEstimate:
+    """Of one direction.
+
+    Attributes:
+        mbit_s: 10**6 bits per second.
+        delay_ms: of the smallest message, from one end to the other.
+    """
+
+    def __init__(self, mbit_s: float = 10.0, delay_ms: float = 2.0) -> None:
+        self.mbit_s = mbit_s
+        self.delay_ms = delay_ms
+
+    def observe_delay(self, took_ms: float) -> None:
+        """A message of hardly any bytes took so long."""
+        self.delay_ms = max(0.0, min(took_ms, self.delay_ms * _FORGOTTEN + 1e-3))
+
+    def observe(self, size: int, took_ms: float) -> None:
+        """So many bytes took so long, the delay included."""
+        if size < _LEAST_BYTES:
+            return
+        seen = _bounded(size / 125.0 / max(took_ms - self.delay_ms, 1e-3))
+        weight = _WORSE if seen < self.mbit_s else _BETTER
+        self.mbit_s = _bounded(math.exp((1 - weight) * math.log(self.mbit_s) + weight * math.log(seen)))
+
+    def nothing_came(self, size: int, waited_ms: float) -> None:
+        """So many bytes have not come in so long: the link is at most as fast as if they came now."""
+        at_most = size / 125.0 / max(waited_ms - self.delay_ms, 1e-3)
+        if at_most < self.mbit_s:
+            self.mbit_s = _bounded(at_most)
+
+
+def _bounded(mbit_s: float) -> float:
+    return min(max(mbit_s, _LEAST_MBIT_S), _MOST_MBIT_S)

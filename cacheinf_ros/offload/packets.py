@@ -1,0 +1,114 @@
+"""What robot and server send each other: contents cut into packets below the size at which messages get slow.
+
+A packet says which session, which start of it (epoch), which frame and which content it belongs to. What belongs
+elsewhere, comes twice, or was damaged on the way is left out; what is missing is noticed by whoever waits for it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+LARGEST = 400_000
+"""Bytes of content in a packet: a message of 1 MB takes twenty times as long as one of a tenth."""
+_MOST_PARTS = 1000
+
+
+class Kind(IntEnum):
+    """What a packet's content is."""
+
+    HELLO = 0
+    """Robot: start anew; who I am and what I run."""
+    WELCOME = 1
+    """Server: started anew; what I take."""
+    REFUSED = 2
+    """Server: no, because."""
+    START = 3
+    """Robot: a frame begins."""
+    STARTED = 4
+    """Server: the frame's start has arrived."""
+    ROWS = 5
+    """Either: values of a tensor."""
+    FAILED = 6
+    """Either: the frame cannot be finished, and the session must start anew."""
+    DONE = 7
+    """Server: my part is done; what it took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packet:
+    """A part of a content.
+
+    Attributes:
+        session: of one robot.
+        epoch: counts how often the session has started.
+        frame: counts frames of an epoch, from 1; 0: none.
+        tensor: of :attr:`Kind.ROWS`, by number: 0 is the network's input; otherwise 0.
+        part, parts: which of how many.
+        checksum: CRC-32 of the data.
+    """
+
+    session: str
+    epoch: int
+    kind: int
+    frame: int = 0
+    tensor: int = 0
+    part: int = 0
+    parts: int = 1
+    data: bytes = b""
+    checksum: int = 0
+
+    @property
+    def starts_session(self) -> bool:
+        """Whether a session may begin with it: it greets, and the name can be part of a topic's."""
+        return self.is_sound and self.kind == Kind.HELLO and self.session.isidentifier() and len(self.session) < 100
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be what was sent."""
+        in_order = 0 <= self.part < self.parts <= _MOST_PARTS and len(self.data) <= LARGEST
+        return in_order and self.kind in Kind._value2member_map_ and zlib.crc32(self.data) == self.checksum
+
+
+def cut(
+    content: bytes, *, session: str, epoch: int, kind: Kind, frame: int = 0, tensor: int = 0, largest: int = LARGEST
+) -> Iterator[Packet]:
+    """A content as packets."""
+    parts = max(1, -(-len(content) // largest))
+    for part in range(parts):
+        data = content[part * largest : (part + 1) * largest]
+        yield Packet(
+            session=session, epoch=epoch, kind=kind, frame=frame, tensor=tensor, part=part, parts=parts, data=data,
+            checksum=zlib.crc32(data),
+        )  # fmt: skip
+
+
+class Assembly:
+    """Puts a content together from its packets, in whatever order and however often they come.
+
+    Attributes:
+        size: bytes so far.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self._parts: list[bytes | None] = [None] * parts
+        self._missing = parts
+        self.size = 0
+
+    def add(self, packet: Packet) -> bool:
+        """Take a sound packet; whether it was new and fits to the others."""
+        if packet.parts != len(self._parts) or self._parts[packet.part] is not None:
+            return False
+        self._parts[packet.part] = packet.data
+        self._missing -= 1
+        self.size += len(packet.data)
+        return True
+
+    @property
+    def content(self) -> bytes | None:
+        """All of it; None as long as parts are missing."""
+        if self._missing:
+            return None
+        return b"".join(part for part in self._parts if part is not None)

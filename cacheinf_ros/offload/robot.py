@@ -1,0 +1,251 @@
+"""A robot's session with a server: greets it, shares frames with it, and starts anew whenever anything goes wrong.
+
+Both ends keep what they know of each other's tensors only as long as nothing is lost. Whatever irregular happens ends
+the epoch: the frame at hand is computed by the robot, and with the next epoch both start from nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cacheinf_ros.engine import FrameStart, Outdated, Split, Splitting
+from cacheinf_ros.engine.execution.share import Patch, Rows
+from cacheinf_ros.errors import LinkError, MessageError
+from cacheinf_ros.offload.crossing import DONE, Crossing, Send, Wire
+from cacheinf_ros.offload.frames import OffloadConfig
+from cacheinf_ros.offload.greeting import PROTOCOL, Hello, Identity, Welcome, read_welcome, written
+from cacheinf_ros.offload.link import LinkEstimate
+from cacheinf_ros.offload.mailbox import Mailbox
+from cacheinf_ros.offload.packets import Assembly, Kind, Packet, cut
+from cacheinf_ros.offload.starts import encode_start
+
+Choose = Callable[[Outdated], Split | None]
+_NOT_YET = "no server has answered yet"
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A frame's start on its way, or there.
+
+    Attributes:
+        size: bytes.
+        at: when it was sent, seconds.
+        arrived: when the server said that it had come; None: not yet.
+    """
+
+    size: int
+    at: float
+    arrived: float | None = None
+
+
+class RobotSession:
+    """Used by two threads: one receives, the other computes frames.
+
+    Attributes:
+        name: of the session.
+        up, down: what is known of the link.
+        complaint: why there is no server to share with; empty: there is one.
+        server_ms: what the server took for its part of the last frame, without waiting.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        identity: Identity,
+        splitting: Splitting,
+        config: OffloadConfig,
+        send: Send,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self.up, self.down = LinkEstimate(), LinkEstimate()
+        self.complaint = _NOT_YET
+        self.server_ms = 0.0
+        self._splitting = splitting
+        self._config = config
+        self._send = send
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._hello = Hello(
+            protocol=PROTOCOL,
+            model=identity.model,
+            network=identity.network,
+            wire_type=config.wire_dtype.value,
+            compress=config.wire_compress,
+            patience_ms=config.server_deadline_ms,
+        )
+        self._epoch, self._frame = 1, 0
+        self._next_hello = 0.0
+        self._greeted: Assembly | None = None
+        self._welcome: Welcome | None = None
+        self._mailbox = Mailbox()
+        self._starts: dict[int, _Sent] = {}
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """What the server said; None: there is no session."""
+        return self._welcome
+
+    def poll(self) -> None:
+        """To be called now and then: greets the server where there is none, again and again."""
+        with self._lock:
+            now = self._clock()
+            if self._welcome is not None or now < self._next_hello:
+                return
+            self._next_hello = now + self._config.probe_s
+            packets = list(cut(written(self._hello), session=self.name, epoch=self._epoch, kind=Kind.HELLO))
+        for packet in packets:
+            self._send(packet)
+
+    def receive(self, packet: Packet) -> None:
+        """Take what came from the server; what is damaged, late or not ours is left out."""
+        if packet.session != self.name or not packet.is_sound:
+            return
+        with self._lock:
+            if packet.epoch != self._epoch:
+                return
+            if self._welcome is None:
+                self._hear_greeting(packet)
+            elif packet.kind == Kind.ROWS:
+                self._mailbox.deliver(packet)
+            elif packet.kind in (Kind.STARTED, Kind.DONE):
+                self._measure(packet)
+            elif packet.kind == Kind.FAILED:
+                self._fail(f"the server: {_text(packet.data)}")
+
+    def frame(self, choose: Choose) -> FramePartner | None:
+        """The partner for one frame; None where there is no session.
+
+        Args:
+            choose: see :meth:`Partner.choose`.
+        """
+        with self._lock:
+            if self._welcome is None:
+                return None
+            self._frame += 1
+            self._mailbox.forget_before(self._frame)
+            self._starts = {}
+            wire = Wire(
+                session=self.name, epoch=self._epoch, splitting=self._splitting, wire_type=self._config.wire_dtype,
+                compress=self._config.wire_compress, send=self._send, mailbox=self._mailbox,
+            )  # fmt: skip
+            return FramePartner(self, wire, self._frame, choose, self._clock() + self._config.server_deadline_ms / 1e3)
+
+    def fail(self, reason: str) -> None:
+        """Start anew: nobody knows what the other end has."""
+        with self._lock:
+            self._fail(reason)
+
+    def encoded(self, start: FrameStart) -> bytes:
+        """A frame's start as bytes."""
+        return encode_start(start, self._splitting, self._config.wire_image, self._config.jpeg_quality)
+
+    def started(self, frame: int, size: int) -> None:
+        """Take note that a frame's start is on its way."""
+        with self._lock:
+            self._starts[frame] = _Sent(size, self._clock())
+
+    def late(self, frame: int) -> None:
+        """Take note that nothing came of a frame."""
+        with self._lock:
+            start = self._starts.get(frame)
+            if start is not None and start.arrived is None:
+                self.up.nothing_came(start.size, 1e3 * (self._clock() - start.at))
+
+    def _hear_greeting(self, packet: Packet) -> None:
+        if packet.kind == Kind.REFUSED:
+            self.complaint = f"the server refuses: {_text(packet.data)}"
+            return
+        if packet.kind != Kind.WELCOME:
+            return
+        if self._greeted is None:
+            self._greeted = Assembly(packet.parts)
+        self._greeted.add(packet)
+        content = self._greeted.content
+        if content is None:
+            return
+        self._greeted = None
+        try:
+            welcome = read_welcome(content)
+        except MessageError as error:
+            self.complaint = f"the server: {error}"
+            return
+        if len(welcome.profile) != len(self._splitting.heights):
+            self.complaint = f"the server speaks of {len(welcome.profile)} operators"
+            return
+        self._welcome, self.complaint = welcome, ""
+        self._frame = 0
+
+    def _measure(self, packet: Packet) -> None:
+        now, start = self._clock(), self._starts.get(packet.frame)
+        if start is None:
+            return
+        if packet.kind == Kind.STARTED and start.arrived is None:
+            start.arrived = now
+            took = 1e3 * (now - start.at)
+            self.up.observe_delay(took / 2)
+            self.up.observe(start.size, took - self.up.delay_ms)
+        elif packet.kind == Kind.DONE and start.arrived is not None and len(packet.data) == DONE.size:
+            took, waited, size = DONE.unpack(packet.data)
+            self.server_ms = max(0.0, took - waited)
+            self.down.delay_ms = self.up.delay_ms
+            self.down.observe(size, 1e3 * (now - start.arrived) - took + self.down.delay_ms)
+
+    def _fail(self, reason: str) -> None:
+        self._mailbox.close(reason)
+        self._mailbox = Mailbox()
+        self._welcome, self._greeted, self.complaint = None, None, reason
+        self._epoch += 1
+        self._next_hello = self._clock() + self._config.probe_s
+
+
+class FramePartner:
+    """The server, for one frame; see :class:`.sharing.Partner`."""
+
+    def __init__(self, session: RobotSession, wire: Wire, frame: int, choose: Choose, deadline: float) -> None:
+        self.choose = choose
+        self._session = session
+        self._crossing = Crossing(wire, frame, deadline)
+        self._start_bytes = 0
+
+    @property
+    def bytes_sent(self) -> int:
+        """In all, the pixels of the input too."""
+        return self._start_bytes + self._crossing.sent
+
+    @property
+    def bytes_received(self) -> int:
+        """Of rows."""
+        return self._crossing.received
+
+    @property
+    def waited_ms(self) -> float:
+        """For rows of the server."""
+        return 1e3 * self._crossing.waited_s
+
+    def begin(self, start: FrameStart) -> None:
+        """As :meth:`Partner.begin`."""
+        content = self._session.encoded(start)
+        self._start_bytes = len(content)
+        self._session.started(self._crossing.frame, len(content))
+        self._crossing.wire.put(Kind.START, content, self._crossing.frame)
+
+    def send(self, tensor: str, patch: Patch) -> None:
+        """As :meth:`Exchange.send`."""
+        self._crossing.send(tensor, patch)
+
+    def receive(self, tensor: str, rows: Rows) -> Patch:
+        """As :meth:`Exchange.receive`; ends the epoch where nothing comes."""
+        try:
+            return self._crossing.receive(tensor, rows)
+        except LinkError as error:
+            self._session.late(self._crossing.frame)
+            self._session.fail(str(error))
+            raise
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")[:500]

@@ -1,0 +1,131 @@
+"""Schedules solved in advance, for whatever the link and the caches may be like (CacheInf section 4.3.2)."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cacheinf_ros.schedule.costs import Link
+from cacheinf_ros.schedule.search import search
+from cacheinf_ros.schedule.timeline import Conditions, Timeline
+from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
+
+MBIT_S = (0.5, 2.0, 8.0, 24.0, 64.0, 200.0, 600.0)
+CACHED = (0.0, 0.6, 0.9, 0.98)
+"""Reuse ratios, of the robot and of the server."""
+_SOLVING_S = 50.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Surroundings:
+    """What a frame meets and no frame changes.
+
+    Attributes:
+        at_robot, at_server: see :class:`.timeline.Conditions`.
+        delay_ms: see :class:`.costs.Link`.
+        value_bytes, input_pixel_bytes: see :class:`.timeline.Conditions`.
+    """
+
+    at_robot: Numbers
+    at_server: Numbers
+    delay_ms: float = 1.0
+    value_bytes: float = 4.0
+    input_pixel_bytes: float = 3.0
+
+    def delayed(self, delay_ms: float) -> Surroundings:
+        """With another delay."""
+        return replace(self, delay_ms=delay_ms)
+
+    def conditions(self, workload: Workload, mbit_s: float, robot_reuse: float, server_reuse: float) -> Conditions:
+        """With a bandwidth and what the two caches make reusable."""
+        return Conditions(
+            link=Link(mbit_s=mbit_s, delay_ms=self.delay_ms),
+            at_robot=self.at_robot,
+            at_server=self.at_server,
+            active_robot=workload.active_at(robot_reuse),
+            active_server=workload.active_at(server_reuse),
+            value_bytes=self.value_bytes,
+            input_pixel_bytes=self.input_pixel_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScheduleTable:
+    """Rows at the robot by bandwidth and reuse ratios.
+
+    Attributes:
+        mbit_s, robot_reuse, server_reuse: where it was solved, increasing.
+        rows: int64 [mbit_s, robot_reuse, server_reuse, operators].
+    """
+
+    mbit_s: tuple[float, ...]
+    robot_reuse: tuple[float, ...]
+    server_reuse: tuple[float, ...]
+    rows: Integers
+
+    def near(self, mbit_s: float, robot_reuse: float, server_reuse: float) -> Integers:
+        """int64 [schedules, operators]: what was found for the conditions around these, each once."""
+        places = (
+            _around(self.mbit_s, mbit_s), _around(self.robot_reuse, robot_reuse),
+            _around(self.server_reuse, server_reuse),
+        )  # fmt: skip
+        return np.unique(np.array([self.rows[place] for place in itertools.product(*places)]), axis=0)
+
+
+def solve(
+    workload: Workload,
+    surroundings: Surroundings,
+    mbit_s: tuple[float, ...] = MBIT_S,
+    reuse: tuple[float, ...] = CACHED,
+    *,
+    time_limit_s: float = _SOLVING_S,
+) -> ScheduleTable:
+    """Fill a table; each place starts from what was found for its neighbours."""
+    axes = (mbit_s, reuse, reuse)
+    found = np.zeros((*map(len, axes), len(workload.names)), np.int64)
+    places = list(itertools.product(*(range(len(axis)) for axis in axes)))
+    deadline = time.monotonic() + time_limit_s
+    for i, place in enumerate(places):
+        conditions = surroundings.conditions(workload, *(axis[at] for axis, at in zip(axes, place, strict=True)))
+        seeds = [found[_before(place, axis)] for axis in range(len(axes)) if place[axis]]
+        share = max(0.0, deadline - time.monotonic()) / (len(places) - i)
+        found[place] = search(workload, Timeline(workload, conditions), seeds, time_limit_s=share)
+    return ScheduleTable(mbit_s=mbit_s, robot_reuse=reuse, server_reuse=reuse, rows=found)
+
+
+def look_up(
+    table: ScheduleTable,
+    workload: Workload,
+    surroundings: Surroundings,
+    mbit_s: float,
+    robot_reuse: float,
+    server_reuse: float,
+) -> tuple[Integers, float]:
+    """The best of the schedules for conditions around these, under exactly these; and when its frame ends, ms.
+
+    Never worse than either machine alone.
+    """
+    timeline = Timeline(workload, surroundings.conditions(workload, mbit_s, robot_reuse, server_reuse))
+    whole = workload.heights[1:]
+    candidates = [whole, np.zeros_like(whole), *table.near(mbit_s, robot_reuse, server_reuse)]
+    ends = [timeline.end(rows) for rows in candidates]
+    best = int(np.argmin(ends))
+    return candidates[best], ends[best]
+
+
+def slower(surroundings: Surroundings, robot: float, server: float) -> Surroundings:
+    """The same machines when they take so many times longer than when they were measured."""
+    return replace(surroundings, at_robot=surroundings.at_robot * robot, at_server=surroundings.at_server * server)
+
+
+def _around(axis: tuple[float, ...], value: float) -> tuple[int, ...]:
+    """Indices of the points below and above; of the nearest one beyond the ends."""
+    above = int(np.searchsorted(axis, value))
+    return tuple({max(0, above - 1), min(above, len(axis) - 1)})
+
+
+def _before(place: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(at - (i == axis) for i, at in enumerate(place))

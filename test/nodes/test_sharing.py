@@ -1,0 +1,88 @@
+"""Robot and server share frames over topics; the server dies and comes back; no frame goes without a right result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cacheinf_ros.nodes import NodeCommand, NodeGroup
+
+START_S = 60.0
+
+
+@pytest.mark.parametrize("policy", ["remote", "cacheinf"])
+def test_frames_are_shared_while_there_is_a_server(
+    policy: str,
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    robot = nodes.start(
+        inference_command(
+            "cached_inference", use_server=True, offload_policy=policy, server_deadline_ms=2000.0, probe_s=0.1,
+            schedule_s=1.0,
+        )
+    )  # fmt: skip
+    robot.wait_ready()
+    stamps = iter(range(10**12, 10**13, 50_000_000))
+
+    def film(count: int) -> list[Any]:
+        station.clear()
+        for sent in range(1, count + 1):
+            station.publish(camera_image(next(stamps)))
+            station.expect(sent)
+        results = station.expect(count)
+        assert not any(result.error for result in results)
+        return list(results)
+
+    def film_until(said: str) -> None:
+        deadline = time.monotonic() + START_S
+        while said not in robot.output:
+            assert time.monotonic() < deadline
+            film(1)
+
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    (alone,) = film(1)
+    assert alone.where == "local"
+    for _ in range(2):
+        server = nodes.start(inference_command("server"))
+        server.wait_ready()
+        sessions = robot.output.count("a session has started")
+        while robot.output.count("a session has started") == sessions:
+            film(1)
+        results = film(5)
+        if policy == "remote":
+            assert [result.where for result in results] == ["shared"] * 5
+        for result in results:
+            assert np.allclose(np.frombuffer(result.data, np.uint8), np.frombuffer(alone.data, np.uint8))
+        assert server.stop() == 0
+        assert "Traceback" not in server.output
+        assert [result.where for result in film(3)] == ["local"] * 3
+    assert robot.stop() == 0
+    assert "Traceback" not in robot.output
+
+
+def test_a_server_with_another_model_is_refused(
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    robot = nodes.start(inference_command("cached_inference", use_server=True, probe_s=0.1))
+    robot.wait_ready()
+    server = nodes.start(inference_command("server", model="torchvision:squeezenet1_1"))
+    server.wait_ready()
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    deadline, sent = time.monotonic() + START_S, 0
+    while "start both with the same model" not in robot.output:
+        assert time.monotonic() < deadline
+        sent += 1
+        station.publish(camera_image(10**13 + sent * 50_000_000))
+        assert station.expect(sent)[-1].where == "local"
+    assert server.stop() == 0
+    assert robot.stop() == 0

@@ -1,0 +1,50 @@
+"""A collapse is noticed at once, a peak is not trusted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.offload.link import LinkEstimate
+
+
+def took_ms(size: int, mbit_s: float, delay_ms: float) -> float:
+    return size / (mbit_s * 125) + delay_ms
+
+
+@given(mbit_s=st.floats(0.1, 1000), delay_ms=st.floats(0, 20))
+def test_a_steady_link_is_found(mbit_s: float, delay_ms: float) -> None:
+    estimate = LinkEstimate()
+    for _ in range(200):
+        estimate.observe_delay(delay_ms)
+    for _ in range(200):
+        estimate.observe(50_000, took_ms(50_000, mbit_s, delay_ms))
+    assert estimate.mbit_s == pytest.approx(mbit_s, rel=0.2)
+
+
+def test_two_bad_messages_are_enough_and_two_good_ones_are_not() -> None:
+    estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
+    for _ in range(2):
+        estimate.observe(100_000, took_ms(100_000, 5.0, 1.0))
+    assert estimate.mbit_s < 8
+    for _ in range(2):
+        estimate.observe(100_000, took_ms(100_000, 100.0, 1.0))
+    assert estimate.mbit_s < 16
+    for _ in range(40):
+        estimate.observe(100_000, took_ms(100_000, 100.0, 1.0))
+    assert estimate.mbit_s > 90
+
+
+def test_what_does_not_come_counts_too() -> None:
+    estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
+    estimate.nothing_came(100_000, 2.0)
+    assert estimate.mbit_s == 100.0
+    estimate.nothing_came(100_000, 801.0)
+    assert estimate.mbit_s == pytest.approx(1.0)
+
+
+def test_small_messages_say_nothing_about_bandwidth() -> None:
+    estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
+    estimate.observe(200, 50.0)
+    assert estimate.mbit_s == 100.0

@@ -1,0 +1,212 @@
+"""Sessions over a link that loses, repeats, delays, damages and reorders: every frame is right, and all heals."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracle import assert_result_equals_dense, changed
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode, Side
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload.frames import OffloadConfig
+from cacheinf_ros.offload.greeting import Identity
+from cacheinf_ros.offload.packets import Kind, Packet
+from cacheinf_ros.offload.robot import RobotSession
+from cacheinf_ros.offload.server import ServerSession
+
+NETWORKS = Path(__file__).parents[1] / "networks"
+MODEL = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
+IDENTITY = Identity.of(MODEL)
+ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
+OFFLOAD = OffloadConfig(server_deadline_ms=1000.0, probe_s=0.05)
+_PATIENCE_S = 20.0
+
+
+class Faults:
+    """What a link does to packets."""
+
+    def __init__(self, seed: int, share: float, kinds: tuple[str, ...]) -> None:
+        self._random = random.Random(seed)
+        self._share = share
+        self._kinds = kinds
+        self._held: list[Packet] = []
+        self.is_cut = False
+
+    def __call__(self, packet: Packet) -> list[Packet]:
+        if self.is_cut:
+            return []
+        held, self._held = self._held, []
+        if self._random.random() >= self._share:
+            return [packet, *held]
+        kind = self._random.choice(self._kinds)
+        if kind == "lost":
+            return held
+        if kind == "twice":
+            return [packet, packet, *held]
+        if kind == "later":
+            self._held = [packet]
+            return held
+        if kind == "damaged" and packet.data:
+            data = bytearray(packet.data)
+            data[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
+            return [replace(packet, data=bytes(data)), *held]
+        if kind == "cut_off":
+            return [replace(packet, data=packet.data[:-1]), *held]
+        if kind == "foreign":
+            return [replace(packet, session="another"), packet, *held]
+        return [replace(packet, epoch=packet.epoch - 1), packet, *held]  # of the past
+
+
+class Both:
+    """A robot's session and a server's in one process."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults(0, 0.0, ("lost",))
+        self.complaints: list[str] = []
+        self.engine = Engine(MODEL, ENGINE, with_server=True)
+        assert self.engine.shared is not None
+        self.robot = RobotSession("robot", IDENTITY, self.engine.shared.splitting, OFFLOAD, self._to_server)
+        self.start_server()
+
+    def start_server(self) -> None:
+        self.server = ServerSession("robot", IDENTITY, self._helper, self._to_robot, self.complaints.append)
+        self._thread = threading.Thread(target=self.server.serve)
+        self._thread.start()
+
+    def stop_server(self) -> None:
+        self.server.close()
+        self._thread.join(_PATIENCE_S)
+        assert not self._thread.is_alive()
+
+    def connect(self) -> None:
+        until(lambda: not self.robot.complaint, self.robot.poll)
+
+    def _helper(self) -> tuple[Helper, list[list[float]]]:
+        helper = Helper(MODEL, ENGINE)
+        return helper, [[0.0] * 6 for _ in helper.splitting.heights]
+
+    def _to_server(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.server.receive(arrived)
+
+    def _to_robot(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.robot.receive(arrived)
+
+
+def until(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        meanwhile()
+        time.sleep(0.005)
+
+
+@contextmanager
+def both(faults: Faults | None = None) -> Iterator[Both]:
+    sessions = Both(faults)
+    try:
+        yield sessions
+    finally:
+        sessions.stop_server()
+
+
+class Stream:
+    """Frames that change a little, each checked against dense execution."""
+
+    def __init__(self, sessions: Both, seed: int = 0) -> None:
+        self._sessions = sessions
+        self._rng = np.random.default_rng(seed)
+        self._image = self._rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
+        self._map: CacheMap | None = None
+        self.shared = 0
+
+    def next(self) -> str:
+        """One frame; why it was not shared, or nothing."""
+        engine, robot = self._sessions.engine, self._sessions.robot
+        assert engine.shared is not None
+        splitting = engine.shared.splitting
+        shares = self._rng.choice([0.0, 0.5, 1.0], len(splitting.heights))
+        split = splitting.everything_at(Side.SERVER)
+        if self._rng.random() < 0.7:
+            split = splitting.of_shares(dict(zip(splitting.heights, shares.tolist(), strict=True)))
+        partner = robot.frame(lambda _: split)
+        result = engine.run(self._image, self._map, partner)
+        assert_result_equals_dense(engine, result, self._image)
+        self._image, self._map = changed(self._image, 5, 0.05, self._rng)
+        complaint = engine.shared.complaint if partner is not None else robot.complaint
+        self.shared += not complaint
+        return complaint
+
+
+def test_frames_are_shared() -> None:
+    with both() as sessions:
+        stream = Stream(sessions)
+        assert "answered yet" in stream.next()
+        sessions.connect()
+        assert [stream.next() for _ in range(10)] == [""] * 10
+        assert sessions.robot.up.mbit_s > 1
+
+
+@pytest.mark.parametrize("kind", ["lost", "twice", "later", "damaged", "cut_off", "foreign", "past"])
+def test_whatever_the_link_does(kind: str) -> None:
+    harmless = kind in ("twice", "foreign", "past")
+    with both(Faults(1, 0.3 if harmless else 0.03, (kind,))) as sessions:
+        stream = Stream(sessions)
+        for _ in range(15):
+            sessions.connect()
+            stream.next()
+        assert stream.shared == 15 if harmless else stream.shared >= 3
+
+
+def test_a_server_that_is_killed_and_started_again() -> None:
+    with both() as sessions:
+        stream = Stream(sessions)
+        for _ in range(5):
+            sessions.connect()
+            assert stream.next() == ""
+            sessions.stop_server()
+            sessions.faults.is_cut = True
+            assert stream.next()
+            sessions.faults.is_cut = False
+            sessions.start_server()
+        sessions.connect()
+        assert stream.next() == ""
+
+
+def test_another_network_is_refused() -> None:
+    with both() as sessions:
+        sessions.robot._hello = sessions.robot._hello.model_copy(update={"network": "something else"})
+        until(lambda: "refuses" in sessions.robot.complaint, sessions.robot.poll)
+        assert "same model" in sessions.robot.complaint
+
+
+def test_random_packets_do_no_harm() -> None:
+    rng = random.Random(0)
+    with both() as sessions:
+        sessions.connect()
+        stream = Stream(sessions)
+        for _ in range(3000):
+            data = rng.randbytes(rng.randrange(60))
+            packet = Packet(
+                session="robot", epoch=rng.choice([0, 1, 2**31]), kind=rng.randrange(9), frame=rng.randrange(4),
+                tensor=rng.randrange(70), part=rng.randrange(3), parts=rng.randrange(4), data=data,
+                checksum=rng.choice([0, zlib.crc32(data)]),
+            )  # fmt: skip
+            if packet.kind not in (Kind.HELLO, Kind.FAILED):
+                sessions.server.receive(packet)
+                sessions.robot.receive(packet)
+        for _ in range(6):
+            sessions.connect()
+            stream.next()
+        assert stream.shared >= 3

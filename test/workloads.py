@@ -1,0 +1,54 @@
+"""Small networks as workloads of a robot and a server, with made-up costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from lowered import graph_of
+from torch import Tensor, nn
+
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.schedule.costs import POINTS
+from cacheinf_ros.schedule.table import Surroundings
+from cacheinf_ros.schedule.workload import Workload
+
+NETWORKS = Path(__file__).parent / "networks"
+EFFICIENT = Workload(lay_out(load_model("torchvision:efficientnet_b0", input_size=(96, 128)).graph))
+MIXED = Workload(lay_out(load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph))
+
+
+def surroundings(work: Workload, seed: int, speedup: float) -> Surroundings:
+    rng = np.random.default_rng(seed)
+    at_robot = rng.lognormal(0, 1, (len(work.names), 1)) * np.array(POINTS) ** 0.8
+    return Surroundings(at_robot=at_robot, at_server=at_robot / speedup)
+
+
+class Chain(nn.Module):
+    """Two operators on 10 rows of 4 pixels; 3, 2 and 1 channels. The second one reads ``reach`` rows beside its own."""
+
+    def __init__(self, reach: int = 0) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(3, 2, 1)
+        self.b = nn.Conv2d(2, 1, 2 * reach + 1, padding=reach)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(torch.relu(self.a(x)))
+
+
+class Branches(nn.Module):
+    """a, then b and c, which d adds up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(3, 2, 1), nn.Conv2d(2, 1, 3, padding=1), nn.Conv2d(2, 1, 5, padding=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = torch.relu(self.a(x))
+        return torch.maximum(self.b(a), self.c(a))
+
+
+def workload(module: nn.Module) -> Workload:
+    return Workload(lay_out(graph_of(module, (10, 4))))
