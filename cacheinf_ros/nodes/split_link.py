@@ -69,7 +69,6 @@ class SplitLink:
     def partner(self) -> FramePartner | None:
         """The server, for one frame; None: it is computed here."""
         self._choice = self._partner = None
-        self._say(self.session.complaint)
         if self._scheduler is not None:
             self._partner = self.session.frame(self._choose)
         return self._partner
@@ -103,6 +102,7 @@ class SplitLink:
         welcome = self.session.welcome
         if welcome is not None and self._scheduler is None:
             self._scheduler = self._prepare(np.array(welcome.profile, np.float64))
+        self._say(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Split | None:
         assert self._scheduler is not None

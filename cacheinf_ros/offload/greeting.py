@@ -46,9 +46,11 @@ class Welcome(_Content):
     """What the server says.
 
     Attributes:
+        instance: of the server's session: another one knows nothing of what was sent before.
         profile: milliseconds of each operator at :data:`.schedule.costs.POINTS`, on the server.
     """
 
+    instance: str = Field(max_length=100)
     profile: list[list[float]] = Field(max_length=_MOST_OPERATORS)
 
 

@@ -24,6 +24,8 @@ from cacheinf_ros.offload.starts import encode_start
 
 Choose = Callable[[Outdated], Split | None]
 _NOT_YET = "no server has answered yet"
+_QUIET_S = 1.0  # without a word of the server: it is greeted again, and answers if it is still the same
+_SILENT_S = 3.0  # and at least two deadlines: it is dead
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class RobotSession:
             patience_ms=config.server_deadline_ms,
         )
         self._epoch, self._frame = 1, 0
-        self._next_hello = 0.0
+        self._next_hello = self._heard = 0.0
         self._greeted: Assembly | None = None
         self._welcome: Welcome | None = None
         self._mailbox = Mailbox()
@@ -90,10 +92,12 @@ class RobotSession:
         return self._welcome
 
     def poll(self) -> None:
-        """To be called now and then: greets the server where there is none, again and again."""
+        """To be called now and then: greets the server where there is none or where it is silent."""
         with self._lock:
             now = self._clock()
-            if self._welcome is not None or now < self._next_hello:
+            if self._welcome is not None and now - self._heard > max(_SILENT_S, self._config.server_deadline_ms / 500):
+                self._fail("the server is silent")
+            if now < self._next_hello or (self._welcome is not None and now - self._heard < _QUIET_S):
                 return
             self._next_hello = now + self._config.probe_s
             packets = list(cut(written(self._hello), session=self.name, epoch=self._epoch, kind=Kind.HELLO))
@@ -107,8 +111,11 @@ class RobotSession:
         with self._lock:
             if packet.epoch != self._epoch:
                 return
-            if self._welcome is None:
+            self._heard = self._clock()
+            if packet.kind in (Kind.WELCOME, Kind.REFUSED):
                 self._hear_greeting(packet)
+            elif self._welcome is None:
+                return
             elif packet.kind == Kind.ROWS:
                 self._mailbox.deliver(packet)
             elif packet.kind in (Kind.STARTED, Kind.DONE):
@@ -157,13 +164,11 @@ class RobotSession:
 
     def _hear_greeting(self, packet: Packet) -> None:
         if packet.kind == Kind.REFUSED:
-            self.complaint = f"the server refuses: {_text(packet.data)}"
+            self._complain(f"the server refuses: {_text(packet.data)}")
             return
-        if packet.kind != Kind.WELCOME:
-            return
-        if self._greeted is None:
+        if self._greeted is None or not self._greeted.add(packet):
             self._greeted = Assembly(packet.parts)
-        self._greeted.add(packet)
+            self._greeted.add(packet)
         content = self._greeted.content
         if content is None:
             return
@@ -171,13 +176,21 @@ class RobotSession:
         try:
             welcome = read_welcome(content)
         except MessageError as error:
-            self.complaint = f"the server: {error}"
+            self._complain(f"the server: {error}")
             return
         if len(welcome.profile) != len(self._splitting.heights):
-            self.complaint = f"the server speaks of {len(welcome.profile)} operators"
+            self._complain(f"the server speaks of {len(welcome.profile)} operators")
             return
-        self._welcome, self.complaint = welcome, ""
-        self._frame = 0
+        if self._welcome is None:
+            self._welcome, self.complaint, self._frame = welcome, "", 0
+        elif self._welcome.instance != welcome.instance:
+            self._fail("the server has started anew")
+
+    def _complain(self, reason: str) -> None:
+        """No session can start for a reason; one that there is ends."""
+        if self._welcome is not None:
+            self._fail(reason)
+        self.complaint = reason
 
     def _measure(self, packet: Packet) -> None:
         now, start = self._clock(), self._starts.get(packet.frame)

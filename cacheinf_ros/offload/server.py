@@ -6,6 +6,7 @@ before its size has been compared with what the network makes necessary.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 import traceback
@@ -51,6 +52,7 @@ class ServerSession:
         """
         self.name = name
         self.frames = 0
+        self._instance = secrets.token_hex(8)
         self._identity = identity
         self._make_helper = make_helper
         self._send = send
@@ -108,7 +110,7 @@ class ServerSession:
 
     def _greet(self, packet: Packet) -> None:
         if self._wire is not None and self._wire.epoch == packet.epoch:  # our answer was lost, or is on its way
-            self._answer(packet.epoch, Kind.WELCOME, written(Welcome(profile=self._profile)))
+            self._welcome(packet.epoch)
             return
         try:
             hello = read_hello(packet.data)
@@ -131,7 +133,10 @@ class ServerSession:
         )  # fmt: skip
         with self._changed:
             self._wire, self._hello, self._frame = wire, hello, 1
-        self._answer(packet.epoch, Kind.WELCOME, written(Welcome(profile=self._profile)))
+        self._welcome(packet.epoch)
+
+    def _welcome(self, epoch: int) -> None:
+        self._answer(epoch, Kind.WELCOME, written(Welcome(instance=self._instance, profile=self._profile)))
 
     def _serve_frame(self, wire: Wire) -> None:
         assert self._helper is not None and self._hello is not None

@@ -200,8 +200,12 @@ def test_what_crosses() -> None:
 
 def test_what_cannot_be_split_is_named() -> None:
     class Sums(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.after = nn.Conv2d(3, 4, 3)
+
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.cumsum(x, 2)
+            return self.after(torch.cumsum(x, 2))
 
     splitting = Splitting(lay_out(graph_of(Sums(), (6, 5))))
     (group,) = splitting.groups
