@@ -113,7 +113,7 @@ def _print(report: dict[str, Any]) -> None:
     console = Console()
     for mbit_s, found in report["bandwidth"].items():
         title = f"{report['model']}, {mbit_s} Mbit/s, the robot has {report['robot_cores']:g} processors"
-        table = Table("policy", "mean ms", "p50 ms", "p95 ms", "sent MB", "local", "where", "J, modelled", title=title)
+        table = Table("policy", "mean ms", "p50 ms", "p95 ms", "sent MB", "local", "where", "J (model)", title=title)
         for policy, figures in found["systems"].items():
             latency = figures["latency_ms"]
             times = (f"{latency[key]:.1f}" for key in ("mean", "p50", "p95"))

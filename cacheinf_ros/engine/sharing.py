@@ -78,7 +78,13 @@ class Outdated:
 
 
 class Partner(Exchange, Protocol):
-    """The way to a server, for one frame."""
+    """The way to a server, for one frame.
+
+    Attributes:
+        epoch: of the session; with a new one the server has nothing.
+    """
+
+    epoch: int
 
     def choose(self, outdated: Outdated) -> Split | None:
         """How to share the frame; None: not at all."""
@@ -107,6 +113,7 @@ class SharedProgram:
         self._input = self._shares[program.graph.input]
         self._alone = self.splitting.everything_at(Side.ROBOT)
         self._used: Split | None = None
+        self._epoch = -1  # of the session to which what is known of the server belongs
         self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
 
     def moved(self, dx: int, dy: int) -> None:
@@ -124,6 +131,9 @@ class SharedProgram:
         self._input.lacking |= self.program.changed_input.mask
         self._outside |= outside
         self.complaint, self.was_shared = "", False
+        if partner is not None and partner.epoch != self._epoch:
+            self.forget_server()
+            self._epoch = partner.epoch
         split = partner.choose(self._outdated()) if partner is not None else None
         if partner is not None and split is not None:
             try:

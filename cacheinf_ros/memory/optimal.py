@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.memory.placement import Placement
 from cacheinf_ros.memory.records import TensorRecord, least_for_offsets
-from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, Numbers, Problem
+from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, ORDERS, Problem
 from cacheinf_ros.memory.strategies import best_of_greedy
 
 _STEPS = 4  # of the first search with each order, for each tensor; doubled while none succeeds
@@ -102,45 +102,29 @@ def _within(records: Sequence[TensorRecord], capacity: int, deadline: float) -> 
     """
     steps, random = _STEPS * len(records), np.random.default_rng(0)
     problem = Problem(records)
-    keys = _keys(problem)
+    as_it_is = np.ones((3, len(records)))
     while True:
         started = time.monotonic()
-        verdict, found = _first(problem, capacity, [_order(key) for key in keys], steps, deadline)
+        verdict, found = _first(problem, capacity, as_it_is, steps, deadline)
         searched = time.monotonic()
         until = min(deadline, searched + _DIVES * (searched - started))
         while verdict == GIVEN_UP and time.monotonic() < until:
-            noisy = [key * (1 + _NOISE * random.standard_normal(key.shape)) for key in keys]
-            verdict, found = _first(problem, capacity, [_order(key) for key in noisy], _DIVE * len(records), deadline)
+            noisy = 1 + _NOISE * random.standard_normal(as_it_is.shape)
+            verdict, found = _first(problem, capacity, noisy, _DIVE * len(records), deadline)
         if verdict != GIVEN_UP or time.monotonic() >= deadline:
             return verdict, found
         steps *= 2
 
 
 def _first(
-    problem: Problem, capacity: int, orders: Sequence[Numbers], steps: int, deadline: float
+    problem: Problem, capacity: int, weights: NDArray[np.float64], steps: int, deadline: float
 ) -> tuple[int, Placement | None]:
-    """What the first of several searches says that does not give up."""
-    for order in orders:
-        verdict, offsets = problem.search(capacity, order, steps)
+    """What the first order says with which the search does not give up."""
+    for order in range(ORDERS):
+        verdict, offsets = problem.search(capacity, order, steps, weights)
         if verdict == FOUND:
             size = int((offsets + problem.sizes).max())
             return verdict, Placement(offsets=tuple(offsets.tolist()), size=size)
         if verdict == IMPOSSIBLE or time.monotonic() >= deadline:
             return verdict, None
     return GIVEN_UP, None
-
-
-def _keys(problem: Problem) -> list[NDArray[np.float64]]:
-    """float64 [3, tensors] each, what comes first by: the most that is alive with a tensor, its area, its life."""
-    starts, ends, sizes = problem.starts, problem.ends, problem.sizes
-    alive = np.zeros(problem.sections, np.int64)
-    for start, end, size in zip(starts, ends, sizes, strict=True):
-        alive[start:end] += size
-    total = np.array([alive[start:end].max() for start, end in zip(starts, ends, strict=True)])
-    life, area = problem.lives, problem.lives * sizes
-    return [np.array(keys, np.float64) for keys in ((life, area, total), (total, area, life), (total, life, area))]
-
-
-def _order(keys: NDArray[np.float64]) -> Numbers:
-    """Indices of the tensors, the largest first by the first key, of equal ones by the second, and so on."""
-    return np.lexsort(tuple(-key for key in keys[::-1]))

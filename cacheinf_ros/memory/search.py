@@ -5,8 +5,8 @@ After MiniMalloc (Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardw
 the order of their offsets, each on top of what lies below it. So a state is what is left to place, and the lowest place
 that each of it can still take. A state is given up where what is left does not fit into some *section* of time (between
 two events): stacked up, each not below its lowest place. A tensor is not placed where another one would fit below it
-entirely. Where what is left falls apart in time, each part is placed on its own: one that fails makes the others
-pointless.
+entirely. Where what is left falls apart in time, each part is placed on its own, in an order of its own: one that fails
+makes the others pointless.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from cacheinf_ros.memory.records import TensorRecord, columns
 Numbers = NDArray[np.int64]
 
 FOUND, IMPOSSIBLE, GIVEN_UP = 1, 0, -1
+ORDERS = 3
+"""In which tensors can be tried: first by life, area, and the most that is alive with them; or by that, area, life; or by
+that, life, area. Of what is alive only what is left to place counts."""
 _NUMBERS = types.int64[::1]
+_WEIGHTS = types.float64[:, ::1]
 _BIG = np.int64(2**62)
 
 
@@ -48,25 +52,66 @@ class Problem:
         for start, end in zip(self.starts, self.ends, strict=True):
             self._alive[start + 1 : end] += 1
 
-    def search(self, capacity: int, order: Numbers, most_steps: int) -> tuple[int, Numbers]:
+    def search(
+        self, capacity: int, order: int, most_steps: int, weights: NDArray[np.float64] | None = None
+    ) -> tuple[int, Numbers]:
         """Place all tensors within a capacity.
 
         Args:
-            order: indices of the records, those to be tried first at equal offsets first.
+            order: in which tensors are tried at equal offsets, 0 to :data:`ORDERS` - 1.
             most_steps: placements tried, after which the search gives up.
+            weights: float64 [3, tensors]: by how much what they are ordered by (most alive, area, life) is changed.
 
         Returns:
             FOUND, IMPOSSIBLE or GIVEN_UP, and the offsets, in the order of the records.
         """
-        starts, ends, sizes = self.starts[order], self.ends[order], self.sizes[order]
-        members, lowest, offsets = np.arange(len(order)), np.zeros_like(sizes), np.full_like(sizes, -1)
-        steps, scratch, alive = np.array([most_steps]), np.zeros_like(self._alive), self._alive.copy()
-        if _is_hopeless(members, lowest, starts, ends, sizes, 0, capacity, scratch):
+        everything, scratch = np.arange(len(self.sizes)), np.zeros_like(self._alive)
+        weights = np.ones((3, len(everything))) if weights is None else weights
+        ranked = _ranked(everything, self.starts, self.ends, self.sizes, self.lives, weights, order, scratch)
+        starts, ends, sizes, lives = (a[ranked] for a in (self.starts, self.ends, self.sizes, self.lives))
+        lowest, offsets = np.zeros_like(sizes), np.full_like(sizes, -1)
+        if _is_hopeless(everything, lowest, starts, ends, sizes, 0, capacity, scratch):
             return IMPOSSIBLE, offsets
-        verdict = _place_all(members, lowest, 0, -1, starts, ends, sizes, capacity, steps, alive, scratch, offsets)
+        steps, alive = np.array([most_steps]), self._alive.copy()
+        verdict = _place_all(
+            everything, lowest, 0, -1, starts, ends, sizes, lives, np.ascontiguousarray(weights[:, ranked]), order,
+            capacity, steps, alive, scratch, offsets,
+        )  # fmt: skip
         placed = np.empty_like(offsets)
-        placed[order] = offsets
+        placed[ranked] = offsets
         return int(verdict), placed
+
+
+@compiled(*[_NUMBERS] * 5, _WEIGHTS, types.int64, _NUMBERS, returns=_NUMBERS)
+def _ranked(
+    members: Numbers,
+    starts: Numbers,
+    ends: Numbers,
+    sizes: Numbers,
+    lives: Numbers,
+    weights: NDArray[np.float64],
+    order: int,
+    scratch: Numbers,
+) -> Numbers:
+    """The members, those to be tried first at equal offsets first."""
+    scratch[starts[members].min() : ends[members].max()] = 0
+    for member in members:
+        scratch[starts[member] : ends[member]] += sizes[member]
+    keys = np.empty((3, len(members)))
+    for i, member in enumerate(members):
+        keys[0, i] = -weights[0, member] * scratch[starts[member] : ends[member]].max()
+        keys[1, i] = -weights[1, member] * lives[member] * sizes[member]
+        keys[2, i] = -weights[2, member] * lives[member]
+    total, area, life = keys[0], keys[1], keys[2]
+    first, second, third = life, area, total
+    if order == 1:
+        first, second, third = total, area, life
+    elif order == 2:
+        first, second, third = total, life, area
+    ranked = np.argsort(third, kind="mergesort")
+    ranked = ranked[np.argsort(second[ranked], kind="mergesort")]
+    ranked = ranked[np.argsort(first[ranked], kind="mergesort")]
+    return members[ranked]
 
 
 @compiled(*[_NUMBERS] * 5, types.int64, types.int64, _NUMBERS, returns=types.boolean)
@@ -178,8 +223,9 @@ def _parts(members: Numbers, starts: Numbers, ends: Numbers, joined: Numbers) ->
 
 
 @compiled(
-    _NUMBERS, _NUMBERS, types.int64, types.int64, *[_NUMBERS] * 3, types.int64, *[_NUMBERS] * 4, returns=types.int64
-)
+    _NUMBERS, _NUMBERS, types.int64, types.int64, *[_NUMBERS] * 4, _WEIGHTS, types.int64, types.int64,
+    *[_NUMBERS] * 4, returns=types.int64,
+)  # fmt: skip
 def _place_all(
     members: Numbers,
     lowest: Numbers,
@@ -188,6 +234,9 @@ def _place_all(
     starts: Numbers,
     ends: Numbers,
     sizes: Numbers,
+    lives: Numbers,
+    weights: NDArray[np.float64],
+    order: int,
     capacity: int,
     steps: Numbers,
     alive: Numbers,
@@ -197,7 +246,7 @@ def _place_all(
     """Place the members, none lower than ``last``; where that is impossible, their offsets are -1 again.
 
     Args:
-        members: what is left, by growing lowest place.
+        members: what is left, by growing lowest place; they are numbered in the order in which they are tried.
         last_index: of the one placed before, at ``last``: the next one at the same offset comes later in order.
         steps: [1], how many are left.
         alive: how many members are alive in each section and in the one before.
@@ -223,13 +272,25 @@ def _place_all(
         verdict = IMPOSSIBLE
         if not _is_hopeless(rest, raised, starts, ends, sizes, place, capacity, scratch):
             count, part = _parts(rest, starts, ends, scratch) if broken else (1, rest)
-            for number in range(count):
-                some, low = (rest, raised) if count == 1 else (rest[part == number], raised[part == number])
+            if count == 1:
                 verdict = _place_all(
-                    some, low, place, index, starts, ends, sizes, capacity, steps, alive, scratch, offsets
-                )
-                if verdict != FOUND:
-                    break
+                    rest, raised, place, index, starts, ends, sizes, lives, weights, order, capacity, steps, alive,
+                    scratch, offsets,
+                )  # fmt: skip
+            else:
+                for number in range(count):
+                    some = rest[part == number]
+                    ranked = _ranked(some, starts, ends, sizes, lives, weights, order, scratch)
+                    numbers = np.empty(len(sizes), np.int64)
+                    numbers[ranked] = np.arange(len(ranked))
+                    found = np.full(len(ranked), np.int64(-1))
+                    verdict = _place_all(
+                        numbers[some], raised[part == number], place, -1, starts[ranked], ends[ranked], sizes[ranked],
+                        lives[ranked], weights[:, ranked].copy(), order, capacity, steps, alive, scratch, found,
+                    )  # fmt: skip
+                    if verdict != FOUND:
+                        break
+                    offsets[ranked] = found
         if verdict != IMPOSSIBLE:
             return verdict
         for member in rest:  # of parts before the one that failed

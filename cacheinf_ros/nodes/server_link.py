@@ -42,6 +42,7 @@ class ServerLink:
 
     def ask(self, header: Header, image: NDArray[np.uint8]) -> InferenceResult | None:
         """The server's result for a frame, or None where it must be computed here; returns before the deadline."""
+        started = time.monotonic()
         with self._changed:
             ticket = self._session.request(time.monotonic_ns())
             self._answer = None
@@ -51,18 +52,19 @@ class ServerLink:
             result = self._wait(ticket) if ticket.awaited else None
             self._health.count("server_answers" if result else "server_misses" if ticket.awaited else "server_probes")
         self._say()
+        if result is not None:
+            on_link_ms = 1e3 * (time.monotonic() - started) - sum(result.stage_ms)
+            result.stage_names = [*result.stage_names, "link"]
+            result.stage_ms = [*result.stage_ms, max(0.0, on_link_ms)]
         return result
 
     def _send(self, header: Header, image: NDArray[np.uint8], ticket: Ticket) -> None:
         wire = WireImage.JPEG.value
+        data = encode(wire, image, self._config.jpeg_quality)
+        self._health.count("bytes_sent", len(data))
         self._requests.publish(
             request_message(
-                header,
-                session=self._session.name,
-                sequence=ticket.sequence,
-                model=self._model,
-                wire=wire,
-                data=encode(wire, image, self._config.jpeg_quality),
+                header, session=self._session.name, sequence=ticket.sequence, model=self._model, wire=wire, data=data
             )
         )
 

@@ -91,6 +91,11 @@ class RobotSession:
         """What the server said; None: there is no session."""
         return self._welcome
 
+    @property
+    def epoch(self) -> int:
+        """How often the session has started, or tried to."""
+        return self._epoch
+
     def poll(self) -> None:
         """To be called now and then: greets the server where there is none or where it is silent."""
         with self._lock:
@@ -132,28 +137,35 @@ class RobotSession:
         with self._lock:
             if self._welcome is None:
                 return None
-            self._frame += 1
-            self._mailbox.forget_before(self._frame)
-            self._starts = {}
             wire = Wire(
                 session=self.name, epoch=self._epoch, splitting=self._splitting, wire_type=self._config.wire_dtype,
                 compress=self._config.wire_compress, send=self._send, mailbox=self._mailbox,
             )  # fmt: skip
-            return FramePartner(self, wire, self._frame, choose, self._clock() + self._config.server_deadline_ms / 1e3)
+            return FramePartner(self, wire, choose, self._config.server_deadline_ms / 1e3)
 
-    def fail(self, reason: str) -> None:
-        """Start anew: nobody knows what the other end has."""
+    def fail(self, epoch: int, reason: str) -> None:
+        """End an epoch, if it has not ended yet: nobody knows what the other end has."""
         with self._lock:
-            self._fail(reason)
+            if epoch == self._epoch:
+                self._fail(reason)
 
     def encoded(self, start: FrameStart) -> bytes:
         """A frame's start as bytes."""
         return encode_start(start, self._splitting, self._config.wire_image, self._config.jpeg_quality)
 
-    def started(self, frame: int, size: int) -> None:
-        """Take note that a frame's start is on its way."""
+    def begun(self, epoch: int, size: int) -> int:
+        """Take note that the start of the next frame is on its way; the frame's number.
+
+        Raises:
+            LinkError: the epoch has ended.
+        """
         with self._lock:
-            self._starts[frame] = _Sent(size, self._clock())
+            if epoch != self._epoch or self._welcome is None:
+                raise LinkError(self.complaint or "the session has started anew")
+            self._frame += 1
+            self._mailbox.forget_before(self._frame)
+            self._starts = {self._frame: _Sent(size, self._clock())}
+            return self._frame
 
     def late(self, frame: int) -> None:
         """Take note that nothing came of a frame."""
@@ -218,45 +230,51 @@ class RobotSession:
 class FramePartner:
     """The server, for one frame; see :class:`.sharing.Partner`."""
 
-    def __init__(self, session: RobotSession, wire: Wire, frame: int, choose: Choose, deadline: float) -> None:
+    def __init__(self, session: RobotSession, wire: Wire, choose: Choose, patience_s: float) -> None:
         self.choose = choose
+        self.epoch = wire.epoch
         self._session = session
-        self._crossing = Crossing(wire, frame, deadline)
+        self._wire = wire
+        self._patience_s = patience_s
+        self._crossing: Crossing | None = None
         self._start_bytes = 0
 
     @property
     def bytes_sent(self) -> int:
         """In all, the pixels of the input too."""
-        return self._start_bytes + self._crossing.sent
+        return self._start_bytes + (self._crossing.sent if self._crossing else 0)
 
     @property
     def bytes_received(self) -> int:
         """Of rows."""
-        return self._crossing.received
+        return self._crossing.received if self._crossing else 0
 
     @property
     def waited_ms(self) -> float:
         """For rows of the server."""
-        return 1e3 * self._crossing.waited_s
+        return 1e3 * self._crossing.waited_s if self._crossing else 0.0
 
     def begin(self, start: FrameStart) -> None:
         """As :meth:`Partner.begin`."""
         content = self._session.encoded(start)
+        frame = self._session.begun(self.epoch, len(content))
         self._start_bytes = len(content)
-        self._session.started(self._crossing.frame, len(content))
-        self._crossing.wire.put(Kind.START, content, self._crossing.frame)
+        self._crossing = Crossing(self._wire, frame, time.monotonic() + self._patience_s)
+        self._wire.put(Kind.START, content, frame)
 
     def send(self, tensor: str, patch: Patch) -> None:
         """As :meth:`Exchange.send`."""
+        assert self._crossing is not None
         self._crossing.send(tensor, patch)
 
     def receive(self, tensor: str, rows: Rows) -> Patch:
         """As :meth:`Exchange.receive`; ends the epoch where nothing comes."""
+        assert self._crossing is not None
         try:
             return self._crossing.receive(tensor, rows)
         except LinkError as error:
             self._session.late(self._crossing.frame)
-            self._session.fail(str(error))
+            self._session.fail(self.epoch, str(error))
             raise
 
 

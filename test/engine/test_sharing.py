@@ -30,6 +30,7 @@ class Server:
 
     def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG) -> None:
         self.helper = Helper(model, config)
+        self.epoch = 0
         self.split: Split | None = None
         self.breaks_after: int | None = None
         self.shared = 0

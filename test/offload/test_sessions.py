@@ -16,7 +16,7 @@ import pytest
 from oracle import assert_result_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode, Side
+from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode, Side, Split
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.frames import OffloadConfig
 from cacheinf_ros.offload.greeting import Identity
@@ -137,8 +137,11 @@ class Stream:
         assert engine.shared is not None
         splitting = engine.shared.splitting
         shares = self._rng.choice([0.0, 0.5, 1.0], len(splitting.heights))
-        split = splitting.everything_at(Side.SERVER)
-        if self._rng.random() < 0.7:
+        split: Split | None = splitting.everything_at(Side.SERVER)
+        kind = self._rng.random()
+        if kind < 0.2:
+            split = None
+        elif kind < 0.8:
             split = splitting.of_shares(dict(zip(splitting.heights, shares.tolist(), strict=True)))
         partner = robot.frame(lambda _: split)
         result = engine.run(self._image, self._map, partner)
@@ -182,6 +185,31 @@ def test_a_server_that_is_killed_and_started_again() -> None:
             sessions.start_server()
         sessions.connect()
         assert stream.next() == ""
+
+
+def test_a_server_that_is_replaced_between_frames() -> None:
+    """No frame fails, but the new one knows nothing of what was sent to the old one."""
+    with both() as sessions:
+        sessions.connect()
+        stream = Stream(sessions)
+        for _ in range(3):
+            assert stream.next() == ""
+        for _ in range(3):
+            sessions.stop_server()
+            sessions.start_server()
+            sessions.robot.fail(sessions.robot.epoch, "the server is silent")
+            sessions.connect()
+            assert [stream.next() for _ in range(3)] == [""] * 3
+
+
+def test_a_new_server_is_noticed_by_its_greeting() -> None:
+    with both() as sessions:
+        sessions.connect()
+        epoch = sessions.robot.epoch
+        sessions.stop_server()
+        sessions.start_server()
+        until(lambda: sessions.robot.epoch > epoch and not sessions.robot.complaint, sessions.robot.poll)
+        assert Stream(sessions).next() == ""
 
 
 def test_another_network_is_refused() -> None:
