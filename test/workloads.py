@@ -9,9 +9,9 @@ import torch
 from lowered import graph_of
 from torch import Tensor, nn
 
+from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.schedule.costs import POINTS
 from cacheinf_ros.schedule.table import Surroundings
 from cacheinf_ros.schedule.workload import Workload
 

@@ -33,9 +33,10 @@ def profile(
     Example: cacheinf profile torchvision:resnet50 --size 480x640 --reuse 0.95
     """
     from cacheinf_ros.engine import Engine
+    from cacheinf_ros.engine.cost.model import POINTS
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.schedule import Workload
-    from cacheinf_ros.schedule.costs import POINTS, at_share
+    from cacheinf_ros.schedule.costs import at_share
     from cacheinf_ros.schedule.costs import profile as profile_of
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))

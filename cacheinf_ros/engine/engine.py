@@ -182,7 +182,7 @@ class Engine:
         resized = self._preprocessor.resize(image)
         entry = self._enter(resized, self._reused(image, reusable))
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
-        refresh = entry.reused is None or self._prefers_dense(changed_share, resized)
+        refresh = entry.reused is None or (partner is None and self._prefers_dense(changed_share, resized))
         prepared = time.perf_counter_ns()
         outputs = self._compute(outside=entry.outside, refresh=refresh, partner=partner)
         computed = time.perf_counter_ns()

@@ -138,13 +138,14 @@ class SharedProgram:
         if partner is not None and split is not None:
             try:
                 self._use(split)
-                self._shares.exchange = partner
+                self._shares.exchange, self._shares.received = partner, []
                 partner.begin(self._start(split, refresh=refresh))
                 outputs = self.program.run(outside=outside, refresh=refresh)
                 self.was_shared = True
                 return outputs
             except LinkError as error:
                 self.complaint = str(error)
+                self._shares.distrust_received()
                 self.forget_server()
                 refresh = True  # what was computed has not been compared with what the rest of the network saw
             finally:
@@ -168,7 +169,9 @@ class SharedProgram:
         rows = self._input.sent
         mask = self._input.take_lacking()
         pixels = Pixels(rows=rows, mask=mask, image=self._writer.seen[slice(*rows)])
-        outside, shift = self._outside, self._shift
+        height, width = self._input.size
+        outside = self._outside
+        shift = max(-width, min(width, self._shift[0])), max(-height, min(height, self._shift[1]))
         self._shift, self._outside = NO_SHIFT, Border.NONE
         return FrameStart(split=split, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
 
@@ -213,7 +216,7 @@ class Helper:
                 self._writer.move(*start.shift)
                 self.program.shift(*start.shift)
             self._write(start.pixels)
-            self._shares.exchange = exchange
+            self._shares.exchange, self._shares.received = exchange, []
             try:
                 self.program.run(outside=start.outside, refresh=start.refresh)
             finally:

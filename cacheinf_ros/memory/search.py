@@ -23,8 +23,8 @@ Numbers = NDArray[np.int64]
 
 FOUND, IMPOSSIBLE, GIVEN_UP = 1, 0, -1
 ORDERS = 3
-"""In which tensors can be tried: first by life, area, and the most that is alive with them; or by that, area, life; or by
-that, life, area. Of what is alive only what is left to place counts."""
+"""In which tensors can be tried: first by life, area, and the most that is alive with them; or by that, area, life;
+or by that, life, area. Of what is alive only what is left to place counts."""
 _NUMBERS = types.int64[::1]
 _WEIGHTS = types.float64[:, ::1]
 _BIG = np.int64(2**62)
@@ -284,9 +284,10 @@ def _place_all(
                     numbers = np.empty(len(sizes), np.int64)
                     numbers[ranked] = np.arange(len(ranked))
                     found = np.full(len(ranked), np.int64(-1))
+                    nobody = min(-1, place)  # a literal is compiled apart, and numba cannot cache that
                     verdict = _place_all(
-                        numbers[some], raised[part == number], place, -1, starts[ranked], ends[ranked], sizes[ranked],
-                        lives[ranked], weights[:, ranked].copy(), order, capacity, steps, alive, scratch, found,
+                        numbers[some], raised[part == number], place, nobody, starts[ranked], ends[ranked],
+                        sizes[ranked], lives[ranked], weights[:, ranked].copy(), order, capacity, steps, alive, scratch, found,
                     )  # fmt: skip
                     if verdict != FOUND:
                         break

@@ -56,9 +56,7 @@ class SplitLink:
         self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
         identity = Identity.of(model)
         self.session = RobotSession(name, identity, engine.shared.splitting, config, self._send)
-        self._answers = subscribe_to(
-            node, SplitPacket, f"{topics.shared_topic}/{name}", self._receive, profile(_DEPTH, latched=True)
-        )
+        self._answers = subscribe_to(node, SplitPacket, f"{topics.shared_topic}/{name}", self._receive, profile(_DEPTH))
         self._timer = node.create_timer(min(_TICK_S, config.probe_s), self._tick)
 
     @property
@@ -87,9 +85,9 @@ class SplitLink:
         self._health.count("bytes_received", partner.bytes_received)
         self._health.count("transmit_us", round(partner.bytes_sent / per_us))
         self._health.count("receive_us", round(partner.bytes_received / per_us))
-        if was_shared:
+        if was_shared and choice.is_settled:
             scheduler.observe("server", choice.server_ms, self.session.server_ms)
-        elif choice.split is None:
+        elif choice.split is None and choice.is_settled:
             scheduler.observe("robot", choice.predicted_ms, took_ms)
         self._health.note("link_mbit_s", f"{self.session.up.mbit_s:.1f}")
         self._health.note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from cacheinf_ros.nodes.configs import ServerConfig, ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import packet_from, packet_message
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
+from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to
 from cacheinf_ros.offload import Identity, Packet, ServerSession
 from cacheinf_ros.schedule import Workload
 from cacheinf_ros.schedule import profile as profile_of
 
 _DEPTH = 200  # packets on their way, of all robots together
 _PATIENCE_S = 5.0
+_SILENT_S = 5.0  # after which a robot may lose its place to another
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -32,6 +34,7 @@ class _Robot:
     session: ServerSession
     thread: threading.Thread
     answers: Publisher[Any]
+    heard: float
 
 
 class SplitRobots:
@@ -60,23 +63,33 @@ class SplitRobots:
         packet = packet_from(message)
         robot = self._robots.get(packet.session)
         if robot is None:
-            if not packet.starts_session:
+            if not packet.starts_session or not self._has_room():
                 return
             robot = self._welcome(packet.session)
         self._robots.move_to_end(packet.session)
+        robot.heard = time.monotonic()
         robot.session.receive(packet)
 
+    def _has_room(self) -> bool:
+        """Whether there is room for one more; the robot that has been silent for longest makes it."""
+        if len(self._robots) < self._parameters.get(ServerConfig).max_robots:
+            return True
+        name, oldest = next(iter(self._robots.items()))
+        if time.monotonic() - oldest.heard < _SILENT_S:
+            self._complain("a robot was turned away: raise max_robots")
+            return False
+        del self._robots[name]
+        oldest.session.close()
+        self._node.destroy_publisher(oldest.answers)
+        self._node.get_logger().info(f"forgot {name}: too many robots")
+        return True
+
     def _welcome(self, name: str) -> _Robot:
-        if len(self._robots) >= self._parameters.get(ServerConfig).max_robots:
-            oldest, robot = self._robots.popitem(last=False)
-            robot.session.close()
-            self._node.destroy_publisher(robot.answers)
-            self._node.get_logger().info(f"forgot {oldest}: too many robots")
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
-        answers = publish_on(self._node, SplitPacket, topic, profile(_DEPTH, latched=True))
+        answers = publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
         session = ServerSession(name, self._identity, self._helper, _sender(answers), self._complain)
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
-        robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers)
+        robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
         self._health.note("sharing robots", str(len(self._robots)))
         return robot

@@ -42,6 +42,11 @@ def publish_on(node: Node, message_type: type[Any], topic: str, qos: QoSProfile)
     return node.create_publisher(message_type, topic, qos, qos_overriding_options=_OVERRIDABLE)
 
 
+def publish_to_one(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
+    """A publisher for one robot: topics that come and go declare no parameters."""
+    return node.create_publisher(message_type, topic, qos)
+
+
 def subscribe_to(
     node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
 ) -> Subscription[Any]:

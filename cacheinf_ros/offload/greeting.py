@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -60,7 +61,7 @@ class Identity:
 
     Attributes:
         model: its name.
-        network: hash of graph and weights.
+        network: hash of graph, weights, and how images are prepared.
     """
 
     model: str
@@ -69,7 +70,10 @@ class Identity:
     @classmethod
     def of(cls, model: Model) -> Identity:
         """Of a model; takes some time."""
-        return cls(model=model.name, network=graph_hash(model.graph))
+        card = model.card
+        prepared = (card.input_size, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
+        network = hashlib.sha256(f"{graph_hash(model.graph)}{prepared}".encode()).hexdigest()[:32]
+        return cls(model=model.name, network=network)
 
     def objection(self, hello: Hello) -> str:
         """Why no session can start; empty: it can."""
@@ -77,8 +81,8 @@ class Identity:
             return f"the server speaks protocol {PROTOCOL}, the robot {hello.protocol}: install the same version"
         if hello.network != self.network:
             return (
-                f"the server runs {self.model!r}, the robot {hello.model!r} with another graph or other weights: start "
-                "both with the same model, weights and input size"
+                f"the server runs {self.model!r}, the robot {hello.model!r} with another graph, weights or "
+                "card: start both with the same model, weights and input size"
             )
         return ""
 

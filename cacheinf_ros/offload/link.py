@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 
 _WORSE, _BETTER = 0.7, 0.12  # weight of an observation
-_LEAST_BYTES = 4000  # less says nothing about bandwidth
+LEAST_BYTES = 4000
+"""Less says nothing about bandwidth."""
 _LEAST_MBIT_S, _MOST_MBIT_S = 0.01, 10_000.0
+_HOPE, _HOPED_MBIT_S = 1.2, 100.0  # each second
 _FORGOTTEN = 1.05  # per observation: the shortest delay may have been that of another way
 
 
@@ -33,7 +35,7 @@ class LinkEstimate:
 
     def observe(self, size: int, took_ms: float) -> None:
         """So many bytes took so long, the delay included."""
-        if size < _LEAST_BYTES:
+        if size < LEAST_BYTES:
             return
         seen = _bounded(size / 125.0 / max(took_ms - self.delay_ms, 1e-3))
         weight = _WORSE if seen < self.mbit_s else _BETTER
@@ -42,8 +44,12 @@ class LinkEstimate:
     def nothing_came(self, size: int, waited_ms: float) -> None:
         """So many bytes have not come in so long: the link is at most as fast as if they came now."""
         at_most = size / 125.0 / max(waited_ms - self.delay_ms, 1e-3)
-        if at_most < self.mbit_s:
+        if size >= LEAST_BYTES and at_most < self.mbit_s:
             self.mbit_s = _bounded(at_most)
+
+    def forget(self) -> None:
+        """Nothing has been observed for a while: what was bad may be better now."""
+        self.mbit_s = max(self.mbit_s, min(_HOPED_MBIT_S, self.mbit_s * _HOPE))
 
 
 def _bounded(mbit_s: float) -> float:

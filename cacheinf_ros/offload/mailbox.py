@@ -5,11 +5,19 @@ from __future__ import annotations
 import threading
 import time
 
+from cacheinf_ros.engine import Splitting
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.offload.packets import Assembly, Kind, Packet
 
+_AHEAD = 2  # frames after the last one that was taken
+_SPARE = 2**20  # bytes, for what is not rows
 Address = tuple[int, int, int]
 """Frame, kind, tensor."""
+
+
+def room_for(splitting: Splitting) -> int:
+    """Bytes of all tensors of a network, with what they are wrapped in."""
+    return _SPARE + sum(5 * rows * width * channels + 4096 for rows, width, channels in splitting.shapes.values())
 
 
 class Mailbox:
@@ -19,8 +27,10 @@ class Mailbox:
         most_bytes: what may wait in it; packets beyond are dropped.
     """
 
-    def __init__(self, most_bytes: int = 64 * 2**20) -> None:
+    def __init__(self, most_bytes: int, tensors: int) -> None:
+        """``tensors``: how many there are."""
         self.most_bytes = most_bytes
+        self._tensors = tensors
         self._changed = threading.Condition()
         self._waiting: dict[Address, Assembly] = {}
         self._taken_before = 0  # contents of earlier frames are not wanted any more
@@ -30,11 +40,12 @@ class Mailbox:
     def deliver(self, packet: Packet) -> bool:
         """Take a sound packet in; whether there was a use for it."""
         with self._changed:
-            if packet.frame < self._taken_before or self._size + len(packet.data) > self.most_bytes:
+            if not self._taken_before <= packet.frame <= self._taken_before + _AHEAD or packet.tensor >= self._tensors:
+                return False
+            if self._size + len(packet.data) > self.most_bytes:
                 return False
             address = packet.frame, packet.kind, packet.tensor
-            assembly = self._waiting.setdefault(address, Assembly(packet.parts))
-            if not assembly.add(packet):
+            if not self._waiting.setdefault(address, Assembly(packet.parts)).add(packet):
                 return False
             self._size += len(packet.data)
             self._changed.notify_all()
@@ -72,4 +83,4 @@ class Mailbox:
 
     def _is_there(self, address: Address) -> bool:
         assembly = self._waiting.get(address)
-        return assembly is not None and assembly.content is not None
+        return assembly is not None and assembly.is_complete

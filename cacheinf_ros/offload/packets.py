@@ -63,7 +63,8 @@ class Packet:
     @property
     def starts_session(self) -> bool:
         """Whether a session may begin with it: it greets, and the name can be part of a topic's."""
-        return self.is_sound and self.kind == Kind.HELLO and self.session.isidentifier() and len(self.session) < 100
+        name = self.session
+        return self.is_sound and self.kind == Kind.HELLO and name.isidentifier() and name.isascii() and len(name) < 100
 
     @property
     def is_sound(self) -> bool:
@@ -105,6 +106,11 @@ class Assembly:
         self._missing -= 1
         self.size += len(packet.data)
         return True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no part is missing."""
+        return not self._missing
 
     @property
     def content(self) -> bytes | None:

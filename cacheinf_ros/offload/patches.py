@@ -22,13 +22,16 @@ _HEADER = struct.Struct("<IIIBB")  # first row, last row, values, type, compress
 _PLAIN, _DEFLATED = range(2)
 _LEVEL = 1  # of zlib: more costs time and gains little on feature maps
 _INT8 = 127.0
-_VALUES = {"float32": np.float32, "float16": np.float16, "int8": np.int8, "int64": np.int64}
+_VALUES = {
+    "float32": np.float32, "float16": np.float16, "int8": np.int8, "int64": np.int64, "int32": np.int32,
+    "uint8": np.uint8, "bool": np.bool_, "float64": np.float64,
+}  # fmt: skip
 _TYPES = tuple(_VALUES)
 
 
 def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> bytes:
-    """A patch as bytes. What is not float32 is sent as it is."""
-    name = wire.value if patch.values.dtype == np.float32 else str(patch.values.dtype)
+    """A patch as bytes. What is no feature map of float32 is sent as it is."""
+    name = wire.value if patch.is_map and patch.values.dtype == np.float32 else str(patch.values.dtype)
     if name not in _VALUES:
         raise MessageError(f"tensors of {patch.values.dtype} cannot be sent, only of {', '.join(_TYPES)}")
     scales, values = _scaled(patch.values) if name == "int8" else (b"", patch.values)
@@ -76,10 +79,9 @@ def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int) 
 
 def _scaled(values: NDArray[np.float32]) -> tuple[bytes, NDArray[np.float32]]:
     """Scales as bytes, float32 [channels], and the values over them, rounded."""
-    flat = values if values.ndim == 2 else values.reshape(1, -1)
-    largest = np.abs(flat).max(axis=0, initial=0.0) / _INT8
+    largest = np.abs(values).max(axis=0, initial=0.0) / _INT8
     scales = np.where(largest > 0, largest, 1.0).astype(np.float32)
-    return scales.tobytes(), np.rint(flat / scales)
+    return scales.tobytes(), np.rint(values / scales)
 
 
 def _plain(content: bytes, compression: int, size: int) -> bytes:

@@ -12,19 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cacheinf_ros.engine import FrameStart, Outdated, Split, Splitting
+from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.engine.execution.share import Patch, Rows
 from cacheinf_ros.errors import LinkError, MessageError
 from cacheinf_ros.offload.crossing import DONE, Crossing, Send, Wire
 from cacheinf_ros.offload.frames import OffloadConfig
 from cacheinf_ros.offload.greeting import PROTOCOL, Hello, Identity, Welcome, read_welcome, written
-from cacheinf_ros.offload.link import LinkEstimate
-from cacheinf_ros.offload.mailbox import Mailbox
+from cacheinf_ros.offload.link import LEAST_BYTES, LinkEstimate
+from cacheinf_ros.offload.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.packets import Assembly, Kind, Packet, cut
 from cacheinf_ros.offload.starts import encode_start
 
 Choose = Callable[[Outdated], Split | None]
 _NOT_YET = "no server has answered yet"
 _QUIET_S = 1.0  # without a word of the server: it is greeted again, and answers if it is still the same
+_UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
 _SILENT_S = 3.0  # and at least two deadlines: it is dead
 
 
@@ -80,10 +82,10 @@ class RobotSession:
             patience_ms=config.server_deadline_ms,
         )
         self._epoch, self._frame = 1, 0
-        self._next_hello = self._heard = 0.0
+        self._next_hello = self._heard = self._measured = 0.0
         self._greeted: Assembly | None = None
         self._welcome: Welcome | None = None
-        self._mailbox = Mailbox()
+        self._mailbox = self._new_mailbox()
         self._starts: dict[int, _Sent] = {}
 
     @property
@@ -102,6 +104,9 @@ class RobotSession:
             now = self._clock()
             if self._welcome is not None and now - self._heard > max(_SILENT_S, self._config.server_deadline_ms / 500):
                 self._fail("the server is silent")
+            if now - self._measured > _UNMEASURED_S:
+                self._measured = now
+                self.up.forget()
             if now < self._next_hello or (self._welcome is not None and now - self._heard < _QUIET_S):
                 return
             self._next_hello = now + self._config.probe_s
@@ -167,12 +172,12 @@ class RobotSession:
             self._starts = {self._frame: _Sent(size, self._clock())}
             return self._frame
 
-    def late(self, frame: int) -> None:
-        """Take note that nothing came of a frame."""
+    def late(self, frame: int, size: int) -> None:
+        """Take note that nothing came of a frame for which so many bytes were sent."""
         with self._lock:
             start = self._starts.get(frame)
-            if start is not None and start.arrived is None:
-                self.up.nothing_came(start.size, 1e3 * (self._clock() - start.at))
+            if start is not None:
+                self.up.nothing_came(size, 1e3 * (self._clock() - start.at))
 
     def _hear_greeting(self, packet: Packet) -> None:
         if packet.kind == Kind.REFUSED:
@@ -190,13 +195,16 @@ class RobotSession:
         except MessageError as error:
             self._complain(f"the server: {error}")
             return
-        if len(welcome.profile) != len(self._splitting.heights):
-            self._complain(f"the server speaks of {len(welcome.profile)} operators")
+        if len(welcome.profile) != len(self._splitting.heights) or not all(map(_is_curve, welcome.profile)):
+            self._complain("the server's profile is not one of this network")
             return
         if self._welcome is None:
             self._welcome, self.complaint, self._frame = welcome, "", 0
         elif self._welcome.instance != welcome.instance:
             self._fail("the server has started anew")
+
+    def _new_mailbox(self) -> Mailbox:
+        return Mailbox(room_for(self._splitting), len(self._splitting.numbers))
 
     def _complain(self, reason: str) -> None:
         """No session can start for a reason; one that there is ends."""
@@ -209,9 +217,10 @@ class RobotSession:
         if start is None:
             return
         if packet.kind == Kind.STARTED and start.arrived is None:
-            start.arrived = now
+            start.arrived = self._measured = now
             took = 1e3 * (now - start.at)
-            self.up.observe_delay(took / 2)
+            if start.size < LEAST_BYTES:
+                self.up.observe_delay(took / 2)
             self.up.observe(start.size, took - self.up.delay_ms)
         elif packet.kind == Kind.DONE and start.arrived is not None and len(packet.data) == DONE.size:
             took, waited, size = DONE.unpack(packet.data)
@@ -221,7 +230,7 @@ class RobotSession:
 
     def _fail(self, reason: str) -> None:
         self._mailbox.close(reason)
-        self._mailbox = Mailbox()
+        self._mailbox = self._new_mailbox()
         self._welcome, self._greeted, self.complaint = None, None, reason
         self._epoch += 1
         self._next_hello = self._clock() + self._config.probe_s
@@ -273,9 +282,13 @@ class FramePartner:
         try:
             return self._crossing.receive(tensor, rows)
         except LinkError as error:
-            self._session.late(self._crossing.frame)
+            self._session.late(self._crossing.frame, self.bytes_sent)
             self._session.fail(self.epoch, str(error))
             raise
+
+
+def _is_curve(took_ms: list[float]) -> bool:
+    return len(took_ms) == len(POINTS) and all(0 <= value < 1e9 for value in took_ms)
 
 
 def _text(data: bytes) -> str:

@@ -17,7 +17,7 @@ from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.offload.crossing import DONE, Crossing, Send, Wire
 from cacheinf_ros.offload.frames import WireType
 from cacheinf_ros.offload.greeting import Hello, Identity, Welcome, read_hello, written
-from cacheinf_ros.offload.mailbox import Mailbox
+from cacheinf_ros.offload.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.packets import Kind, Packet, cut
 from cacheinf_ros.offload.starts import decode_start
 
@@ -91,7 +91,9 @@ class ServerSession:
                     self._serve_frame(self._wire)
             except Exception:  # a bug must not end the session
                 self._complain(traceback.format_exc())
-                self._wire = None
+                wire, self._wire = self._wire, None
+                if wire is not None:
+                    wire.put(Kind.FAILED, b"internal error of the server", self._frame)
 
     def close(self) -> None:
         """Let :meth:`serve` return."""
@@ -112,6 +114,7 @@ class ServerSession:
         if self._wire is not None and self._wire.epoch == packet.epoch:  # our answer was lost, or is on its way
             self._welcome(packet.epoch)
             return
+        self._wire = None
         try:
             hello = read_hello(packet.data)
             wire_type = _WIRE_TYPES.get(hello.wire_type)
@@ -129,7 +132,8 @@ class ServerSession:
         self._helper.forget()
         wire = Wire(
             session=self.name, epoch=packet.epoch, splitting=self._helper.splitting, wire_type=wire_type,
-            compress=hello.compress, send=self._send, mailbox=Mailbox(),
+            compress=hello.compress, send=self._send,
+            mailbox=Mailbox(room_for(self._helper.splitting), len(self._helper.splitting.numbers)),
         )  # fmt: skip
         with self._changed:
             self._wire, self._hello, self._frame = wire, hello, 1

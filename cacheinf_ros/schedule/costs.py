@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.engine.cost import CostModel
-from cacheinf_ros.engine.cost.model import SHARES
+from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.schedule.workload import Numbers, Workload
-
-POINTS = (0.0, *SHARES)
-"""Shares of an operator's pixels at which its time is known; linear in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from cacheinf_ros.schedule.workload import Integers, Workload
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
 _LEARNING = 0.1  # weight of the newest frame in how fast the machines are
-_MOST_OFF = 20.0  # times slower or faster than measured
+_MOST_OFF = 50.0  # times slower or faster than measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,12 +29,14 @@ class Choice:
         predicted_ms: until the robot has the outputs.
         local_share: of the work, by what the robot takes for its rows and for all.
         server_ms: that the server computes.
+        is_settled: whether the frame before was computed so too: both caches are as they will be.
     """
 
     split: Split | None
     predicted_ms: float
     local_share: float
     server_ms: float = 0.0
+    is_settled: bool = False
 
 
 class Scheduler:
@@ -67,15 +69,17 @@ class Scheduler:
         used = [i for i, rows in enumerate(candidates) if (rows == self._rows).all()]
         if used and costs[best] > _STAYS * costs[used[0]]:
             best = used[0]
+        is_settled = bool((candidates[best] == self._rows).all())
         self._rows = candidates[best]
-        return self._choice(self._rows, steady, now)
+        return self._choice(self._rows, steady, now, is_settled)
 
     def observe(self, machine: str, predicted_ms: float, took_ms: float) -> None:
         """Take note of what computing took; ``machine``: robot or server."""
         if predicted_ms <= 0 or took_ms <= 0:
             return
         seen = min(max(took_ms / predicted_ms, 1 / _MOST_OFF), _MOST_OFF)
-        self._slowdown[machine] *= seen**_LEARNING
+        learned = self._slowdown[machine] * seen**_LEARNING
+        self._slowdown[machine] = min(max(learned, 1 / _MOST_OFF), _MOST_OFF)
 
     def _around(self, delay_ms: float) -> Surroundings:
         found = slower(self._measured, self._slowdown["robot"], self._slowdown["server"])
@@ -95,20 +99,21 @@ class Scheduler:
         cut = dnn_surgery(self._workload, around.conditions(self._workload, mbit_s, reuse, reuse))
         if not policy.is_searched:
             return [cut]
-        simple = [self._whole, self._none, cut]
+        simple = [self._whole, self._none, cut, self._rows]
         return simple if self.table is None else [*simple, *self.table.near(mbit_s, reuse, reuse)]
 
-    def _choice(self, rows: Integers, steady: Timeline, now: Timeline) -> Choice:
-        times = now.times(rows)
+    def _choice(self, rows: Integers, steady: Timeline, now: Timeline, is_settled: bool) -> Choice:
+        times = (steady if is_settled else now).times(rows)
         if (rows == self._whole).all():
-            return Choice(split=None, predicted_ms=times.end, local_share=1.0)
+            return Choice(split=None, predicted_ms=times.end, local_share=1.0, is_settled=is_settled)
         alone = steady.times(self._whole).robot_busy
         share = steady.times(rows).robot_busy / alone if alone > 0 else 1.0
         key = rows.tobytes()
         if key not in self._splits:
             self._splits[key] = self._workload.split_of(rows)
         return Choice(
-            split=self._splits[key], predicted_ms=times.end, local_share=share, server_ms=times.server_busy
+            split=self._splits[key], predicted_ms=times.end, local_share=share, server_ms=times.server_busy,
+            is_settled=is_settled,
         )  # fmt: skip
 
 

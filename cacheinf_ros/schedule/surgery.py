@@ -11,7 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from cacheinf_ros.schedule.costs import at_share
-from cacheinf_ros.schedule.timeline import Conditions, row_bytes
+from cacheinf_ros.schedule.timeline import Conditions, crossing_bytes
 from cacheinf_ros.schedule.workload import Integers, Workload
 
 _NEVER = 2**30  # microseconds: an edge that is not cut
@@ -26,25 +26,25 @@ def dnn_surgery(workload: Workload, conditions: Conditions) -> Integers:
     """
     operators = len(workload.names)
     robot, server = operators * 2 + 1, operators * 2 + 2  # nodes; operator i is i, its crossing output operators + i
-    image = operators * 2
-    edges: list[tuple[int, int, float]] = [(robot, image, np.inf)]
+    image = operators * 2  # as it crosses
     at_robot = at_share(conditions.at_robot, conditions.active_robot[1:])
     at_server = at_share(conditions.at_server, conditions.active_server[1:])
-    up = workload.heights * row_bytes(workload, conditions.active_robot, conditions) / conditions.link.bytes_per_ms
-    down = workload.heights * row_bytes(workload, conditions.active_server, conditions) / conditions.link.bytes_per_ms
+    rate = conditions.link.bytes_per_ms
+    up, down = (workload.heights * row / rate for row in crossing_bytes(workload, conditions))
     delay = conditions.link.delay_ms
+    edges: list[tuple[int, int, float]] = [(robot, image, up[0] + delay)]
     for tensor in workload.results.tolist():
         at_server[tensor - 1] += down[tensor] + delay
     for i in range(operators):
         edges += [(robot, i, at_server[i]), (i, server, at_robot[i]), (i, operators + i, up[i + 1] + delay)]
         for tensor in _parents(workload, i):
             if tensor == 0:
-                edges.append((image, i, up[0] + delay))
+                edges.append((image, i, np.inf))
             else:
                 edges += [(operators + tensor - 1, i, np.inf), (i, tensor - 1, np.inf)]
     for number in range(workload.groups.max(initial=-1) + 1):
         members = np.flatnonzero(workload.groups == number).tolist()
-        edges += [(a, b, np.inf) for a in members for b in members if a != b]
+        edges += [(a, b, np.inf) for a, b in zip(members, [*members[1:], members[0]], strict=True) if a != b]
     reached = _side_of_source(edges, robot, server)
     return np.where(np.isin(np.arange(operators), reached), workload.heights[1:], 0)
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from cacheinf_ros.compiled import FLOAT, compiled, types
-from cacheinf_ros.schedule.costs import POINTS, Link
+from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.schedule.costs import Link
 from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
 
 _INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
@@ -83,7 +84,7 @@ class Timeline:
         costs = (np.ascontiguousarray(table, np.float64) for table in (conditions.at_robot, conditions.at_server))
         self._arguments: tuple[Any, ...] = (
             workload.heights, reads.first, reads.tensor, reads.offset, reads.ends, reads.starts, workload.results,
-            *costs, *active, *(row_bytes(workload, share, conditions) for share in active),
+            *costs, *active, *crossing_bytes(workload, conditions),
             conditions.link.bytes_per_ms, conditions.link.delay_ms, *self._done, np.empty(tensors), np.empty(tensors),
             np.empty(tensors, np.int64), np.empty(tensors, np.int64), self._total,
         )  # fmt: skip
@@ -104,7 +105,19 @@ class Timeline:
         )  # fmt: skip
 
 
-def row_bytes(workload: Workload, active: Numbers, conditions: Conditions) -> Numbers:
+def crossing_bytes(workload: Workload, conditions: Conditions) -> tuple[Numbers, Numbers]:
+    """float64 [tensors] each: of one row on its way to the server, and to the robot.
+
+    What crosses is what the other side lacks: of the input what the server has missed, of other tensors what either
+    computes.
+    """
+    up = np.maximum(conditions.active_robot, conditions.active_server)
+    down = up.copy()
+    up[0] = conditions.active_server[0]
+    return _row_bytes(workload, up, conditions), _row_bytes(workload, down, conditions)
+
+
+def _row_bytes(workload: Workload, active: Numbers, conditions: Conditions) -> Numbers:
     """float64 [tensors]: of one row on the wire: a flag for each pixel, and the values of those that are active."""
     values = workload.row_values * active * conditions.value_bytes
     values[0] = workload.row_pixels[0] * active[0] * conditions.input_pixel_bytes

@@ -44,6 +44,15 @@ def test_what_does_not_come_counts_too() -> None:
     assert estimate.mbit_s == pytest.approx(1.0)
 
 
+def test_hope_returns_slowly() -> None:
+    estimate = LinkEstimate(mbit_s=1.0)
+    estimate.forget()
+    assert 1.0 < estimate.mbit_s < 1.5
+    for _ in range(60):
+        estimate.forget()
+    assert estimate.mbit_s == pytest.approx(100.0)
+
+
 def test_small_messages_say_nothing_about_bandwidth() -> None:
     estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
     estimate.observe(200, 50.0)

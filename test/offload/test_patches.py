@@ -40,10 +40,20 @@ def test_comes_back(seed: int, share: float, wire: WireType, compress: bool) -> 
 
 def test_classes_are_sent_as_they_are() -> None:
     values = np.arange(6, dtype=np.int64)[None]
-    sent = Patch(rows=(0, 1), mask=np.ones((1, 1), np.uint8), values=values)
+    sent = Patch(rows=(0, 1), mask=np.ones((1, 1), np.uint8), values=values, is_map=False)
     back = decode_patch(encode_patch(sent, WireType.INT8), (0, 1), 1, 6)
     assert back.values.dtype == np.int64
     assert (back.values == values).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8, np.bool_])
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_what_is_no_feature_map_is_sent_whole_or_not_at_all(dtype: type, lacks: int) -> None:
+    values = np.arange(6).reshape(3, 2).astype(dtype) if lacks else np.zeros(0, dtype)
+    sent = Patch(rows=(0, 1), mask=np.full((1, 1), lacks, np.uint8), values=values, is_map=False)
+    back = decode_patch(encode_patch(sent, WireType.INT8), (0, 1), 1, 6)
+    assert back.values.dtype == dtype
+    assert (back.values.ravel() == values.ravel()).all()
 
 
 @given(seed=st.integers(0, 10**6), data=st.data(), compress=st.booleans())

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workloads import Branches, Chain, workload
 
-from cacheinf_ros.schedule.costs import POINTS, Link
+from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.schedule.costs import Link
 from cacheinf_ros.schedule.surgery import dnn_surgery
-from cacheinf_ros.schedule.timeline import Conditions, row_bytes
+from cacheinf_ros.schedule.timeline import Conditions, crossing_bytes
 from cacheinf_ros.schedule.workload import Integers, Workload
 
 WORK = [workload(Chain(reach=1)), workload(Branches())]
@@ -31,11 +32,8 @@ def cost(work: Workload, found: Conditions, at_robot: tuple[bool, ...]) -> float
                 return np.inf
             if not here and parent_here:
                 crossing.add(tensor)
-    up = work.heights * row_bytes(work, found.active_robot, found) / rate
-    down = work.heights * row_bytes(work, found.active_server, found) / rate
-    total += sum(up[tensor] + delay for tensor in crossing if tensor)
-    # the picture is sent for each operator that reads it: there is only one here
-    total += sum(up[0] + delay for tensor in crossing if not tensor)
+    up, down = (work.heights * row / rate for row in crossing_bytes(work, found))
+    total += sum(up[tensor] + delay for tensor in crossing)
     return float(total + sum(down[t] + delay for t in work.results.tolist() if not at_robot[t - 1]))
 
 

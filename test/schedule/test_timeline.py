@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from workloads import Branches, Chain, workload
 
-from cacheinf_ros.schedule.costs import POINTS, Link
+from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.schedule.costs import Link
 from cacheinf_ros.schedule.timeline import Conditions, Timeline
 from cacheinf_ros.schedule.workload import Workload
 

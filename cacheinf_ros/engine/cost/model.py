@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 SHARES = (0.01, 0.05, 0.2, 0.5, 1.0)
 """Shares of the pixels at which kernels are measured."""
+POINTS = (0.0, *SHARES)
+"""And where nothing is to be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.buffers import overlap
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
 from cacheinf_ros.engine.execution.tensors import Tensors
+from cacheinf_ros.errors import LinkError
 
 Mask = NDArray[np.uint8]
 Rows = tuple[int, int]
@@ -29,12 +30,14 @@ class Patch:
     Attributes:
         rows: of the tensor's pixels, among which they lie.
         mask: uint8 [rows, width], 1 where there is one.
+        is_map: whether it is of a feature map.
         values: float32 [pixels, channels] in row-major order; of what is no feature map: all of it, or nothing.
     """
 
     rows: Rows
     mask: Mask
     values: NDArray[Any]
+    is_map: bool = True
 
 
 class Exchange(Protocol):
@@ -132,6 +135,8 @@ class Share:
 
     def take_in(self, patch: Patch, rows: torch.Tensor, changed: ActiveSet) -> None:
         """Write what came; both machines' copies then agree there."""
+        if patch.values.dtype != np.float32:
+            raise LinkError(f"{self.tensor} is of float32, not of {patch.values.dtype}")
         pixels = torch.from_numpy(np.flatnonzero(patch.mask) + patch.rows[0] * self.size[1]).to(rows.device)
         rows[pixels] = torch.from_numpy(patch.values).to(rows.device)
         self._agreed(patch, changed)
@@ -146,7 +151,7 @@ class Share:
         """The same of a tensor that is no feature map: all of it, or nothing."""
         lacks = self.take_lacking()
         values = value.detach().cpu().numpy()
-        return Patch(rows=self.sent, mask=lacks, values=values if lacks.any() else values.ravel()[:0])
+        return Patch(rows=self.sent, mask=lacks, values=values if lacks.any() else values.ravel()[:0], is_map=False)
 
     def take_in_value(self, patch: Patch, changed: ActiveSet) -> torch.Tensor | None:
         """The value that came, if one did."""
@@ -159,11 +164,19 @@ class Shares:
 
     Attributes:
         exchange: is to be set while any of them crosses.
+        received: what came in this frame.
     """
 
     def __init__(self, shares: Mapping[str, Share]) -> None:
         self._shares = dict(shares)
         self.exchange: Exchange | None = None
+        self.received: list[tuple[Share, Patch]] = []
+
+    def distrust_received(self) -> None:
+        """What came in this frame may not have been passed on: it is to be computed here."""
+        for share, patch in self.received:
+            share.stale[slice(*patch.rows)] |= patch.mask
+        self.received = []
 
     def __getitem__(self, tensor: str) -> Share:
         return self._shares[tensor]
@@ -194,6 +207,7 @@ def prepared_receive(share: Share, changed: ActiveSet, shares: Shares, tensors: 
     def run() -> None:
         assert shares.exchange is not None
         patch = shares.exchange.receive(share.tensor, share.received)
+        shares.received.append((share, patch))
         if buffer is not None:
             share.take_in(patch, buffer.rows, changed)
             return
