@@ -287,7 +287,8 @@ def _place_all(
                     nobody = min(-1, place)  # a literal is compiled apart, and numba cannot cache that
                     verdict = _place_all(
                         numbers[some], raised[part == number], place, nobody, starts[ranked], ends[ranked],
-                        sizes[ranked], lives[ranked], weights[:, ranked].copy(), order, capacity, steps, alive, scratch, found,
+                        sizes[ranked], lives[ranked], weights[:, ranked].copy(), order, capacity, steps, alive,
+                        scratch, found,
                     )  # fmt: skip
                     if verdict != FOUND:
                         break
