@@ -23,6 +23,7 @@ from cacheinf_ros.nodes import NodeCommand, NodeGroup
 from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, free_domain, lossless, params_file, play
 from cacheinf_ros.nodes.processes import NodeProcess, wait_until
 from cacheinf_ros.nodes.recorder import Recorder
+from cacheinf_ros.offload import WireImage
 from cacheinf_ros.schedule import OffloadPolicy
 from cacheinf_ros.schedule.energy import PowerModel
 
@@ -46,6 +47,7 @@ class Setting:
         robot_cores: processors' worth of time for the robot.
         server_threads: of the server's engine.
         schedule_s: for the search of schedules.
+        wire_image: how pixels cross; ``remote_jpeg`` always sends JPEG.
     """
 
     model: str
@@ -57,6 +59,7 @@ class Setting:
     robot_cores: float = 0.5
     server_threads: int = 1
     schedule_s: float = 30.0
+    wire_image: WireImage = WireImage.PNG
 
     def engine(self, **more: Any) -> dict[str, Any]:
         """Parameters of both nodes."""
@@ -102,6 +105,7 @@ def run_offload_benchmark(
         "model": setting.model,
         "robot_cores": setting.robot_cores,
         "shaping": "tbf",
+        "wire_image": setting.wire_image.value,
         "bandwidth": {mbit_s: {"systems": systems} for mbit_s, systems in found.items()},
     }
 
@@ -122,6 +126,7 @@ def _start_robot(group: NodeGroup, setting: Setting, policy: str) -> NodeProcess
                 use_server=not dense,
                 offload_policy=OffloadPolicy.LOCAL.value if dense else policy,
                 schedule_s=setting.schedule_s,
+                wire_image=setting.wire_image.value,
                 server_deadline_ms=60_000.0,
                 probe_s=0.2,
             ),

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, described
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.offload import OffloadConfig, WireImage
 
 _DEFAULTS = EngineConfig()
 
@@ -69,6 +70,7 @@ def offload(
     frames: Annotated[int, typer.Option(min=1, help="How many are counted, after ten to warm up.")] = 60,
     robot_cores: Annotated[float, typer.Option(min=0.05, max=64, help="Processors' worth of the robot's time.")] = 0.5,
     schedule_s: Annotated[float, typer.Option(min=1, help="How long schedules are searched for, s.")] = 30.0,
+    wire_image: Annotated[WireImage, described(OffloadConfig, "wire_image")] = WireImage.PNG,
     json_file: JsonFile = None,
 ) -> None:
     """Every way to divide the work between a robot and a server, over a link of limited bandwidth. Needs root.
@@ -89,7 +91,7 @@ def offload(
             raise ConfigError(f"policy {name!r}: known are {', '.join(known)}")
     setting = Setting(
         model=model, weights=str(weights or ""), size=size or "", source=source, frames=frames, policies=chosen,
-        robot_cores=robot_cores, schedule_s=schedule_s,
+        robot_cores=robot_cores, schedule_s=schedule_s, wire_image=wire_image,
     )  # fmt: skip
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
