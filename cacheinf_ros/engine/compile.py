@@ -31,18 +31,15 @@ def compile_program(
             split.
     """
     graph = model.graph
-    if side is not None:
-        if _caching_without_cost(model, config) != EVERYTHING:
-            raise EngineError(
-                "operators can be split between robot and server only where every map is kept: set cache to all and "
-                "cache_budget_mb to -1, or offload_policy to local or remote_jpeg"
-            )
-        program = Program(graph, kernels, debug_memory=config.debug_memory, side=side)
-        return program, load_or_measure(lambda: program, model, config)
     if caching is None:
         caching = _caching_without_cost(model, config)
+    if side is not None and caching != EVERYTHING:
+        raise EngineError(
+            "operators can be split between robot and server only where every map is kept: set cache to all and "
+            "cache_budget_mb to -1, or offload_policy to local or remote_jpeg"
+        )
     if caching == EVERYTHING:
-        program = Program(graph, kernels, debug_memory=config.debug_memory)
+        program = Program(graph, kernels, debug_memory=config.debug_memory, side=side)
         return program, load_or_measure(lambda: program, model, config)
     cost = load_or_measure(lambda: Program(graph, kernels), model, config)
     if caching is None:

@@ -15,7 +15,7 @@ from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.execution.native import NEVER, NativeExecutor, PreparedKernel
 from cacheinf_ros.engine.execution.plan import Plan, Planner
 from cacheinf_ros.engine.execution.reference import ReferenceExecutor
-from cacheinf_ros.engine.execution.share import Share, Shares
+from cacheinf_ros.engine.execution.share import Shares
 from cacheinf_ros.engine.execution.steps import Call, Compute
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels, ReferenceKernels
@@ -67,7 +67,7 @@ class Program:
         self._reference = ReferenceKernels(kernels.device)
         self._planner = Planner(self.layout)
         self.splitting = Splitting(self.layout) if side else None
-        self.shares = self._make_shares() if side else None
+        self.shares = Shares.of(self.splitting.shapes) if self.splitting else None
         self._side = side
         self._kept: list[MapBuffer] = []  # not part of another
         self._allocate()
@@ -194,7 +194,8 @@ class Program:
                 share.received = crossing.rows
             else:
                 share.sent = crossing.rows
-        self._share_anew()
+        if isinstance(self._executor, NativeExecutor):
+            self._executor.share_anew()
 
     def run(self, *, outside: Border = Border.NONE, refresh: bool = False) -> dict[str, torch.Tensor]:
         """Compute everything that depends on the changed input; outputs by name, valid until the next run.
@@ -215,16 +216,6 @@ class Program:
         """By name, as the last run left them; without those that another machine computed and this one never read."""
         values = self._tensors.values
         return {name: values[tensor] for name, tensor in self.graph.outputs if tensor in values}
-
-    def _share_anew(self) -> None:
-        if isinstance(self._executor, NativeExecutor):
-            self._executor.share_anew()
-
-    def _make_shares(self) -> Shares:
-        layout = self.layout
-        leaves = [layout.graph.input, *(operator.output for operator in layout.operators)]
-        sizes = {name: layout.spec(name).size if name in layout.maps else (1, 1) for name in leaves}
-        return Shares({name: Share(name, size) for name, size in sizes.items()})
 
     def shift(self, dx: int, dy: int) -> None:
         """Move every cached map by whole pixels of its own; what enters counts as changed, however little.

@@ -47,7 +47,7 @@ class SplitLink:
         self._health = health
         self._logger = node.get_logger()
         self._workload = Workload(engine.program.layout)
-        self._at_robot = profile_of(self._workload, engine.cost)
+        self._at_robot = profile_of(self._workload.names, engine.cost)
         self._scheduler: Scheduler | None = None
         self._choice: Choice | None = None
         self._partner: FramePartner | None = None

@@ -21,7 +21,6 @@ from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to
 from cacheinf_ros.offload import Identity, Packet, ServerSession
-from cacheinf_ros.schedule import Workload
 from cacheinf_ros.schedule import profile as profile_of
 
 _DEPTH = 200  # packets on their way, of all robots together
@@ -97,8 +96,7 @@ class SplitRobots:
     def _helper(self) -> tuple[Helper, list[list[float]]]:
         with self._compiling:
             helper = Helper(self._model, self._parameters.get(EngineConfig))
-        workload = Workload(helper.program.layout)
-        return helper, profile_of(workload, helper.cost).tolist()
+        return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
 
     def _complain(self, complaint: str) -> None:
         self._health.count("complaints")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.execution.share import Patch
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.frames import WireType
+from cacheinf_ros.offload.inflate import inflated
 
 _HEADER = struct.Struct("<IIIBB")  # first row, last row, values, type, compression
 _PLAIN, _DEFLATED = range(2)
@@ -54,7 +55,7 @@ def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int) 
     Raises:
         MessageError: they stand for something else, or for nothing.
     """
-    if len(data) < _HEADER.size + 4 * channels * (data[12:13] == bytes([_TYPES.index("int8")])):
+    if len(data) < _HEADER.size:
         raise MessageError(f"a patch of {len(data)} bytes is cut off")
     first, last, count, kind, compression = _HEADER.unpack_from(data)
     pixels = (rows[1] - rows[0]) * width
@@ -62,16 +63,18 @@ def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int) 
         raise MessageError(f"a patch of rows {first} to {last} came where {rows[0]} to {rows[1]} were expected")
     if kind >= len(_TYPES) or compression > _DEFLATED or count > pixels * channels or count % channels:
         raise MessageError(f"a patch of {count} values of type {kind} cannot be: {pixels} pixels x {channels} channels")
-    dtype, at = np.dtype(_VALUES[_TYPES[kind]]), _HEADER.size
-    scale_bytes = 4 * channels if _TYPES[kind] == "int8" else 0
+    dtype, is_scaled = np.dtype(_VALUES[_TYPES[kind]]), _TYPES[kind] == "int8"
+    at = _HEADER.size + 4 * channels * is_scaled
     bit_bytes, value_bytes = -(-pixels // 8), count * dtype.itemsize
-    content = _plain(data[at + scale_bytes :], compression, bit_bytes + value_bytes)
+    if len(data) < at:
+        raise MessageError(f"the scales of a patch of {len(data)} bytes are cut off")
+    content = _plain(data[at:], compression, bit_bytes + value_bytes)
     mask = np.unpackbits(np.frombuffer(content, np.uint8, bit_bytes), count=pixels).reshape(rows[1] - rows[0], width)
     if int(mask.sum()) * channels != count:
         raise MessageError(f"a patch flags {int(mask.sum())} pixels and holds {count // channels}")
     values: NDArray[np.generic] = np.frombuffer(content, dtype, count, bit_bytes).reshape(-1, channels)
-    if scale_bytes:
-        values = values * np.frombuffer(data, np.float32, channels, at)
+    if is_scaled:
+        values = values * np.frombuffer(data, np.float32, channels, _HEADER.size)
     else:
         values = values.astype(np.float32 if dtype == np.float16 else dtype)  # a copy: what was received is read-only
     return Patch(rows=rows, mask=mask, values=values)
@@ -86,11 +89,7 @@ def _scaled(values: NDArray[np.float32]) -> tuple[bytes, NDArray[np.float32]]:
 
 def _plain(content: bytes, compression: int, size: int) -> bytes:
     if compression == _DEFLATED:
-        try:
-            unpacker = zlib.decompressobj()
-            content = unpacker.decompress(content, size + 1)
-        except zlib.error as error:
-            raise MessageError(f"a patch cannot be unpacked: {error}") from None
+        return inflated(content, size, "a patch")
     if len(content) != size:
         raise MessageError(f"a patch holds {len(content)} bytes where {size} are announced")
     return content

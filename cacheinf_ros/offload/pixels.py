@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import Pixels
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.frames import WireImage
+from cacheinf_ros.offload.inflate import inflated
 
 BLOCK = 16
 """Pixels: a multiple of what JPEG takes together."""
@@ -62,13 +63,7 @@ def decode_pixels(data: bytes, height: int, width: int) -> Pixels:
 
 
 def _unpacked(bits: bytes, rows: int, width: int) -> Mask:
-    size = -(-rows * width // 8)
-    try:
-        plain = zlib.decompressobj().decompress(bits, size + 1)
-    except zlib.error as error:
-        raise MessageError(f"the bits of pixels cannot be unpacked: {error}") from None
-    if len(plain) != size:
-        raise MessageError(f"{len(plain)} bytes of bits came for {rows} rows of {width} pixels")
+    plain = inflated(bits, -(-rows * width // 8), "the bits of pixels")
     return np.unpackbits(np.frombuffer(plain, np.uint8), count=rows * width).reshape(rows, width)
 
 

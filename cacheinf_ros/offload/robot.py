@@ -35,11 +35,13 @@ class _Sent:
     """A frame's start on its way, or there.
 
     Attributes:
+        frame: its number.
         size: bytes.
         at: when it was sent, seconds.
         arrived: when the server said that it had come; None: not yet.
     """
 
+    frame: int
     size: int
     at: float
     arrived: float | None = None
@@ -62,7 +64,6 @@ class RobotSession:
         splitting: Splitting,
         config: OffloadConfig,
         send: Send,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self.up, self.down = LinkEstimate(), LinkEstimate()
@@ -71,7 +72,6 @@ class RobotSession:
         self._splitting = splitting
         self._config = config
         self._send = send
-        self._clock = clock
         self._lock = threading.Lock()
         self._hello = Hello(
             protocol=PROTOCOL,
@@ -86,7 +86,7 @@ class RobotSession:
         self._greeted: Assembly | None = None
         self._welcome: Welcome | None = None
         self._mailbox = self._new_mailbox()
-        self._starts: dict[int, _Sent] = {}
+        self._sent: _Sent | None = None
 
     @property
     def welcome(self) -> Welcome | None:
@@ -101,7 +101,7 @@ class RobotSession:
     def poll(self) -> None:
         """To be called now and then: greets the server where there is none or where it is silent."""
         with self._lock:
-            now = self._clock()
+            now = time.monotonic()
             if self._welcome is not None and now - self._heard > max(_SILENT_S, self._config.server_deadline_ms / 500):
                 self._fail("the server is silent")
             if now - self._measured > _UNMEASURED_S:
@@ -121,7 +121,7 @@ class RobotSession:
         with self._lock:
             if packet.epoch != self._epoch:
                 return
-            self._heard = self._clock()
+            self._heard = time.monotonic()
             if packet.kind in (Kind.WELCOME, Kind.REFUSED):
                 self._hear_greeting(packet)
             elif self._welcome is None:
@@ -169,15 +169,15 @@ class RobotSession:
                 raise LinkError(self.complaint or "the session has started anew")
             self._frame += 1
             self._mailbox.forget_before(self._frame)
-            self._starts = {self._frame: _Sent(size, self._clock())}
+            self._sent = _Sent(self._frame, size, time.monotonic())
             return self._frame
 
     def late(self, frame: int, size: int) -> None:
         """Take note that nothing came of a frame for which so many bytes were sent."""
         with self._lock:
-            start = self._starts.get(frame)
-            if start is not None:
-                self.up.nothing_came(size, 1e3 * (self._clock() - start.at))
+            start = self._sent
+            if start is not None and start.frame == frame:
+                self.up.nothing_came(size, 1e3 * (time.monotonic() - start.at))
 
     def _hear_greeting(self, packet: Packet) -> None:
         if packet.kind == Kind.REFUSED:
@@ -213,8 +213,8 @@ class RobotSession:
         self.complaint = reason
 
     def _measure(self, packet: Packet) -> None:
-        now, start = self._clock(), self._starts.get(packet.frame)
-        if start is None:
+        now, start = time.monotonic(), self._sent
+        if start is None or start.frame != packet.frame:
             return
         if packet.kind == Kind.STARTED and start.arrived is None:
             start.arrived = self._measured = now
@@ -233,7 +233,7 @@ class RobotSession:
         self._mailbox = self._new_mailbox()
         self._welcome, self._greeted, self.complaint = None, None, reason
         self._epoch += 1
-        self._next_hello = self._clock() + self._config.probe_s
+        self._next_hello = time.monotonic() + self._config.probe_s
 
 
 class FramePartner:

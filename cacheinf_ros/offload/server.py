@@ -31,7 +31,6 @@ class ServerSession:
 
     Attributes:
         name: of the session.
-        frames: that have been finished.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class ServerSession:
             complain: takes what the server's operator should know.
         """
         self.name = name
-        self.frames = 0
         self._instance = secrets.token_hex(8)
         self._identity = identity
         self._make_helper = make_helper
@@ -163,7 +161,6 @@ class ServerSession:
         took = time.monotonic() - started
         wire.put(Kind.DONE, DONE.pack(1e3 * took, 1e3 * crossing.waited_s, crossing.last_sent), self._frame)
         self._frame += 1
-        self.frames += 1
         wire.mailbox.forget_before(self._frame)
 
     def _answer(self, epoch: int, kind: Kind, content: bytes) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cacheinf_ros.engine.cost import CostModel
 from cacheinf_ros.engine.cost.model import POINTS
-from cacheinf_ros.schedule.workload import Numbers, Workload
+from cacheinf_ros.schedule.workload import Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +30,12 @@ class Link:
         return self.mbit_s * 125.0
 
 
-def profile(workload: Workload, cost: CostModel, slowdown: float = 1.0) -> Numbers:
-    """float64 [operators, points]: milliseconds of each operator at :data:`POINTS`.
-
-    Args:
-        slowdown: how many times longer things take than when the cost was measured.
-    """
-    took = np.zeros((len(workload.names), len(POINTS)))
-    for i, name in enumerate(workload.names):
+def profile(names: Sequence[str], cost: CostModel) -> Numbers:
+    """float64 [operators, points]: milliseconds of each operator, given by its output, at :data:`POINTS`."""
+    took = np.zeros((len(names), len(POINTS)))
+    for i, name in enumerate(names):
         if name in cost.curves:
-            took[i] = cost.curves[name].predict_all(np.array(POINTS)) * (slowdown / 1e3)
+            took[i] = cost.curves[name].predict_all(np.array(POINTS)) / 1e3
     return took
 
 

@@ -57,13 +57,12 @@ class _Units:
     def __init__(self, workload: Workload) -> None:
         self._heights = workload.heights[1:]
         self._whole = workload.groups >= 0
-        seen: dict[tuple[bool, int], int] = {}
-        for i, group in enumerate(workload.groups.tolist()):
-            seen.setdefault((group >= 0, group if group >= 0 else i), len(seen))
-        keys = [(group >= 0, group if group >= 0 else i) for i, group in enumerate(workload.groups.tolist())]
-        self.of = np.array([seen[key] for key in keys], np.int64)
-        self.count = len(seen)
-        self._first = np.unique(self.of, return_index=True)[1]
+        leaders = np.arange(len(self._heights))  # the first operator of each unit
+        for group in range(workload.groups.max(initial=-1) + 1):
+            members = workload.groups == group
+            leaders[members] = np.argmax(members)
+        self._first, self.of = np.unique(leaders, return_inverse=True)
+        self.count = len(self._first)
 
     def rows(self, shares: Numbers) -> Integers:
         """Of float64 [units]."""

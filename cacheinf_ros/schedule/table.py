@@ -96,26 +96,6 @@ def solve(
     return ScheduleTable(mbit_s=mbit_s, robot_reuse=reuse, server_reuse=reuse, rows=found)
 
 
-def look_up(
-    table: ScheduleTable,
-    workload: Workload,
-    surroundings: Surroundings,
-    mbit_s: float,
-    robot_reuse: float,
-    server_reuse: float,
-) -> tuple[Integers, float]:
-    """The best of the schedules for conditions around these, under exactly these; and when its frame ends, ms.
-
-    Never worse than either machine alone.
-    """
-    timeline = Timeline(workload, surroundings.conditions(workload, mbit_s, robot_reuse, server_reuse))
-    whole = workload.heights[1:]
-    candidates = [whole, np.zeros_like(whole), *table.near(mbit_s, robot_reuse, server_reuse)]
-    ends = [timeline.end(rows) for rows in candidates]
-    best = int(np.argmin(ends))
-    return candidates[best], ends[best]
-
-
 def slower(surroundings: Surroundings, robot: float, server: float) -> Surroundings:
     """The same machines when they take so many times longer than when they were measured."""
     return replace(surroundings, at_robot=surroundings.at_robot * robot, at_server=surroundings.at_server * server)

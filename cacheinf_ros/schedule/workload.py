@@ -59,16 +59,15 @@ class Workload:
     def __init__(self, layout: Layout) -> None:
         self.splitting = Splitting(layout)
         self.names = tuple(self.splitting.heights)
-        tensors = (layout.graph.input, *self.names)
-        index = {name: i for i, name in enumerate(tensors)}
-        shapes = np.array([self.splitting.shapes[name] for name in tensors], np.int64)
+        index = self.splitting.numbers
+        shapes = np.array(list(self.splitting.shapes.values()), np.int64)
         self.heights, self.row_pixels, channels = np.ascontiguousarray(shapes.T)
         self.row_values = self.row_pixels * channels
         self.groups = np.full(len(self.names), -1, np.int64)
         for number, group in enumerate(self.splitting.groups):
             self.groups[[index[name] - 1 for name in group]] = number
         self.results = np.array([index[name] for name in self.splitting.results], np.int64)
-        self.reads = _reads(self.splitting, index)
+        self.reads = _reads(self.splitting)
         self.active = _active(layout, index)
 
     def active_at(self, reuse_ratio: float) -> Numbers:
@@ -88,12 +87,12 @@ class Workload:
         return Split(at_robot=dict(zip(self.names, rows.tolist(), strict=True)))
 
 
-def _reads(splitting: Splitting, index: dict[str, int]) -> Reads:
+def _reads(splitting: Splitting) -> Reads:
     first, tensor, offset, length = [0], [], [], 0
     tables = []
     for entries in splitting.reads.values():
         for leaf, read in entries:
-            tensor.append(index[leaf])
+            tensor.append(splitting.numbers[leaf])
             offset.append(length)
             tables.append(read)
             length += len(read.ends)

@@ -10,12 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
-from programs import change
+from programs import change, changing_frames
 from random_graphs import random_network
 from torch import Tensor, nn
 
 from cacheinf_ros.engine.caching import Caching, droppable
-from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.kernels import Kernels, ReferenceKernels, choose_kernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
@@ -32,11 +31,7 @@ def assert_same_outputs(
     """Bit for bit, over frames that change more and less."""
     rng = np.random.default_rng(seed)
     size = graph.tensors[graph.input].size
-    image = torch.from_numpy(rng.random((*size, 3), np.float32))
-    for frame in range(frames):
-        share = 1.0 if frame == 0 else rng.choice([0.0, 0.002, 0.05, 0.5])
-        mask = (rng.random(size) < share).astype(np.uint8)
-        outside = Border.ALL if frame == frames - 1 else Border.NONE
+    for frame, image, mask, outside in changing_frames(size, rng, frames):
         found = []
         for program in programs:
             change(program, image, mask)
@@ -47,7 +42,6 @@ def assert_same_outputs(
             assert torch.allclose(ours, theirs, rtol=rounding, atol=rounding), (
                 f"frame {frame}: {(ours - theirs).abs().max()}"
             )
-        image = image + torch.from_numpy(rng.normal(0, 0.1, (*size, 3)).astype(np.float32))
 
 
 def both(graph: Graph, caching: Caching, kernels: Kernels | None = None) -> list[Program]:

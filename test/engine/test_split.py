@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
 from numpy.typing import NDArray
-from programs import change
+from programs import change, changing_frames
 from random_graphs import random_network
 from torch import nn
 
@@ -122,11 +122,7 @@ def assert_one_and_two_agree(
     alone, pair = Program(graph, kernels()), Pair(graph, kernels)
     assert pair.robot.splitting is not None
     size = graph.tensors[graph.input].size
-    image = torch.from_numpy(rng.random((*size, 3), np.float32))
-    for frame in range(frames):
-        share = 1.0 if frame == 0 else rng.choice([0.0, 0.002, 0.05, 0.5])
-        mask = (rng.random(size) < share).astype(np.uint8)
-        outside = Border.ALL if frame == frames - 1 else Border.NONE
+    for frame, image, mask, outside in changing_frames(size, rng, frames):
         split = random_split(pair.robot.splitting, rng)
         change(alone, image, mask)
         expected = alone.run(refresh=frame == 0, outside=outside).values()
@@ -135,7 +131,6 @@ def assert_one_and_two_agree(
             assert torch.allclose(ours, theirs, rtol=rounding, atol=rounding), (
                 f"frame {frame}: {(ours - theirs).abs().max()}"
             )
-        image = image + torch.from_numpy(rng.normal(0, 0.1, (*size, 3)).astype(np.float32))
 
 
 @settings(max_examples=30)

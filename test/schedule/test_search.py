@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workloads import EFFICIENT, MIXED, surroundings
 
+from cacheinf_ros.engine import Outdated, Side
+from cacheinf_ros.schedule import OffloadPolicy, Scheduler
 from cacheinf_ros.schedule.search import search
 from cacheinf_ros.schedule.surgery import dnn_surgery
-from cacheinf_ros.schedule.table import look_up, solve
+from cacheinf_ros.schedule.table import solve
 from cacheinf_ros.schedule.timeline import Timeline
 from cacheinf_ros.schedule.workload import Workload
 
@@ -41,8 +43,11 @@ def test_a_table_is_good_between_its_points() -> None:
     around = surroundings(MIXED, 1, 5.0)
     table = solve(MIXED, around, (1.0, 10.0, 100.0), (0.0, 0.9), time_limit_s=2.0)
     for mbit_s, reuse in ((0.1, 0.0), (3.0, 0.5), (500.0, 0.99)):
-        rows, end = look_up(table, MIXED, around, mbit_s, reuse, reuse)
-        MIXED.splitting.check(MIXED.split_of(rows))
+        outdated = Outdated(changed=1 - reuse, robot=1 - reuse, server=1 - reuse)
+        choice = Scheduler(MIXED, around, table).choose(OffloadPolicy.CACHEINF, mbit_s, 1.0, outdated)
+        split, end = choice.split or MIXED.splitting.everything_at(Side.ROBOT), choice.predicted_ms
+        MIXED.splitting.check(split)
+        rows = MIXED.rows_of(split)
         timeline = Timeline(MIXED, around.conditions(MIXED, mbit_s, reuse, reuse))
         assert end == pytest.approx(timeline.end(rows))
         assert end <= 1.15 * timeline.end(search(MIXED, timeline, time_limit_s=0.3))

@@ -172,6 +172,11 @@ class Shares:
         self.exchange: Exchange | None = None
         self.received: list[tuple[Share, Patch]] = []
 
+    @classmethod
+    def of(cls, shapes: Mapping[str, tuple[int, int, int]]) -> Shares:
+        """Of tensors of (rows, pixels in a row, numbers in a pixel), of which nobody has anything yet."""
+        return cls({name: Share(name, (rows, width)) for name, (rows, width, _) in shapes.items()})
+
     def distrust_received(self) -> None:
         """What came in this frame may not have been passed on: it is to be computed here."""
         for share, patch in self.received:
