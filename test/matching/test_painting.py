@@ -37,7 +37,7 @@ def test_what_is_painted_is_the_frame_seen_through_the_motion(motion: Motion, se
     # places are rounded to parts of a pixel: two ways to compute them may differ by one
     deviation = np.abs(picture[painted].astype(int) - look_through(frame, motion)[painted])
     assert deviation.max(initial=0) <= 16
-    assert (deviation > 1).sum() <= 0.02 * deviation.size
+    assert (deviation > 1).sum() <= 0.02 * deviation.size + 6  # two pixels: few may be painted in all
 
 
 @given(motion=motions(), seed=st.integers(0, 99), share=st.sampled_from([0.01, 0.1, 0.9]))

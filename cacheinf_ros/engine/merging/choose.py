@@ -10,7 +10,7 @@ from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import CostModel
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.merging.assess import Assessment, Assessor
-from cacheinf_ros.engine.merging.search import Dropped, Goal, Smallest, Within, evolve, exhaustive, greedy
+from cacheinf_ros.engine.merging.search import Dropped, Goal, Smallest, Within, anneal, evolve, exhaustive, greedy
 from cacheinf_ros.engine.storage import load_stored, store, stored_file
 from cacheinf_ros.graph import Model
 
@@ -45,7 +45,7 @@ def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float
 
     Args:
         budget_mb: of the cache, 10**6 bytes; None: the smallest that is hardly slower.
-        time_limit_s: of the greedy choice and of differential evolution, each.
+        time_limit_s: of the greedy choice, of differential evolution and of annealing, each.
     """
     everything = assess(frozenset())
     goal: Goal
@@ -58,6 +58,9 @@ def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float
     best = exhaustive(assess, goal)
     if best is not None:
         found["exhaustive"] = best
+    else:
+        start = min(found.values(), key=lambda dropped: goal(assess(dropped)))
+        found["annealing"] = anneal(assess, goal, start, time_limit_s=time_limit_s)
     return Choices(
         everything=everything, found={name: (dropped, assess(dropped)) for name, dropped in found.items()}, goal=goal
     )

@@ -1,12 +1,12 @@
-"""Which maps to keep: a greedy choice, differential evolution as in the paper, and trying everything."""
+"""Which maps to keep: a greedy choice, differential evolution as in the paper, annealing, and trying everything."""
 
 from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,28 @@ from scipy.optimize import differential_evolution
 from cacheinf_ros.engine.merging.assess import Assessment, Assessor
 
 Dropped = frozenset[str]
-Goal = Callable[[Assessment], float]
-"""What is to be as small as possible; what breaks a promise is worth more than all that keeps it."""
 _BROKEN = 10.0  # the least worth of a broken promise
 _TINY = 1e-9  # microseconds
 _MOST_FOR_EXHAUSTIVE = 10  # maps
 _POPULATION = 25
 _GENERATIONS = 1000
+_HOT, _COLD = 0.03, 0.001  # temperatures: by how much a choice may be worse than the one it replaces, about
+_SHARE_OF_ANNEALING = 0.9  # of the time; descending has the rest
+_AT_ONCE = 3  # maps that one step changes, at most
+_SHARE_OF_RUNS = 0.5
+_LENIENT = 4.0  # what exceeds a limit by so much of it is worth that much more
+
+
+class Goal(Protocol):
+    """What is to be as small as possible."""
+
+    def __call__(self, found: Assessment) -> float:
+        """What breaks a promise is worth more than all that keeps it."""
+        ...
+
+    def lenient(self, found: Assessment) -> float:
+        """The same, but a promise may be broken on the way to something better."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +52,17 @@ class Within:
 
     def __call__(self, found: Assessment) -> float:
         """The time, over that of keeping everything."""
-        excess = max(0, found.cache_bytes - self.budget)
-        return _BROKEN + excess / max(self.budget, 1) if excess else found.microseconds / max(self.microseconds, _TINY)
+        return _BROKEN + self._excess(found) if self._excess(found) else self._worth(found)
+
+    def lenient(self, found: Assessment) -> float:
+        """As :meth:`Goal.lenient`."""
+        return self._worth(found) + _LENIENT * self._excess(found)
+
+    def _worth(self, found: Assessment) -> float:
+        return found.microseconds / max(self.microseconds, _TINY)
+
+    def _excess(self, found: Assessment) -> float:
+        return max(0, found.cache_bytes - self.budget) / max(self.budget, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +78,17 @@ class Smallest:
 
     def __call__(self, found: Assessment) -> float:
         """The memory, over that of keeping everything."""
-        excess = found.microseconds / max(self.microseconds, _TINY) - 1
-        return _BROKEN + excess if excess > 0 else found.bytes / max(self.bytes, 1)
+        return _BROKEN + self._excess(found) if self._excess(found) else self._worth(found)
+
+    def lenient(self, found: Assessment) -> float:
+        """As :meth:`Goal.lenient`."""
+        return self._worth(found) + _LENIENT * self._excess(found)
+
+    def _worth(self, found: Assessment) -> float:
+        return found.bytes / max(self.bytes, 1)
+
+    def _excess(self, found: Assessment) -> float:
+        return max(0.0, found.microseconds / max(self.microseconds, _TINY) - 1)
 
 
 def greedy(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
@@ -108,6 +141,34 @@ def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float)
         callback=lambda *_, **__: time.monotonic() > deadline,
     )
     return _named(names, found.x)
+
+
+def anneal(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float) -> Dropped:
+    """Simulated annealing from a good choice.
+
+    What helps is often only a change of several maps at once: the arena is as large as its fullest moment, and a map
+    that leaves the cache may not fill that any more.
+    """
+    if not assess.names:
+        return start
+    names, now, best, rng = assess.names, start, start, np.random.default_rng(0)
+    began = time.monotonic()
+    while (passed := (time.monotonic() - began) / max(_SHARE_OF_ANNEALING * time_limit_s, _TINY)) < 1:
+        changed = now ^ _drawn(names, rng)
+        worse = goal.lenient(assess(changed)) - goal.lenient(assess(now))
+        if worse <= 0 or rng.random() < np.exp(-worse / (_HOT * (_COLD / _HOT) ** passed)):
+            now = changed
+            best = min(best, now, key=lambda dropped: goal(assess(dropped)))
+    return _descended(assess, goal, best, began + time_limit_s)
+
+
+def _drawn(names: tuple[str, ...], rng: np.random.Generator) -> Dropped:
+    """Maps to drop or keep at once: some that follow one another, or any."""
+    count = min(len(names), int(rng.integers(1, _AT_ONCE + 1)))
+    if rng.random() < _SHARE_OF_RUNS:
+        first = int(rng.integers(len(names) - count + 1))
+        return frozenset(names[first : first + count])
+    return frozenset(names[i] for i in rng.choice(len(names), size=count, replace=False))
 
 
 def exhaustive(assess: Assessor, goal: Goal) -> Dropped | None:
