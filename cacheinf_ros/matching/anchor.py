@@ -34,12 +34,14 @@ class Anchor:
         resampled: how often the image has been warped since it was taken from a frame.
     """
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, *, is_kept: bool = True) -> None:
+        """``is_kept``: whether it will be written to, and is copied therefore."""
         self._finder: FeatureFinder | None = None
         self._brush: Brush | None = None
         self._view: View | None = None
         self._painted = 0.0  # share of the image since its features were found
-        self.image, self._spare = np.array(image, order="C"), np.empty_like(image, order="C")
+        self.image = np.array(image, order="C") if is_kept else image
+        self._spare = np.empty_like(image, order="C") if is_kept else self.image
         self._still = 0  # frames in a row that did not move
         self.motion = Motion.none()
         self.resampled = 0
@@ -58,6 +60,11 @@ class Anchor:
             self._finder = self._finder or FeatureFinder()
             self._view = View(self.image.copy(), self._finder)  # painting must not change it
         return self._view
+
+    @property
+    def glimpse(self) -> View:
+        """The same for now only: where the image has no features yet, it goes on without."""
+        return self._view or View(self.image, FeatureFinder())
 
     @property
     def in_frame(self) -> Image:

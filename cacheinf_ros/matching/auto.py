@@ -3,7 +3,7 @@
 A matcher that is changed for another needs some frames: what it compares with was put together under other motions. So
 a change is a trial of a few frames, and goes on if it does better than what was left. Until they are tried, the
 others are believed to do as well as they typically do; how badly one did is forgotten in the course of time, but not
-while the camera is seen to move in a way that it cannot follow.
+while the camera is seen to move in a way that it cannot follow. Where it is seen to be at rest, nothing is tried.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.diamond_optimised import DiamondOptimised
-from cacheinf_ros.matching.homography import Homography, largest_move
+from cacheinf_ros.matching.homography import HARDLY, Homography, largest_move
 from cacheinf_ros.matching.identity import Identity
 
 Image = NDArray[np.uint8]
@@ -36,7 +36,6 @@ _DENSE_MS = 100.0  # where nobody knows
 _LEARNING = 0.1  # weight of the newest frame in what is learned from computing
 _OVERHEAD = 0.1  # of a dense frame: what the cheapest frames take
 _MOST_LOADED = 10.0
-_HARDLY = 0.25  # pixels that corners may be off their places without its showing
 _LEAST_SHARE = 1e-2
 _LOST = 0.9  # of a frame computed: hardly anything is saved
 _TYPICAL_PIXELS = 480 * 640
@@ -116,7 +115,7 @@ class Auto:
 
     def match(self, reference: Image, frame: Image) -> CacheMap:
         """As :meth:`Matcher.match`."""
-        return self.match_anchor(Anchor(reference), frame)
+        return self.match_anchor(Anchor(reference, is_kept=False), frame)
 
     def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
         """Match a frame with what the stream stands for; the map leads from the anchor's image to the frame."""
@@ -130,10 +129,10 @@ class Auto:
         self.choice = Choice(self.last, expected)
         share = min(1.0, self._ratios[self.last] * expected)
         self._note(share, (time.perf_counter_ns() - started) / 1e6)
-        if share > _LOST and self._choose():  # a dense frame would cost more than looking again
+        if share > _LOST and self._choose(anchor, frame):  # a dense frame would cost more than looking again
             return self.match_anchor(anchor, frame)
-        if self._records[self.last].frames >= _TRIAL:
-            self._choose()
+        if self._records[self.last].frames >= _TRIAL or self._shown(self.last) <= 0:
+            self._choose(anchor, frame)
         return found
 
     def learn(self, choice: Choice, share: float, computing_ms: float) -> None:
@@ -183,17 +182,27 @@ class Auto:
         record.milliseconds = keep * record.milliseconds + (1 - keep) * milliseconds
         record.frames += 1
 
-    def _choose(self) -> bool:
+    def _choose(self, anchor: Anchor, frame: Image) -> bool:
         """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
         best = max((name for name in self._records if name is not self.last), key=self._expected)
         margin = _MARGIN * self._load * self._dense_ms
         if self._expected(best) <= self._shown(self.last) + margin:
+            return False
+        if self.last is MatcherName.IDENTITY and self._homography.is_at_rest(anchor, frame):
+            self._rule_others_out()
             return False
         self.last = best
         self._records[best].frames = 0
         # what others put together is off by a pixel here and there, more than a homography explains
         self._starts_anew = best is MatcherName.HOMOGRAPHY
         return True
+
+    def _rule_others_out(self) -> None:
+        """It is not the camera's motion that leaves so little to reuse: no other would find more."""
+        share = self._records[self.last].share
+        for name, record in self._records.items():
+            if name is not self.last:
+                record.share, record.idle = max(record.share, share), 0
 
     def _expected(self, name: MatcherName) -> float:
         shown, typical = self._shown(name), self._saved(*self._typical(name))
@@ -226,7 +235,7 @@ def _following(motion: Motion, found: CacheMap) -> set[MatcherName]:
     followed = {MatcherName.HOMOGRAPHY}
     for name, shift in (MatcherName.IDENTITY, (0, 0)), (MatcherName.DIAMOND_OPTIMISED, (round(dx), round(dy))):
         rest = motion.then(Motion.translation(-shift[0], -shift[1]))
-        if largest_move(rest, size) <= _HARDLY:
+        if largest_move(rest, size) <= HARDLY:
             followed.add(name)
     return followed
 

@@ -13,12 +13,13 @@ from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of
-from cacheinf_ros.matching.tracker import View, track
+from cacheinf_ros.matching.tracker import View, track, track_nearby
 from cacheinf_ros.matching.warping import WarpComparison, visible_blocks, without_islands
 
 Image = NDArray[np.uint8]
 _SNAP = 0.15  # pixels
 """A motion that is nearly one of whole pixels is taken for that: it needs no resampling."""
+HARDLY = 0.25  # pixels that corners may be off their places without its showing
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,12 @@ class Homography:
         if expected is not None and _are_alike(motion, expected, view.size):
             motion = expected  # the camera is at rest
         return self.compare(reference, frame, snapped(motion, view.size))
+
+    def is_at_rest(self, anchor: Anchor, frame: Image) -> bool:
+        """Whether the camera has not moved since the last frame, as far as can be seen."""
+        view = anchor.glimpse
+        motion = track_nearby(view, View(frame, self.finder), anchor.motion)
+        return motion is not None and largest_move(anchor.motion.inverse().then(motion), view.size) <= HARDLY
 
     def compare(self, reference: Image, frame: Image, motion: Motion) -> CacheMap:
         """Which blocks of a frame show what the reference shows after a motion."""
