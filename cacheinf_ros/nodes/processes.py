@@ -123,6 +123,11 @@ class NodeProcess:
         """Ask it to end, as Ctrl-C would; does nothing where it has ended."""
         self._process.send_signal(signal.SIGINT)
 
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self, timeout_s: float = 10.0) -> int:
         """Interrupt it, kill it where that does not help; returns the exit code."""
         self.interrupt()

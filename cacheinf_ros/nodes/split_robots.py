@@ -59,6 +59,7 @@ class SplitRobots:
             robot.thread.join(_PATIENCE_S)
 
     def _receive(self, message: SplitPacket) -> None:
+        self._health.count("packets")
         packet = packet_from(message)
         robot = self._robots.get(packet.session)
         if robot is None:

@@ -8,11 +8,11 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from faults import Faults
 from oracle import assert_result_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap
@@ -30,41 +30,6 @@ IDENTITY = Identity.of(MODEL)
 ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
 OFFLOAD = OffloadConfig(server_deadline_ms=1000.0, probe_s=0.05)
 _PATIENCE_S = 20.0
-
-
-class Faults:
-    """What a link does to packets."""
-
-    def __init__(self, seed: int, share: float, kinds: tuple[str, ...]) -> None:
-        self._random = random.Random(seed)
-        self._share = share
-        self._kinds = kinds
-        self._held: list[Packet] = []
-        self.is_cut = False
-
-    def __call__(self, packet: Packet) -> list[Packet]:
-        if self.is_cut:
-            return []
-        held, self._held = self._held, []
-        if self._random.random() >= self._share:
-            return [packet, *held]
-        kind = self._random.choice(self._kinds)
-        if kind == "lost":
-            return held
-        if kind == "twice":
-            return [packet, packet, *held]
-        if kind == "later":
-            self._held = [packet]
-            return held
-        if kind == "damaged" and packet.data:
-            data = bytearray(packet.data)
-            data[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
-            return [replace(packet, data=bytes(data)), *held]
-        if kind == "cut_off":
-            return [replace(packet, data=packet.data[:-1]), *held]
-        if kind == "foreign":
-            return [replace(packet, session="another"), packet, *held]
-        return [replace(packet, epoch=packet.epoch - 1), packet, *held]  # of the past
 
 
 class Both:

@@ -1,0 +1,197 @@
+"""Robot and server in processes of their own, and a link between them that fails: every frame gets its right result."""
+
+from __future__ import annotations
+
+import random
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faults import KINDS, Faults
+
+from cacheinf_ros.nodes import NodeCommand, NodeGroup, NodeProcess, wait_until
+from cacheinf_ros.offload.packets import Packet
+
+relays = pytest.importorskip("relay", reason="needs ROS 2")
+
+DEADLINE_S = 0.5
+"""Of the robot for what the server computes; a frame takes at most this and what it takes alone."""
+ALONE_S = 2.0  # on a busy machine: what this network takes alone is nothing
+RECOVERS_S = 2.0
+START_S = 60.0
+PICTURES = 6
+TIMES = 20
+MESSAGES = 100_000
+FLOOD_S = 300.0
+
+
+class Film:
+    """Sends pictures to the robot one after another, and checks each result."""
+
+    def __init__(self, station: Any, camera_image: Callable[..., Any], robot: NodeProcess) -> None:
+        self.robot = robot
+        self._station = station
+        self._image = camera_image
+        self._sent = 0
+        station.wait_for_nodes(camera_image(0), subscribers=1)
+        self._right = [self._result() for _ in range(PICTURES)]
+        assert {result.where for result in self._right} == {"local"}
+
+    def frame(self) -> str:
+        """Where the next picture was computed; it has one result, in time, and that is right."""
+        expected = self._right[self._sent % PICTURES]
+        result = self._result()
+        assert not result.error
+        assert np.allclose(*(np.frombuffer(r.data, np.float32) for r in (result, expected)), rtol=1e-5, atol=1e-5)
+        return str(result.where)
+
+    def frames_until(self, said: Callable[[], bool], timeout_s: float = START_S) -> float:
+        """Go on until something holds; how many seconds that took."""
+        started = time.monotonic()
+        while not said():
+            assert time.monotonic() < started + timeout_s
+            self.frame()
+        return time.monotonic() - started
+
+    def until_shared(self) -> float:
+        return self.frames_until(lambda: self.frame() == "shared")
+
+    def _result(self) -> Any:
+        self._sent += 1
+        self._station.clear()
+        self._station.publish(self._image(10**12 + self._sent * 50_000_000, seed=(self._sent - 1) % PICTURES))
+        assert wait_until(lambda: len(self._station.results) > 0, DEADLINE_S + ALONE_S)
+        (result,) = self._station.results
+        assert result.header.stamp.sec * 10**9 + result.header.stamp.nanosec == 10**12 + self._sent * 50_000_000
+        return result
+
+
+@pytest.fixture(scope="module")
+def relay(domain: int) -> Iterator[Any]:
+    relay = relays.Relay(domain)
+    yield relay
+    relay.close()
+
+
+@pytest.fixture(scope="module")
+def film(
+    nodes: NodeGroup,
+    shared_station: Any,
+    relay: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> Film:
+    robot = nodes.start(
+        inference_command(
+            "cached_inference", use_server=True, offload_policy="remote", server_deadline_ms=1e3 * DEADLINE_S,
+            probe_s=0.1,
+        )
+    )  # fmt: skip
+    robot.wait_ready()
+    return Film(shared_station, camera_image, robot)
+
+
+@pytest.fixture(scope="module")
+def start_server(nodes: NodeGroup, inference_command: Callable[..., NodeCommand]) -> Callable[[], NodeProcess]:
+    def start() -> NodeProcess:
+        server = nodes.start(inference_command("server", **relays.SERVER))
+        server.wait_ready()
+        return server
+
+    return start
+
+
+def test_a_server_that_is_killed(film: Film, start_server: Callable[[], NodeProcess]) -> None:
+    for _ in range(TIMES):
+        server = start_server()
+        film.until_shared()
+        server.kill()
+        assert film.frame() == "local"
+    assert "Traceback" not in film.robot.output
+
+
+@pytest.fixture(scope="module")
+def server(film: Film, start_server: Callable[[], NodeProcess]) -> NodeProcess:
+    """One that stays, in contact with the robot."""
+    server = start_server()
+    film.until_shared()
+    return server
+
+
+def test_a_link_that_is_cut(film: Film, relay: Any, server: NodeProcess) -> None:
+    rng, took = random.Random(0), []
+    for _ in range(TIMES):
+        relay.faults.is_cut = True
+        back = time.monotonic() + rng.uniform(0.2, 3.0)
+        assert film.frame() == "local"
+        film.frames_until(lambda back=back: time.monotonic() > back)  # type: ignore[misc]
+        relay.faults.is_cut = False
+        took.append(film.until_shared())
+    assert np.median(took) <= RECOVERS_S
+    assert "Traceback" not in film.robot.output + server.output
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_happens_to_packets(kind: str, film: Film, relay: Any, server: NodeProcess) -> None:
+    relay.faults = Faults(1, 0.1, (kind,))
+    for _ in range(30):
+        film.frame()
+    relay.faults = Faults(0, 0.0, ("lost",))
+    film.until_shared()
+    assert "Traceback" not in film.robot.output + server.output
+
+
+def test_a_hundred_thousand_messages(film: Film, relay: Any, shared_station: Any, server: NodeProcess) -> None:
+    """Random ones, and ones of a session with something changed."""
+
+    def received() -> int:
+        (status,) = (status for name, status in shared_station.diagnostics.items() if name.endswith("server"))
+        return next(int(value.value) for value in status.values if value.key == "packets")
+
+    film.until_shared()
+    assert wait_until(lambda: any(name.endswith("server") for name in shared_station.diagnostics), START_S)
+    rng, before, had = random.Random(0), _peak_bytes(server), received()
+    kept, started = list(relay.kept), time.monotonic()
+    while received() - had < MESSAGES:  # some get lost: more come than anyone can take
+        assert time.monotonic() < started + FLOOD_S
+        for i in range(2000):
+            relay.send(_random(rng) if i % 2 else _mutated(rng.choice(kept), rng))
+        film.frame()
+    assert server.exit_code is None
+    film.until_shared()
+    assert "Traceback" not in film.robot.output + server.output
+    assert _peak_bytes(server) - before < 300e6
+
+
+def _random(rng: random.Random) -> Packet:
+    data = rng.randbytes(rng.randrange(200))
+    return Packet(
+        session=rng.choice(["", "robot_0", "a/b", "x" * 300]), epoch=rng.randrange(2**32), kind=rng.randrange(256),
+        frame=rng.randrange(2**32), tensor=rng.randrange(2**16), part=rng.randrange(2**16), parts=rng.randrange(2**16),
+        data=data, checksum=rng.choice([0, zlib.crc32(data)]),
+    )  # fmt: skip
+
+
+def _mutated(packet: Packet, rng: random.Random) -> Packet:
+    """A packet that was sent, with one field changed; often such that it seems sound."""
+    data = bytearray(packet.data)
+    for _ in range(rng.randrange(4)):
+        if data:
+            data[rng.randrange(len(data))] = rng.randrange(256)
+    content = bytes(data[: rng.randrange(len(data) + 1)]) if rng.random() < 0.3 else bytes(data)
+    changed = replace(packet, data=content, checksum=zlib.crc32(content))
+    name = rng.choice(["epoch", "kind", "frame", "tensor", "part", "parts", "session"])
+    if name == "session":
+        return replace(changed, session=f"robot_{rng.randrange(50)}")
+    return replace(changed, **{name: rng.choice([0, 1, 2, 3, 7, 2**16 - 1 if name != "kind" else 255])})
+
+
+def _peak_bytes(process: NodeProcess) -> int:
+    """The most memory that a process has used."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])

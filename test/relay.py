@@ -1,0 +1,77 @@
+"""A link between robot and server that a test can damage: a node that hands packets on, or does not."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import rclpy
+from faults import Faults
+from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+
+from cacheinf_ros.msg import SplitPacket
+from cacheinf_ros.nodes.conversions import packet_from, packet_message
+from cacheinf_ros.offload.packets import Packet
+
+SHARES, ANSWERS = "relayed_shares", "relayed_answers"
+SERVER = {"share_topic": SHARES, "shared_topic": ANSWERS}
+"""Parameters of a server at the relay's other end."""
+_MANY = QoSProfile(depth=1000)
+_KEPT = 300  # packets, for replaying
+
+
+class Relay:
+    """Between robots with the topics' usual names, and a server with the parameters :data:`SERVER`.
+
+    Attributes:
+        faults: what happens to packets, of both directions.
+        kept: packets of robots that have crossed.
+    """
+
+    def __init__(self, domain: int) -> None:
+        self.faults = Faults(0, 0.0, ("lost",))
+        self.kept: list[Packet] = []
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context, domain_id=domain)
+        self._node = rclpy.create_node("relay", context=self._context)
+        self._to_server = self._node.create_publisher(SplitPacket, SHARES, _MANY)
+        self._to_robots: dict[str, Any] = {}
+        self._node.create_subscription(SplitPacket, "frame_shares", self._from_robot, _MANY)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def send(self, packet: Packet) -> None:
+        """A packet of ours to the server."""
+        self._to_server.publish(packet_message(packet))
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self._thread.join(5)
+        rclpy.try_shutdown(context=self._context)
+
+    def _from_robot(self, message: Any) -> None:
+        packet = packet_from(message)
+        self._meet(packet.session)
+        if len(self.kept) < _KEPT:
+            self.kept.append(packet)
+        for arrived in self.faults(packet):
+            self.send(arrived)
+
+    def _meet(self, name: str) -> None:
+        if name in self._to_robots:
+            return
+        publisher = self._to_robots[name] = self._node.create_publisher(SplitPacket, f"frame_shared/{name}", _MANY)
+
+        def hand_on(message: Any) -> None:
+            for arrived in self.faults(packet_from(message)):
+                publisher.publish(packet_message(arrived))
+
+        self._node.create_subscription(SplitPacket, f"{ANSWERS}/{name}", hand_on, _MANY)
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException, ShutdownException):
+            self._executor.spin()
