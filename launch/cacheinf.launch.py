@@ -18,6 +18,9 @@ ARGUMENTS = [
     DeclareLaunchArgument("image_topic", default_value="", description="the camera's topic; empty: as in params_file"),
     DeclareLaunchArgument("model", default_value="", description="model to run; empty: as in params_file"),
     DeclareLaunchArgument("use_server", default_value="false", description="start a server, and send frames to it"),
+    DeclareLaunchArgument(
+        "offload_policy", default_value="", description="who computes what, with a server; empty: as in params_file"
+    ),
     DeclareLaunchArgument("use_sim_time", default_value="false", description="take the time from /clock"),
     DeclareLaunchArgument("log_level", default_value="info", description="debug, info, warn, error"),
     DeclareLaunchArgument(
@@ -41,7 +44,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             *ARGUMENTS,
-            part("robot", *shared, "image_topic", "use_server", "single_process"),
+            part("robot", *shared, "image_topic", "use_server", "offload_policy", "single_process"),
             part("server", *shared, condition=IfCondition(LaunchConfiguration("use_server"))),
         ]
     )

@@ -16,6 +16,9 @@ ARGUMENTS = [
     DeclareLaunchArgument("image_topic", default_value="", description="the camera's topic; empty: as in params_file"),
     DeclareLaunchArgument("model", default_value="", description="model to run; empty: as in params_file"),
     DeclareLaunchArgument("use_server", default_value="true", description="send frames to a server"),
+    DeclareLaunchArgument(
+        "offload_policy", default_value="", description="who computes what, with a server; empty: as in params_file"
+    ),
     DeclareLaunchArgument("use_sim_time", default_value="false", description="take the time from /clock"),
     DeclareLaunchArgument("log_level", default_value="info", description="debug, info, warn, error"),
     DeclareLaunchArgument(
@@ -33,7 +36,7 @@ def robot_nodes(context: LaunchContext) -> list[Node]:
     def is_true(name: str) -> bool:
         return argument(name).lower() in ("true", "1", "yes", "on")
 
-    overrides = {name: argument(name) for name in ("image_topic", "model") if argument(name)}
+    overrides = {name: argument(name) for name in ("image_topic", "model", "offload_policy") if argument(name)}
     flags = {name: is_true(name) for name in ("use_server", "use_sim_time")}
     return [
         Node(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,10 +15,17 @@ from cacheinf_ros.errors import CacheinfError
 
 _ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 5000  # short, so that a frame is slowed down and not stopped
+_CYCLE_S = 0.02
 
 
 class LimitedCpu:
-    """A control group with a share of a processor, or of several; use as a context manager."""
+    """A control group with a share of a processor, or of several; use as a context manager. Needs root.
+
+    Attributes:
+        kind: what it is.
+    """
+
+    kind = "cgroup"
 
     def __init__(self, cores: float) -> None:
         """``cores``: processors' worth of time."""
@@ -46,3 +56,52 @@ class LimitedCpu:
     def take(self, pid: int) -> None:
         """Put a process, with all its threads, under the limit."""
         (self._folder / "cgroup.procs").write_text(str(pid))
+
+
+class DutyCycle:
+    """The same without root: processes are stopped and continued; those with a whole processor or more are kept to so
+    many. Use as a context manager.
+    """
+
+    def __init__(self, cores: float) -> None:
+        """``cores``: processors' worth of time."""
+        self.kind = "duty cycle" if cores < 1 else "affinity"
+        self._cores = cores
+        self._pids: list[int] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._cores < 1:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def take(self, pid: int) -> None:
+        """Slow a process down, with all its threads, until it ends."""
+        if self._cores >= 1:
+            allowed = sorted(os.sched_getaffinity(pid))[: int(self._cores)]
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), allowed)
+        self._pids = [*self._pids, pid]
+
+    def _run(self) -> None:
+        runs_s = self._cores * _CYCLE_S
+        while not self._done.is_set():
+            self._send(signal.SIGSTOP)
+            self._done.wait(_CYCLE_S - runs_s)
+            self._send(signal.SIGCONT)
+            time.sleep(runs_s)
+
+    def _send(self, number: signal.Signals) -> None:
+        for pid in self._pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                self._pids = [other for other in self._pids if other != pid]

@@ -1,31 +1,39 @@
 """``cacheinf bench offload``: every policy's latency over a link of limited bandwidth, from the real nodes.
 
-The robot's node runs here, with a fraction of a processor; the server's in a network namespace at the other end of a
-shaped link, with all of it. Fast DDS between them uses UDP only.
+The robot's node has a fraction of a processor, the server's what is left. With root they live in network namespaces
+with a shaped link between them, otherwise side by side, and each holds up what it sends.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cacheinf_ros.benchmarks.limited_cpu import LimitedCpu
-from cacheinf_ros.benchmarks.shaped_link import ShapedLink
+from cacheinf_ros.benchmarks.laboratory import Laboratory, open_laboratory
 from cacheinf_ros.benchmarks.timing import summary
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.graph import load_model
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
 from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, free_domain, lossless, params_file, play
 from cacheinf_ros.nodes.processes import NodeProcess, wait_until
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.offload import WireImage
+from cacheinf_ros.offload.limit import Trace
 from cacheinf_ros.schedule import OffloadPolicy
 from cacheinf_ros.schedule.energy import PowerModel
+from cacheinf_ros.sources import open_source
 
 DENSE = "local_dense"
 """The robot everything, without a cache: what the papers call local."""
@@ -33,6 +41,7 @@ _NODE = "cached_inference"
 _WARM = 10  # frames that do not count: caches are filled, the link is measured
 _START_S = 180.0
 _UDP = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+Outputs = list[NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,62 +75,116 @@ class Setting:
         return {"model": self.model, "weights": self.weights, "input_size": self.size, **more}
 
 
+class Truth:
+    """What dense execution returns for the frames, on this machine."""
+
+    def __init__(self, setting: Setting) -> None:
+        size = parse_size(setting.size) if setting.size else None
+        model = load_model(setting.model, weights=Path(setting.weights) if setting.weights else None, input_size=size)
+        engine = Engine(model, EngineConfig(mode=Mode.DENSE))
+        images = islice(open_source(setting.source), setting.frames + _WARM)
+        self._outputs = [[v.copy() for v in engine.run(frame.image, None).outputs.values()] for frame in images]
+        self._scale = OutputScale.of(self._outputs)
+
+    def error(self, results: Sequence[Outputs]) -> dict[str, float] | None:
+        """Of results for these frames, in their order; None where outputs were too large to be sent."""
+        pairs = list(zip(results, self._outputs, strict=False))
+        if not pairs or any(len(ours) != len(exact) for ours, exact in pairs):
+            return None
+        errors = [self._scale.error(ours, exact) for ours, exact in pairs]
+        return {"mean": float(np.mean(errors)), "max": float(np.max(errors))}
+
+
 def run_offload_benchmark(
-    setting: Setting, bandwidths: Sequence[float], progress: Callable[[str], None] = lambda text: None
+    setting: Setting, links: Mapping[str, Trace], progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Measure all policies at all bandwidths, in Mbit/s."""
-    os.environ.update(_UDP)
-    found: dict[str, dict[str, Any]] = {f"{mbit_s:g}": {} for mbit_s in bandwidths}
+    """Measure all policies over all links, given by what they are called: a number of Mbit/s, or a trace's name."""
+    progress("dense reference")
+    truth = Truth(setting)
+    found: dict[str, dict[str, Any]] = {name: {} for name in links}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cacheinf_offload")))
-        link = stack.enter_context(ShapedLink(max(bandwidths)))
-        cpu = stack.enter_context(LimitedCpu(setting.robot_cores))
+        laboratory = stack.enter_context(open_laboratory(setting.robot_cores))
         domain = free_domain()
         os.environ.update(_UDP)  # free_domain keeps to this machine
-        servers = stack.enter_context(NodeGroup(folder / "server", domain=domain, prefix=link.prefix))
-        server = servers.start(
-            NodeCommand(executable="server", parameters=setting.engine(threads=setting.server_threads))
-        )
-        server.wait_ready(_START_S)
         for policy in setting.policies:
-            progress(f"{policy}: starting")
-            link.limit(max(bandwidths))
-            with NodeGroup(folder / policy, domain=domain) as group, _recorder(domain) as recorder:
-                robot = _start_robot(group, setting, policy)
-                cpu.take(robot.pid)
-                uses_link = policy not in (DENSE, OffloadPolicy.LOCAL.value)
-                for mbit_s in bandwidths if uses_link else bandwidths[:1]:
-                    link.limit(mbit_s)
-                    progress(f"{policy}: {mbit_s:g} Mbit/s")
-                    before = recorder.counts(_NODE)
-                    played = play(
-                        group, recorder, source=setting.source, node=_NODE, subscribers=1, rate=1000.0,
-                        frames=setting.frames + _WARM,
-                    )  # fmt: skip
-                    figures = _figures(played, before, recorder.counts(_NODE))
-                    for same in [mbit_s] if uses_link else bandwidths:
-                        found[f"{same:g}"][policy] = figures
+            uses_link = policy not in (DENSE, OffloadPolicy.LOCAL.value)
+            names = list(links) if uses_link else list(links)[:1]
+            for group in laboratory.together(names):
+                with _Pair(setting, policy, laboratory, folder / f"{policy}_{group[0]}", domain, group[0]) as pair:
+                    for name in group:
+                        progress(f"{policy}: {name}")
+                        with laboratory.link(links[name]):
+                            found[name][policy] = pair.figures(truth, is_traced=len(links[name].seconds) > 1)
+            for name in links if not uses_link else ():
+                found[name][policy] = found[names[0]][policy]
     return {
         "model": setting.model,
+        "source": setting.source,
         "robot_cores": setting.robot_cores,
-        "shaping": "tbf",
+        "shaping": laboratory.shaping,
+        "processor_limit": laboratory.processor_limit,
         "wire_image": setting.wire_image.value,
-        "bandwidth": {mbit_s: {"systems": systems} for mbit_s, systems in found.items()},
+        "bandwidth": {
+            name: {"mbit_s": float(links[name].mbit_s.mean()), "systems": systems} for name, systems in found.items()
+        },
     }
 
 
-def _recorder(domain: int) -> Recorder:
-    return Recorder(domain=domain, result_topic=RESULT_TOPIC)
+class _Pair:
+    """A robot and, where its policy needs one, a server; use as a context manager."""
+
+    def __init__(
+        self, setting: Setting, policy: str, laboratory: Laboratory, folder: Path, domain: int, link: str
+    ) -> None:
+        self._setting = setting
+        self._stack = ExitStack()
+        limited = laboratory.parameters(link)
+        servers = self._stack.enter_context(
+            NodeGroup(folder / "server", domain=domain, prefix=laboratory.server_prefix)
+        )
+        self._group = self._stack.enter_context(NodeGroup(folder / "robot", domain=domain))
+        self._recorder = self._stack.enter_context(Recorder(domain=domain, result_topic=RESULT_TOPIC))
+        try:
+            if policy not in (DENSE, OffloadPolicy.LOCAL.value):
+                parameters = setting.engine(threads=setting.server_threads, **limited)
+                servers.start(NodeCommand(executable="server", parameters=parameters)).wait_ready(_START_S)
+            robot = _start_robot(self._group, setting, policy, limited)
+            laboratory.limit_processor(robot.pid)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def figures(self, truth: Truth, *, is_traced: bool) -> dict[str, Any]:
+        """Play the source once."""
+        before = self._recorder.counts(_NODE)
+        played = play(
+            self._group, self._recorder, source=self._setting.source, node=_NODE, subscribers=1, rate=1000.0,
+            frames=self._setting.frames + _WARM,
+        )  # fmt: skip
+        figures = _figures(played, before, self._recorder.counts(_NODE))
+        figures["output_error"] = truth.error([list(result.outputs.values()) for result in played.results])
+        if is_traced:
+            figures["frames_ms"] = [result.compute_ms for result in played.results]
+        return figures
 
 
-def _start_robot(group: NodeGroup, setting: Setting, policy: str) -> NodeProcess:
+def _start_robot(group: NodeGroup, setting: Setting, policy: str, limited: Mapping[str, str]) -> NodeProcess:
     dense = policy == DENSE
     robot = group.start(
         NodeCommand(
             executable=_NODE,
             params_file=params_file(),
             parameters=lossless(
-                **setting.engine(threads=1, mode="dense" if dense else "exact"),
+                **setting.engine(threads=1, mode="dense" if dense else "exact", **limited),
                 result_topic=RESULT_TOPIC,
                 use_server=not dense,
                 offload_policy=OffloadPolicy.LOCAL.value if dense else policy,

@@ -14,7 +14,7 @@ from cacheinf_ros.cli.demo import demo
 from cacheinf_ros.cli.doctor import doctor
 from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
-from cacheinf_ros.cli.offload import offload, profile
+from cacheinf_ros.cli.offload import offload, offload_plot, profile
 from cacheinf_ros.cli.replay import replay
 from cacheinf_ros.errors import CacheinfError
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(replay)
 bench.command()(offload)
+bench.command("offload-plot")(offload_plot)
 app.add_typer(bench, name="bench")
 app.add_typer(models, name="models")
 app.command()(memory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.offload import OffloadConfig, WireImage
+from cacheinf_ros.offload.limit import Trace
 
 _DEFAULTS = EngineConfig()
 
@@ -65,7 +67,14 @@ def offload(
     weights: Weights = None,
     size: Size = None,
     source: SourceReference = "scene:fixed",
-    bandwidth: Annotated[str, typer.Option(metavar="MBIT_S", help="Of the link, separated by commas, Mbit/s.")] = "48",
+    bandwidth: Annotated[
+        str,
+        typer.Option(
+            metavar="LINKS",
+            help="Of the link, separated by commas: Mbit/s, the traces indoor and outdoor, or CSV files with the "
+            "columns seconds and mbit_s.",
+        ),
+    ] = "48",
     policies: Annotated[str, typer.Option(metavar="NAMES", help="Separated by commas; or all.")] = "all",
     frames: Annotated[int, typer.Option(min=1, help="How many are counted, after ten to warm up.")] = 60,
     robot_cores: Annotated[float, typer.Option(min=0.05, max=64, help="Processors' worth of the robot's time.")] = 0.5,
@@ -73,9 +82,10 @@ def offload(
     wire_image: Annotated[WireImage, described(OffloadConfig, "wire_image")] = WireImage.PNG,
     json_file: JsonFile = None,
 ) -> None:
-    """Every way to divide the work between a robot and a server, over a link of limited bandwidth. Needs root.
+    """Every way to divide the work between a robot and a server, over a link of limited bandwidth.
 
     Both are real nodes: the robot's has a fraction of a processor, the server's runs behind a shaped virtual link.
+    Without root both hold up what they send instead, and the report says so.
 
     Example: cacheinf bench offload --model torchvision:resnet50 --size 480x640 --source clip.mp4 --bandwidth 8,48
     """
@@ -96,33 +106,45 @@ def offload(
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task("starting the server")
-        report = run_offload_benchmark(setting, _numbers(bandwidth), lambda text: bar.update(task, description=text))
+        report = run_offload_benchmark(setting, _links(bandwidth), lambda text: bar.update(task, description=text))
     if json_file is not None:
         json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     _print(report)
 
 
-def _numbers(text: str) -> list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"bandwidth {text!r}: numbers separated by commas, such as 8,48,200") from None
-    if min(numbers) < 0.1:
-        raise ConfigError(f"bandwidth {text!r}: at least 0.1 Mbit/s")
-    return numbers
+def offload_plot(
+    reports: Annotated[list[Path], typer.Argument(help="JSON files of `cacheinf bench offload`.", exists=True)],
+    out: Annotated[Path, typer.Option(help="The picture.")] = Path("offload.png"),
+) -> None:
+    """Latency by bandwidth, and over time where the link follows a trace.
+
+    Example: cacheinf bench offload-plot fixed.json wireless.json --out offload.png
+    """
+    from cacheinf_ros.benchmarks.offload_plot import plot_offload
+
+    plot_offload([json.loads(path.read_text(encoding="utf-8")) for path in reports], out)
+
+
+def _links(text: str) -> dict[str, Trace]:
+    from cacheinf_ros.nodes.limited import find_trace
+
+    return {name.strip(): find_trace(name.strip()) for name in text.split(",")}
 
 
 def _print(report: dict[str, Any]) -> None:
     console = Console()
     for mbit_s, found in report["bandwidth"].items():
-        title = f"{report['model']}, {mbit_s} Mbit/s, the robot has {report['robot_cores']:g} processors"
-        table = Table("policy", "mean ms", "p50 ms", "p95 ms", "sent MB", "local", "where", "J (model)", title=title)
+        robot = f"the robot has {report['robot_cores']:g} processors ({report['processor_limit']})"
+        title = f"{report['model']}, link {mbit_s} (shaped by {report['shaping']}), {robot}"
+        table = Table(
+            "policy", "mean ms", "p50 ms", "p95 ms", "sent MB", "local", "where", "J (model)", "error", title=title
+        )
         for policy, figures in found["systems"].items():
             latency = figures["latency_ms"]
             times = (f"{latency[key]:.1f}" for key in ("mean", "p50", "p95"))
             where = ", ".join(f"{count} {place}" for place, count in figures["where"].items())
             table.add_row(
                 policy, *times, f"{figures['mb_per_frame']:.3f}", f"{figures['local_share']:.0%}", where,
-                f"{figures['energy_j']:.2f}",
+                f"{figures['energy_j']:.2f}", f"{error['max']:.1e}" if (error := figures["output_error"]) else "n/a",
             )  # fmt: skip
         console.print(table)

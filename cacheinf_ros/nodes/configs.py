@@ -99,6 +99,16 @@ class ServerTopicsConfig(Config):
     shared_topic: str = parameter("frame_shared", "what the server sends; one topic per robot below this name")
 
 
+class LimitConfig(Config):
+    """A link that is made slower than it is."""
+
+    limit_link: str = parameter(
+        "",
+        "for trying out: send no faster than over a link of so many Mbit/s, or over one that follows a trace: a CSV "
+        "file with the columns seconds and mbit_s, or one of config/traces; empty: as fast as it goes",
+    )
+
+
 class UseServerConfig(Config):
     """Whether the inference node uses a server, and how."""
 

@@ -15,15 +15,18 @@ from cacheinf_ros.engine import Decoded, EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, Fold
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.configs import ModelConfig, ResultConfig, ServerTopicsConfig, UseServerConfig
+from cacheinf_ros.nodes.configs import LimitConfig, ModelConfig, ResultConfig, ServerTopicsConfig, UseServerConfig
 from cacheinf_ros.nodes.conversions import FrameResult, decoded_from, result_message
+from cacheinf_ros.nodes.energy import EnergyWatch
 from cacheinf_ros.nodes.frame_node import Arrival, FrameNode
+from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.results import ResultTopics
 from cacheinf_ros.nodes.runner import Runner, open_model
 from cacheinf_ros.nodes.server_link import ServerLink
 from cacheinf_ros.nodes.split_link import SplitLink
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.schedule import OffloadPolicy
+from cacheinf_ros.schedule.energy import PowerModel, Spent
 
 
 class Outcome(Enum):
@@ -52,7 +55,10 @@ class Prepared:
 class Pipeline:
     """The inference half of a node; used by its worker thread only."""
 
-    CONFIGS = (ModelConfig, EngineConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig)
+    CONFIGS = (
+        ModelConfig, EngineConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig, PowerModel,
+        LimitConfig,
+    )  # fmt: skip
     """What the node must declare."""
 
     def __init__(self, node: FrameNode) -> None:
@@ -65,10 +71,14 @@ class Pipeline:
         model = open_model(get(ModelConfig))
         self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
         self._results = ResultTopics(node, get(ResultConfig))
-        self._server = ServerLink(node, topics, offload, model.name, node.health) if sends_frames else None
+        sender = Sender(node, get(LimitConfig))
+        self._server = ServerLink(node, topics, offload, model.name, node.health, sender) if sends_frames else None
         self._sharing = None
         if shares_frames:
-            self._sharing = SplitLink(node, topics, use, offload, model, self._runner.engine, node.health)
+            engine = self._runner.engine
+            self._sharing = SplitLink(node, topics, use, offload, model, engine, node.health, sender)
+        self._energy = EnergyWatch(node, get(PowerModel), node.health)
+        self._spent = Spent()
         self._gap = ""
         self.computed: FrameResult | None = None
         """The last frame's result, if it was computed here."""
@@ -81,7 +91,7 @@ class Pipeline:
             prepare: decodes and matches it; what it raises becomes an error result.
         """
         self._node.health.count("accepted")
-        outcome, prepared, self.computed = Outcome.UNTOUCHED, None, None
+        outcome, prepared, self.computed, self._spent = Outcome.UNTOUCHED, None, None, Spent()
         decoded: Decoded | None = None
         try:
             prepared = prepare()
@@ -95,6 +105,7 @@ class Pipeline:
             self._node.get_logger().error(traceback.format_exc())
         self._results.publish(result)
         self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+        self._energy.add(self._spent)
         if prepared is not None:
             self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
         if outcome is Outcome.HELD:
@@ -118,6 +129,7 @@ class Pipeline:
         answer = self._server.ask(arrival.header, prepared.image) if self._server else None
         if answer is not None:
             answer.header = arrival.header
+            self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": most of it is the picture's way up
             return answer, decoded_from(answer), Outcome.UNTOUCHED
         result = self._run(prepared)
         self.computed = result
@@ -130,11 +142,18 @@ class Pipeline:
         if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:
             self._runner.reset()
             cache_map = None
-        run = self._run_shared if self._sharing else self._runner.run
+        run = self._run_shared if self._sharing else self._run_alone
         result = run(prepared.image, cache_map)
-        if prepared.matching_ms is None:
-            return result
-        return replace(result, stage_ms={"match": prepared.matching_ms, **result.stage_ms})
+        matching = {} if prepared.matching_ms is None else {"match": prepared.matching_ms}
+        result = replace(result, stage_ms={**matching, **result.stage_ms})
+        beside_ms = sum(result.stage_ms.values()) - result.stage_ms["compute"]
+        self._spent = replace(self._spent, compute_ms=self._spent.compute_ms + beside_ms)
+        return result
+
+    def _run_alone(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
+        result = self._runner.run(image, cache_map)
+        self._spent = Spent(compute_ms=result.stage_ms["compute"])
+        return result
 
     def _run_shared(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
         assert self._sharing is not None
@@ -142,7 +161,7 @@ class Pipeline:
             self._runner.reset()
             cache_map = None
         result = self._runner.run(image, cache_map, self._sharing.partner())
-        self._sharing.computed(was_shared=result.where != "local", took_ms=result.stage_ms["compute"])
+        self._spent = self._sharing.computed(was_shared=result.where != "local", took_ms=result.stage_ms["compute"])
         return result
 
     def _note_gap(self, gap: str) -> None:

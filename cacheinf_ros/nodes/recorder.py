@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from numpy.typing import NDArray
 from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
@@ -19,7 +20,7 @@ from cacheinf_ros.engine import Box
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.msg import CacheMap, InferenceResult
-from cacheinf_ros.nodes.conversions import decoded_from, link_from, stamp_ns
+from cacheinf_ros.nodes.conversions import decoded_from, link_from, outputs_from, stamp_ns
 from cacheinf_ros.nodes.processes import Value, wait_until
 from cacheinf_ros.nodes.topics import profile
 
@@ -47,6 +48,11 @@ class Recorded:
     compute_ms: float
     boxes: tuple[Box, ...]
     serialized: bytes
+
+    @property
+    def outputs(self) -> dict[str, NDArray[Any]]:
+        """By name, without those that were too large to be sent."""
+        return outputs_from(deserialize_message(self.serialized, InferenceResult))
 
 
 class Recorder:

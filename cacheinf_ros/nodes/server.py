@@ -18,9 +18,10 @@ from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
-from cacheinf_ros.nodes.configs import ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
+from cacheinf_ros.nodes.configs import LimitConfig, ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import FrameResult, encoded_image_from, result_message
 from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.own_maps import OwnMaps
 from cacheinf_ros.nodes.pairing import LatestOfEach
 from cacheinf_ros.nodes.parameters import Parameters
@@ -62,17 +63,19 @@ class ServerNode(FrameNode):
 
     def __init__(self) -> None:
         super().__init__(
-            "server", MatchingConfig, EngineConfig, ModelConfig, ResultConfig, ServerTopicsConfig, ServerConfig
-        )
+            "server", MatchingConfig, EngineConfig, ModelConfig, ResultConfig, ServerTopicsConfig, ServerConfig,
+            LimitConfig,
+        )  # fmt: skip
         get = self.parameters.get
         self._model = open_model(get(ModelConfig))
+        self._sender = Sender(self, get(LimitConfig))
         self._robots: OrderedDict[str, Robot] = OrderedDict()
         self._requests: LatestOfEach[Arrival] = LatestOfEach()
         qos = profile(_REQUEST_DEPTH)
         self._subscription = subscribe_to(
             self, FrameRequest, get(ServerTopicsConfig).request_topic, self._store_request, qos
         )
-        self._sharing = SplitRobots(self, self._model, self.parameters, self.health)
+        self._sharing = SplitRobots(self, self._model, self.parameters, self.health, self._sender)
         self.begin(self._requests, self._serve)
 
     def close(self) -> None:
@@ -135,7 +138,8 @@ class ServerNode(FrameNode):
         if robot is not None:
             message = result_message(request.header, result, self.parameters.get(ResultConfig).max_output_bytes)
             message.where = "server"
-            robot.answers.publish(FrameResponse(session=request.session, sequence=request.sequence, result=message))
+            response = FrameResponse(session=request.session, sequence=request.sequence, result=message)
+            self._sender.publish(robot.answers, len(message.data), lambda: response)
 
     def _failed(self, error: str) -> FrameResult:
         return FrameResult(model=self._model.name, mode=self.parameters.get(EngineConfig).mode.value, error=error)

@@ -15,6 +15,7 @@ from cacheinf_ros.msg import FrameRequest, FrameResponse, InferenceResult
 from cacheinf_ros.nodes.configs import ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import encode, request_message
 from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
 from cacheinf_ros.offload import FrameSession, OffloadConfig, Ticket, WireImage
 
@@ -25,9 +26,16 @@ class ServerLink:
     """Sends frames, waits for answers until their deadline, and says when the server fails and when it is back."""
 
     def __init__(
-        self, node: Node, topics: ServerTopicsConfig, config: OffloadConfig, model: str, health: Health
+        self,
+        node: Node,
+        topics: ServerTopicsConfig,
+        config: OffloadConfig,
+        model: str,
+        health: Health,
+        sender: Sender,
     ) -> None:
         self._config = config
+        self._sender = sender
         self._model = model
         self._health = health
         self._logger = node.get_logger()
@@ -62,10 +70,12 @@ class ServerLink:
         wire = WireImage.JPEG.value
         data = encode(wire, image, self._config.jpeg_quality)
         self._health.count("bytes_sent", len(data))
-        self._requests.publish(
-            request_message(
+        self._sender.publish(
+            self._requests,
+            len(data),
+            lambda: request_message(
                 header, session=self._session.name, sequence=ticket.sequence, model=self._model, wire=wire, data=data
-            )
+            ),
         )
 
     def _wait(self, ticket: Ticket) -> InferenceResult | None:

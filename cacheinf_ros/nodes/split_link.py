@@ -16,10 +16,12 @@ from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.configs import ServerTopicsConfig, UseServerConfig
 from cacheinf_ros.nodes.conversions import packet_from, packet_message
 from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
 from cacheinf_ros.offload import FramePartner, Identity, OffloadConfig, Packet, RobotSession, WireImage
 from cacheinf_ros.schedule import Choice, Scheduler, Surroundings, Workload, solve
 from cacheinf_ros.schedule import profile as profile_of
+from cacheinf_ros.schedule.energy import Spent
 
 _DEPTH = 200  # packets on their way: a whole frame's rows
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
@@ -39,12 +41,14 @@ class SplitLink:
         model: Model,
         engine: Engine,
         health: Health,
+        sender: Sender,
     ) -> None:
         assert engine.shared is not None
         self._policy = use.offload_policy
         self._schedule_s = use.schedule_s
         self._config = config
         self._health = health
+        self._sender = sender
         self._logger = node.get_logger()
         self._workload = Workload(engine.program.layout)
         self._at_robot = profile_of(self._workload.names, engine.cost)
@@ -71,20 +75,22 @@ class SplitLink:
             self._partner = self.session.frame(self._choose)
         return self._partner
 
-    def computed(self, *, was_shared: bool, took_ms: float) -> None:
-        """Take note of what became of a frame."""
+    def computed(self, *, was_shared: bool, took_ms: float) -> Spent:
+        """Take note of what became of a frame. Returns the robot's part in it."""
         self._health.count("shared" if was_shared else "alone")
         choice, scheduler, partner = self._choice, self._scheduler, self._partner
         waited_ms = partner.waited_ms if partner is not None else 0.0
-        self._health.count("robot_us", round(1e3 * (took_ms - waited_ms)))
+        robot_ms = took_ms - waited_ms
+        self._health.count("robot_us", round(1e3 * robot_ms))
         self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
         if choice is None or scheduler is None or partner is None:
-            return
-        per_us = self.session.up.mbit_s / 8
+            return Spent(compute_ms=robot_ms)
+        per_ms = self.session.up.mbit_s * 125
+        transmit_ms, receive_ms = partner.bytes_sent / per_ms, partner.bytes_received / per_ms
         self._health.count("bytes_sent", partner.bytes_sent)
         self._health.count("bytes_received", partner.bytes_received)
-        self._health.count("transmit_us", round(partner.bytes_sent / per_us))
-        self._health.count("receive_us", round(partner.bytes_received / per_us))
+        self._health.count("transmit_us", round(1e3 * transmit_ms))
+        self._health.count("receive_us", round(1e3 * receive_ms))
         if was_shared and choice.is_settled:
             scheduler.observe("server", choice.server_ms, self.session.server_ms)
         elif choice.split is None and choice.is_settled:
@@ -93,6 +99,7 @@ class SplitLink:
         self._health.note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")
         self._health.note("local_share", f"{choice.local_share:.2f}")
         self._health.note("predicted_ms", f"{choice.predicted_ms:.1f}")
+        return Spent(compute_ms=robot_ms, transmit_ms=transmit_ms, receive_ms=receive_ms)
 
     def _tick(self) -> None:
         """Greet the server where there is none, also while no frames come."""
@@ -133,7 +140,7 @@ class SplitLink:
         self._logger.info("schedules are solved")
 
     def _send(self, packet: Packet) -> None:
-        self._packets.publish(packet_message(packet))
+        self._sender.publish(self._packets, packet.bytes_on_wire, lambda: packet_message(packet))
 
     def _receive(self, message: SplitPacket) -> None:
         self.session.receive(packet_from(message))

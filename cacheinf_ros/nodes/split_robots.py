@@ -18,6 +18,7 @@ from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.configs import ServerConfig, ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import packet_from, packet_message
 from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to
 from cacheinf_ros.offload import Identity, Packet, ServerSession
@@ -39,8 +40,9 @@ class _Robot:
 class SplitRobots:
     """Takes packets of any robot; the one that was heard least recently makes room for a new one."""
 
-    def __init__(self, node: Node, model: Model, parameters: Parameters, health: Health) -> None:
+    def __init__(self, node: Node, model: Model, parameters: Parameters, health: Health, sender: Sender) -> None:
         self._node = node
+        self._sender = sender
         self._model = model
         self._identity = Identity.of(model)
         self._parameters = parameters
@@ -87,7 +89,7 @@ class SplitRobots:
     def _welcome(self, name: str) -> _Robot:
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
         answers = publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
-        session = ServerSession(name, self._identity, self._helper, _sender(answers), self._complain)
+        session = ServerSession(name, self._identity, self._helper, self._to(answers), self._complain)
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
@@ -99,10 +101,9 @@ class SplitRobots:
             helper = Helper(self._model, self._parameters.get(EngineConfig))
         return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
 
+    def _to(self, answers: Publisher[Any]) -> Callable[[Packet], None]:
+        return lambda packet: self._sender.publish(answers, packet.bytes_on_wire, lambda: packet_message(packet))
+
     def _complain(self, complaint: str) -> None:
         self._health.count("complaints")
         self._node.get_logger().warning(complaint, throttle_duration_sec=5.0)
-
-
-def _sender(answers: Publisher[Any]) -> Callable[[Packet], None]:
-    return lambda packet: answers.publish(packet_message(packet))

@@ -14,6 +14,7 @@ from enum import IntEnum
 LARGEST = 400_000
 """Bytes of content in a packet: a message of 1 MB takes twenty times as long as one of a tenth."""
 _MOST_PARTS = 1000
+_WRAPPING = 150  # bytes: a message's other fields, and what the network adds
 
 
 class Kind(IntEnum):
@@ -59,6 +60,11 @@ class Packet:
     parts: int = 1
     data: bytes = b""
     checksum: int = 0
+
+    @property
+    def bytes_on_wire(self) -> int:
+        """About."""
+        return len(self.data) + _WRAPPING
 
     @property
     def starts_session(self) -> bool:

@@ -12,10 +12,10 @@ from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from rclpy.qos import QoSProfile  # noqa: E402
-from sensor_msgs.msg import Image  # noqa: E402
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image
 
-from cacheinf_ros.msg import InferenceResult  # noqa: E402
+from cacheinf_ros.msg import InferenceResult
 
 ROBOTS = 4
 PICTURES = 10

@@ -1,0 +1,150 @@
+"""Where a robot and a server are tried out on one machine: a link of limited bandwidth, and a slow processor.
+
+With root: network namespaces joined by a shaped link, and a control group. Without: both hold up what they send, and
+the robot is stopped and continued many times a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from cacheinf_ros.benchmarks.limited_cpu import DutyCycle, LimitedCpu
+from cacheinf_ros.benchmarks.shaped_link import LinkShapingError, ShapedLink
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.offload.limit import Trace
+
+_log = logging.getLogger(__name__)
+_STEP_S = 0.25  # how often a shaped link follows a trace
+_MOST_MBIT_S = 1000.0
+
+
+class Laboratory(ABC):
+    """What a benchmark does to robot and server.
+
+    Attributes:
+        shaping: tbf or sender.
+        server_prefix: words before the server's command.
+    """
+
+    shaping: str
+    server_prefix: Sequence[str] = ()
+
+    def __init__(self, processor: LimitedCpu | DutyCycle) -> None:
+        self._processor = processor
+
+    @property
+    def processor_limit(self) -> str:
+        """How the robot is slowed down."""
+        return self._processor.kind
+
+    def limit_processor(self, pid: int) -> None:
+        """Slow a process down from now on."""
+        self._processor.take(pid)
+
+    @abstractmethod
+    def together(self, links: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Links that nodes can meet one after another without being started anew."""
+
+    @abstractmethod
+    def parameters(self, link: str) -> Mapping[str, str]:
+        """Of both nodes, to be on this link."""
+
+    @abstractmethod
+    def link(self, trace: Trace) -> AbstractContextManager[None]:
+        """While it lasts the link is such."""
+
+
+class Namespaces(Laboratory):
+    """With root."""
+
+    shaping = "tbf"
+
+    def __init__(self, processor: LimitedCpu | DutyCycle, shaped: ShapedLink) -> None:
+        super().__init__(processor)
+        self._shaped = shaped
+        self.server_prefix = shaped.prefix
+
+    def together(self, links: Sequence[str]) -> Sequence[Sequence[str]]:
+        """All."""
+        return [links]
+
+    def parameters(self, link: str) -> Mapping[str, str]:
+        """None are needed."""
+        return {}
+
+    @contextmanager
+    def link(self, trace: Trace) -> Iterator[None]:
+        """As :meth:`Laboratory.link`; a trace starts from its beginning. Afterwards the link is fast."""
+        done = threading.Event()
+        self._shaped.limit(trace.at(0.0))
+        follower = threading.Thread(target=self._follow, args=(trace, done), daemon=True)
+        if len(trace.seconds) > 1:
+            follower.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if follower.is_alive():
+                follower.join()
+            self._shaped.limit(_MOST_MBIT_S)
+
+    def _follow(self, trace: Trace, done: threading.Event) -> None:
+        started = time.monotonic()
+        while not done.wait(_STEP_S):
+            self._shaped.limit(trace.at(time.monotonic() - started))
+
+
+class SideBySide(Laboratory):
+    """Without root."""
+
+    shaping = "sender"
+
+    def together(self, links: Sequence[str]) -> Sequence[Sequence[str]]:
+        """None: each has parameters of its own."""
+        return [[link] for link in links]
+
+    def parameters(self, link: str) -> Mapping[str, str]:
+        """As :meth:`Laboratory.parameters`."""
+        return {"limit_link": link}
+
+    def link(self, trace: Trace) -> AbstractContextManager[None]:
+        """The nodes see to it."""
+        return nullcontext()
+
+
+@contextmanager
+def open_laboratory(robot_cores: float) -> Iterator[Laboratory]:
+    """The best that this machine allows."""
+    with _processor(robot_cores) as processor:
+        try:
+            shaped = ShapedLink(_MOST_MBIT_S)
+            shaped.__enter__()
+        except LinkShapingError as error:
+            _log.warning("%s; robot and server hold up what they send themselves", error)
+            yield SideBySide(processor)
+            return
+        try:
+            yield Namespaces(processor, shaped)
+        finally:
+            shaped.__exit__(None, None, None)
+
+
+@contextmanager
+def _processor(cores: float) -> Iterator[LimitedCpu | DutyCycle]:
+    limited = LimitedCpu(cores)
+    try:
+        limited.__enter__()
+    except CacheinfError as error:
+        _log.warning("%s; the robot is stopped and continued instead", error)
+        with DutyCycle(cores) as cycle:
+            yield cycle
+        return
+    try:
+        yield limited
+    finally:
+        limited.__exit__(None, None, None)

@@ -1,0 +1,40 @@
+"""Says in /diagnostics what a frame costs the robot's battery, and whether that is measured or modelled."""
+
+from __future__ import annotations
+
+import time
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.schedule.energy import EnergyAccount, PowerModel, Spent
+from cacheinf_ros.schedule.meters import NoMeter, find_meter
+
+_PERIOD_S = 1.0
+
+
+class EnergyWatch:
+    """Takes what was spent on each frame; a timer reads the meter, beside the thread that works on frames."""
+
+    def __init__(self, node: Node, model: PowerModel, health: Health) -> None:
+        """Look for a meter, and say in the log what was found."""
+        self._health = health
+        meter = find_meter()
+        if isinstance(meter, NoMeter):
+            node.get_logger().info(f"energy: modelled, no meter: {meter.reason}")
+            self._account = EnergyAccount(model)
+        else:
+            node.get_logger().info(f"energy: measured by {meter.name}")
+            self._account = EnergyAccount(model, meter)
+        self._timer = node.create_timer(_PERIOD_S, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def add(self, spent: Spent) -> None:
+        """A frame has ended."""
+        self._account.add(time.monotonic(), spent)
+
+    def _report(self) -> None:
+        energy = self._account.settle(time.monotonic())
+        if energy is not None:
+            self._health.note("energy_j", f"{energy.joules:.4g}")
+            self._health.note("energy_kind", energy.kind.value)

@@ -1,0 +1,49 @@
+"""What a node sends to the other end of a link that may be made slower than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from rclpy.exceptions import InvalidHandle
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.nodes.configs import LimitConfig
+from cacheinf_ros.nodes.share import share_folder
+from cacheinf_ros.offload.limit import LimitedLink, Trace, read_trace
+
+
+class Sender:
+    """Publishes at once, or as late as the limited link allows."""
+
+    def __init__(self, node: Node, config: LimitConfig) -> None:
+        """Prepare; :class:`ConfigError` where the parameter is neither a bandwidth nor a trace."""
+        self._link: LimitedLink | None = None
+        if config.limit_link:
+            self._link = LimitedLink(find_trace(config.limit_link))
+            node.get_logger().warning(f"limit_link: what is sent is held up as on a link of {config.limit_link!r}")
+
+    def publish(self, publisher: Publisher[Any], size: int, make: Callable[[], Any]) -> None:
+        """Publish what ``make`` returns, a message of about so many bytes."""
+        if self._link is None:
+            publisher.publish(make())
+            return
+        message = make()
+
+        def deliver() -> None:
+            with suppress(InvalidHandle):  # the publisher may be gone by then
+                publisher.publish(message)
+
+        self._link.send(size, deliver)
+
+
+def find_trace(link: str) -> Trace:
+    """A bandwidth, a trace in a file, or one of this package by its name; :class:`ConfigError` for anything else."""
+    try:
+        path = share_folder() / "config" / "traces" / f"{link}.csv"
+    except ConfigError:
+        return read_trace(link)
+    return read_trace(str(path) if path.is_file() else link)

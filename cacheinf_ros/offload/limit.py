@@ -1,0 +1,120 @@
+"""A link slower than the real one: what a robot out of doors would meet, tried out at the desk and without root."""
+
+from __future__ import annotations
+
+import csv
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import ConfigError
+
+Numbers = NDArray[np.float64]
+_LEAST_MBIT_S = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A link's bandwidth over time; after its end it starts again.
+
+    Attributes:
+        seconds: float64 [points], from 0 on, increasing: when a bandwidth begins.
+        mbit_s: float64 [points], 10**6 bits per second.
+    """
+
+    seconds: Numbers
+    mbit_s: Numbers
+
+    @classmethod
+    def constant(cls, mbit_s: float) -> Trace:
+        """Always the same."""
+        return cls(np.zeros(1), np.array([mbit_s]))
+
+    @property
+    def period(self) -> float:
+        """Seconds until it starts again; the last bandwidth lasts as long as the one before."""
+        if len(self.seconds) == 1:
+            return 1.0
+        return float(2 * self.seconds[-1] - self.seconds[-2])
+
+    def at(self, second: float) -> float:
+        """The bandwidth at a time, Mbit/s."""
+        return float(self.mbit_s[np.searchsorted(self.seconds, second % self.period, side="right") - 1])
+
+    def sent_at(self, start: float, size: int) -> float:
+        """When so many bytes have been sent that are begun at a time, seconds."""
+        ends, sent = self._sent
+        periods, rest = divmod(start, self.period)
+        total = periods * sent[-1] + np.interp(rest, ends, sent) + size * 8e-6
+        periods, rest = divmod(total, sent[-1])
+        return float(periods * self.period + np.interp(rest, sent, ends))
+
+    @cached_property
+    def _sent(self) -> tuple[Numbers, Numbers]:
+        """Times, and the megabits that are sent until then."""
+        ends = np.append(self.seconds, self.period)
+        return ends, np.concatenate([[0.0], np.cumsum(self.mbit_s * np.diff(ends))])
+
+
+def read_trace(text: str) -> Trace:
+    """A trace from a number (Mbit/s), or from a CSV file with the columns ``seconds`` and ``mbit_s``.
+
+    Raises:
+        ConfigError: it is neither, or the file holds no trace.
+    """
+    try:
+        return _checked(Trace.constant(float(text)), text)
+    except ValueError:
+        pass
+    try:
+        with Path(text).open(newline="", encoding="utf-8") as file:
+            rows = [(float(row["seconds"]), float(row["mbit_s"])) for row in csv.DictReader(file)]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigError(
+            f"link {text!r} is neither a number of Mbit/s nor a CSV file with the columns seconds and mbit_s: {error}"
+        ) from None
+    if not rows:
+        raise ConfigError(f"link {text!r}: the file is empty")
+    return _checked(Trace(*(np.array(column) for column in zip(*rows, strict=True))), text)
+
+
+def _checked(trace: Trace, text: str) -> Trace:
+    if trace.seconds[0] != 0 or (np.diff(trace.seconds) <= 0).any():
+        raise ConfigError(f"link {text!r}: seconds begin at 0 and increase")
+    if not (np.isfinite(trace.mbit_s).all() and (trace.mbit_s >= _LEAST_MBIT_S).all()):
+        raise ConfigError(f"link {text!r}: at least {_LEAST_MBIT_S} Mbit/s")
+    return trace
+
+
+class LimitedLink:
+    """Delivers messages as late as a link of limited bandwidth would, in their order.
+
+    The trace's time is ``time.monotonic()``, so that both ends on one machine agree on it.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._free = 0.0  # when all that waits will have been sent
+        self._waiting: queue.SimpleQueue[tuple[float, Callable[[], None]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._deliver, name="limited link", daemon=True)
+        self._thread.start()
+
+    def send(self, size: int, deliver: Callable[[], None]) -> None:
+        """Call ``deliver``, in another thread, when so many bytes have crossed."""
+        with self._lock:
+            self._free = self._trace.sent_at(max(time.monotonic(), self._free), size)
+            self._waiting.put((self._free, deliver))
+
+    def _deliver(self) -> None:
+        while True:
+            due, deliver = self._waiting.get()
+            time.sleep(max(0.0, due - time.monotonic()))
+            deliver()
