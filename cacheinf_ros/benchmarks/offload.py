@@ -37,6 +37,9 @@ from cacheinf_ros.sources import open_source
 
 DENSE = "local_dense"
 """The robot everything, without a cache: what the papers call local."""
+JPEG_CACHED = "remote_jpeg_cached"
+"""As ``remote_jpeg``, where the server computes every frame from nothing, but the server has our cache."""
+SYSTEMS = (DENSE, *(policy.value for policy in OffloadPolicy), JPEG_CACHED)
 _NODE = "cached_inference"
 _WARM = 10  # frames that do not count: caches are filled, the link is measured
 _START_S = 180.0
@@ -52,7 +55,7 @@ class Setting:
         model, weights, size: see ``cacheinf bench engine``.
         source: of the frames.
         frames: that count.
-        policies: of :class:`OffloadPolicy`, or :data:`DENSE`.
+        policies: of :data:`SYSTEMS`.
         robot_cores: processors' worth of time for the robot.
         server_threads: of the server's engine.
         schedule_s: for the search of schedules.
@@ -64,7 +67,7 @@ class Setting:
     weights: str = ""
     size: str = ""
     frames: int = 60
-    policies: Sequence[str] = (DENSE, *(policy.value for policy in OffloadPolicy))
+    policies: Sequence[str] = SYSTEMS
     robot_cores: float = 0.5
     server_threads: int = 1
     schedule_s: float = 30.0
@@ -147,7 +150,8 @@ class _Pair:
         self._recorder = self._stack.enter_context(Recorder(domain=domain, result_topic=RESULT_TOPIC))
         try:
             if policy not in (DENSE, OffloadPolicy.LOCAL.value):
-                parameters = setting.engine(threads=setting.server_threads, **limited)
+                mode = Mode.DENSE if policy == OffloadPolicy.REMOTE_JPEG.value else Mode.EXACT
+                parameters = setting.engine(threads=setting.server_threads, mode=mode.value, **limited)
                 servers.start(NodeCommand(executable="server", parameters=parameters)).wait_ready(_START_S)
             robot = _start_robot(self._group, setting, policy, limited)
             laboratory.limit_processor(robot.pid)
@@ -178,7 +182,7 @@ class _Pair:
 
 
 def _start_robot(group: NodeGroup, setting: Setting, policy: str, limited: Mapping[str, str]) -> NodeProcess:
-    dense = policy == DENSE
+    dense, offload = policy == DENSE, _offload_policy(policy)
     robot = group.start(
         NodeCommand(
             executable=_NODE,
@@ -187,7 +191,7 @@ def _start_robot(group: NodeGroup, setting: Setting, policy: str, limited: Mappi
                 **setting.engine(threads=1, mode="dense" if dense else "exact", **limited),
                 result_topic=RESULT_TOPIC,
                 use_server=not dense,
-                offload_policy=OffloadPolicy.LOCAL.value if dense else policy,
+                offload_policy=offload.value,
                 schedule_s=setting.schedule_s,
                 wire_image=setting.wire_image.value,
                 server_deadline_ms=60_000.0,
@@ -196,9 +200,14 @@ def _start_robot(group: NodeGroup, setting: Setting, policy: str, limited: Mappi
         )
     )
     robot.wait_ready(_START_S)
-    if not dense and OffloadPolicy(policy).is_searched:
+    if offload.is_searched:
         wait_until(lambda: "schedules are solved" in robot.output, setting.schedule_s + _START_S)
     return robot
+
+
+def _offload_policy(system: str) -> OffloadPolicy:
+    others = {DENSE: OffloadPolicy.LOCAL, JPEG_CACHED: OffloadPolicy.REMOTE_JPEG}
+    return others.get(system) or OffloadPolicy(system)
 
 
 def _figures(played: Played, before: dict[str, int], after: dict[str, int]) -> dict[str, Any]:

@@ -89,16 +89,14 @@ def offload(
 
     Example: cacheinf bench offload --model torchvision:resnet50 --size 480x640 --source clip.mp4 --bandwidth 8,48
     """
-    from cacheinf_ros.benchmarks.offload import DENSE, Setting, run_offload_benchmark
-    from cacheinf_ros.schedule import OffloadPolicy
+    from cacheinf_ros.benchmarks.offload import SYSTEMS, Setting, run_offload_benchmark
     from cacheinf_ros.sources import open_source
 
     open_source(source)  # a mistake is told before anything starts
-    known = (DENSE, *(policy.value for policy in OffloadPolicy))
-    chosen = known if policies == "all" else tuple(name.strip() for name in policies.split(","))
+    chosen = SYSTEMS if policies == "all" else tuple(name.strip() for name in policies.split(","))
     for name in chosen:
-        if name not in known:
-            raise ConfigError(f"policy {name!r}: known are {', '.join(known)}")
+        if name not in SYSTEMS:
+            raise ConfigError(f"policy {name!r}: known are {', '.join(SYSTEMS)}")
     setting = Setting(
         model=model, weights=str(weights or ""), size=size or "", source=source, frames=frames, policies=chosen,
         robot_cores=robot_cores, schedule_s=schedule_s, wire_image=wire_image,

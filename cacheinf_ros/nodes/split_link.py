@@ -91,10 +91,8 @@ class SplitLink:
         self._health.count("bytes_received", partner.bytes_received)
         self._health.count("transmit_us", round(1e3 * transmit_ms))
         self._health.count("receive_us", round(1e3 * receive_ms))
-        if was_shared and choice.is_settled:
-            scheduler.observe("server", choice.server_ms, self.session.server_ms)
-        elif choice.split is None and choice.is_settled:
-            scheduler.observe("robot", choice.predicted_ms, took_ms)
+        if was_shared == (choice.split is not None):
+            scheduler.observe(choice, robot_ms, self.session.server_ms)
         self._health.note("link_mbit_s", f"{self.session.up.mbit_s:.1f}")
         self._health.note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")
         self._health.note("local_share", f"{choice.local_share:.2f}")

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.engine import Outdated, Split
+from cacheinf_ros.schedule.pace import Pace
 from cacheinf_ros.schedule.policy import OffloadPolicy
 from cacheinf_ros.schedule.surgery import dnn_surgery
 from cacheinf_ros.schedule.table import ScheduleTable, Surroundings, slower
-from cacheinf_ros.schedule.timeline import Timeline
+from cacheinf_ros.schedule.timeline import Timeline, Times
 from cacheinf_ros.schedule.workload import Integers, Workload
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
-_LEARNING = 0.1  # weight of the newest frame in how fast the machines are
-_MOST_OFF = 50.0  # times slower or faster than measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,15 +27,23 @@ class Choice:
         split: None: all at the robot.
         predicted_ms: until the robot has the outputs.
         local_share: of the work, by what the robot takes for its rows and for all.
-        server_ms: that the server computes.
+        robot_ms, server_ms: that the operators take by the machines' profiles.
+        changed: share of the input that crosses, as far as the server is concerned.
         is_settled: whether the frame before was computed so too: both caches are as they will be.
     """
 
     split: Split | None
     predicted_ms: float
     local_share: float
+    robot_ms: float = 0.0
     server_ms: float = 0.0
+    changed: float = 0.0
     is_settled: bool = False
+
+    @property
+    def at_robot(self) -> Sequence[float]:
+        """How much a frame has of the robot's overheads: one alone, one shared, and what encoding pixels takes."""
+        return (1.0, 0.0, 0.0) if self.split is None else (0.0, 1.0, self.changed)
 
 
 class Scheduler:
@@ -50,7 +57,7 @@ class Scheduler:
         self.table = table
         self._workload = workload
         self._measured = surroundings
-        self._slowdown = {"robot": 1.0, "server": 1.0}
+        self._robot, self._server = Pace(overheads=3), Pace(overheads=1)
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
         self._rows = self._whole
@@ -64,26 +71,35 @@ class Scheduler:
         steady = self._timeline(around, mbit_s, outdated.changed, outdated.changed)
         now = self._timeline(around, mbit_s, outdated.robot, outdated.server)
         candidates = self._candidates(policy, around, mbit_s, outdated.changed)
-        costs = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
+        extra = [self._overhead_ms(rows, outdated.changed) for rows in candidates]
+        ends = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
+        costs = np.add(ends, extra)
         best = int(np.argmin(costs))
         used = [i for i, rows in enumerate(candidates) if (rows == self._rows).all()]
         if used and costs[best] > _STAYS * costs[used[0]]:
             best = used[0]
         is_settled = bool((candidates[best] == self._rows).all())
         self._rows = candidates[best]
-        return self._choice(self._rows, steady, now, is_settled)
+        times = (steady if is_settled else now).times(self._rows)
+        return self._choice(times, steady, extra[best], outdated.changed, is_settled)
 
-    def observe(self, machine: str, predicted_ms: float, took_ms: float) -> None:
-        """Take note of what computing took; ``machine``: robot or server."""
-        if predicted_ms <= 0 or took_ms <= 0:
+    def observe(self, choice: Choice, robot_ms: float, server_ms: float) -> None:
+        """Take note of what a frame took, without waiting; only of frames that are settled, for others much is made up
+        for.
+        """
+        if not choice.is_settled:
             return
-        seen = min(max(took_ms / predicted_ms, 1 / _MOST_OFF), _MOST_OFF)
-        learned = self._slowdown[machine] * seen**_LEARNING
-        self._slowdown[machine] = min(max(learned, 1 / _MOST_OFF), _MOST_OFF)
+        self._robot.observe(choice.robot_ms, choice.at_robot, robot_ms)
+        if choice.split is not None:
+            self._server.observe(choice.server_ms, (1.0,), server_ms)
 
     def _around(self, delay_ms: float) -> Surroundings:
-        found = slower(self._measured, self._slowdown["robot"], self._slowdown["server"])
-        return found.delayed(delay_ms)
+        return slower(self._measured, self._robot.slowdown, self._server.slowdown).delayed(delay_ms)
+
+    def _overhead_ms(self, rows: Integers, changed: float) -> float:
+        if (rows == self._whole).all():
+            return self._robot.overhead_ms((1.0, 0.0, 0.0))
+        return self._robot.overhead_ms((0.0, 1.0, changed)) + self._server.overhead_ms((1.0,))
 
     def _timeline(self, around: Surroundings, mbit_s: float, robot: float, server: float) -> Timeline:
         return Timeline(self._workload, around.conditions(self._workload, mbit_s, 1 - robot, 1 - server))
@@ -102,19 +118,24 @@ class Scheduler:
         simple = [self._whole, self._none, cut, self._rows]
         return simple if self.table is None else [*simple, *self.table.near(mbit_s, reuse, reuse)]
 
-    def _choice(self, rows: Integers, steady: Timeline, now: Timeline, is_settled: bool) -> Choice:
-        times = (steady if is_settled else now).times(rows)
-        if (rows == self._whole).all():
-            return Choice(split=None, predicted_ms=times.end, local_share=1.0, is_settled=is_settled)
-        alone = steady.times(self._whole).robot_busy
-        share = steady.times(rows).robot_busy / alone if alone > 0 else 1.0
-        key = rows.tobytes()
-        if key not in self._splits:
-            self._splits[key] = self._workload.split_of(rows)
+    def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float, is_settled: bool) -> Choice:
+        split, share = None, 1.0
+        if (self._rows != self._whole).any():
+            alone = steady.times(self._whole).robot_busy
+            share = steady.times(self._rows).robot_busy / alone if alone > 0 else 1.0
+            key = self._rows.tobytes()
+            if key not in self._splits:
+                self._splits[key] = self._workload.split_of(self._rows)
+            split = self._splits[key]
         return Choice(
-            split=self._splits[key], predicted_ms=times.end, local_share=share, server_ms=times.server_busy,
+            split=split,
+            predicted_ms=times.end + extra_ms,
+            local_share=share,
+            robot_ms=times.robot_busy / self._robot.slowdown,
+            server_ms=times.server_busy / self._server.slowdown,
+            changed=changed,
             is_settled=is_settled,
-        )  # fmt: skip
+        )
 
 
 def _spread(steady: float, now: float) -> float:

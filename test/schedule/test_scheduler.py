@@ -59,8 +59,8 @@ def test_what_machines_really_take_counts() -> None:
     fast = Outdated(changed=0.3, robot=0.3, server=0.3)
     choice = scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast)
     assert choice.local_share < 0.5
-    for _ in range(100):
-        scheduler.observe("server", 1.0, 100.0)
-        scheduler.observe("robot", 1.0, 1.0)
+    for _ in range(10):
+        choice = scheduler.choose(OffloadPolicy.REMOTE, 1000.0, 0.01, fast)
+        scheduler.observe(choice, choice.robot_ms, 100 * choice.server_ms)
     assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).local_share > 0.9
     assert np.isfinite(scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).predicted_ms)

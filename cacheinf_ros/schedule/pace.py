@@ -1,0 +1,50 @@
+"""What a machine takes for a frame, learned while it works: profiles are measured when the machine has nothing else to
+do, and know nothing of what a frame takes beside its operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_KEPT = 0.95  # of what was seen so far, with each frame
+_FLOOR_MS = 5.0  # errors count in relation to what a frame takes and this
+_BELIEF = 0.02  # weight of the profile, in frames
+_INDIFFERENCE = 1e-6  # the same of there being no overhead, per square millisecond
+_MOST_OFF = 50.0  # times slower or faster than measured
+
+
+class Pace:
+    """A frame takes, in milliseconds: slowdown * what the profile says + the overheads that it has.
+
+    Fitted to the frames seen, by least squares of the relative errors; recent frames count most.
+    """
+
+    def __init__(self, overheads: int) -> None:
+        """``overheads``: how many kinds there are."""
+        self._prior = np.diag([_BELIEF, *[_INDIFFERENCE] * overheads])
+        self._squares = np.zeros((overheads + 1, overheads + 1))
+        self._products = np.zeros(overheads + 1)
+        self._found: NDArray[np.float64] = np.array([1.0, *[0.0] * overheads])
+
+    @property
+    def slowdown(self) -> float:
+        """Times."""
+        return float(self._found[0])
+
+    def overhead_ms(self, amounts: Sequence[float]) -> float:
+        """Of a frame that has so much of each kind."""
+        return float(self._found[1:] @ amounts)
+
+    def observe(self, profile_ms: float, amounts: Sequence[float], took_ms: float) -> None:
+        """A frame for which the profile says so much, with so much of each kind of overhead, took so long."""
+        row = np.array([profile_ms, *amounts])
+        weight = 1 / (took_ms + _FLOOR_MS) ** 2
+        self._squares = _KEPT * self._squares + weight * np.outer(row, row)
+        self._products = _KEPT * self._products + weight * took_ms * row
+        believed = self._products + self._prior @ np.array([1.0, *[0.0] * len(amounts)])
+        found = np.linalg.solve(self._prior + self._squares, believed)
+        self._found = np.maximum(found, 0.0)
+        self._found[0] = min(max(float(found[0]), 1 / _MOST_OFF), _MOST_OFF)

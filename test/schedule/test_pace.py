@@ -1,0 +1,43 @@
+"""What machines take is learned from few frames."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.schedule.pace import Pace
+
+
+def test_a_profile_is_believed_until_something_is_seen() -> None:
+    pace = Pace(overheads=2)
+    assert pace.slowdown == 1
+    assert pace.overhead_ms((1.0, 1.0)) == 0
+
+
+@given(slowdown=st.floats(0.5, 5), alone=st.floats(0, 50), shared=st.floats(0, 50), seed=st.integers(0, 99))
+def test_a_straight_line_is_found(slowdown: float, alone: float, shared: float, seed: int) -> None:
+    pace, rng = Pace(overheads=2), np.random.default_rng(seed)
+    for i in range(60):
+        profile_ms, kind = rng.uniform(0, 300), i % 2
+        took_ms = slowdown * profile_ms + (alone, shared)[kind]
+        pace.observe(profile_ms, (1.0 - kind, float(kind)), took_ms)
+    for kind in (0, 1):
+        predicted = pace.slowdown * 100 + pace.overhead_ms((1.0 - kind, float(kind)))
+        assert predicted == pytest.approx(slowdown * 100 + (alone, shared)[kind], rel=0.1, abs=2)
+
+
+def test_one_frame_says_much() -> None:
+    """The robot's processor is three times as slow as when it was measured."""
+    pace = Pace(overheads=1)
+    pace.observe(100.0, (1.0,), 300.0)
+    assert pace.slowdown * 100 + pace.overhead_ms((1.0,)) > 200
+
+
+def test_cheap_frames_with_an_overhead_do_not_make_a_machine_slow() -> None:
+    pace = Pace(overheads=1)
+    for _ in range(100):
+        pace.observe(0.1, (1.0,), 20.0)
+    assert pace.slowdown < 2
+    assert pace.overhead_ms((1.0,)) == pytest.approx(20, rel=0.05)
