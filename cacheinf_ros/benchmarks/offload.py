@@ -25,6 +25,7 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.graph import load_model
+from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
 from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, free_domain, lossless, params_file, play
 from cacheinf_ros.nodes.processes import NodeProcess, wait_until
@@ -42,6 +43,7 @@ JPEG_CACHED = "remote_jpeg_cached"
 SYSTEMS = (DENSE, *(policy.value for policy in OffloadPolicy), JPEG_CACHED)
 _NODE = "cached_inference"
 _WARM = 10  # frames that do not count: caches are filled, the link is measured
+_NEVER = 10_000
 _START_S = 180.0
 _UDP = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
 Outputs = list[NDArray[Any]]
@@ -60,6 +62,7 @@ class Setting:
         server_threads: of the server's engine.
         schedule_s: for the search of schedules.
         wire_image: how pixels cross; ``remote_jpeg`` always sends JPEG.
+        threshold: of matching, dB: blocks at the same place; 100: only identical ones.
     """
 
     model: str
@@ -72,10 +75,12 @@ class Setting:
     server_threads: int = 1
     schedule_s: float = 30.0
     wire_image: WireImage = WireImage.PNG
+    threshold: float = MatchingConfig().threshold
 
     def engine(self, **more: Any) -> dict[str, Any]:
         """Parameters of both nodes."""
-        return {"model": self.model, "weights": self.weights, "input_size": self.size, **more}
+        model = {"model": self.model, "weights": self.weights, "input_size": self.size}
+        return {**model, "matcher": MatcherName.IDENTITY.value, "threshold": self.threshold, "expiry": _NEVER, **more}
 
 
 class Truth:
@@ -128,6 +133,7 @@ def run_offload_benchmark(
         "shaping": laboratory.shaping,
         "processor_limit": laboratory.processor_limit,
         "wire_image": setting.wire_image.value,
+        "threshold": setting.threshold,
         "bandwidth": {
             name: {"mbit_s": float(links[name].mbit_s.mean()), "systems": systems} for name, systems in found.items()
         },

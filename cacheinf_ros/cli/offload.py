@@ -15,6 +15,7 @@ from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceRefer
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.offload import OffloadConfig, WireImage
 from cacheinf_ros.offload.limit import Trace
 
@@ -80,6 +81,7 @@ def offload(
     robot_cores: Annotated[float, typer.Option(min=0.05, max=64, help="Processors' worth of the robot's time.")] = 0.5,
     schedule_s: Annotated[float, typer.Option(min=1, help="How long schedules are searched for, s.")] = 30.0,
     wire_image: Annotated[WireImage, described(OffloadConfig, "wire_image")] = WireImage.PNG,
+    threshold: Annotated[float, described(MatchingConfig, "threshold")] = MatchingConfig().threshold,
     json_file: JsonFile = None,
 ) -> None:
     """Every way to divide the work between a robot and a server, over a link of limited bandwidth.
@@ -99,7 +101,7 @@ def offload(
             raise ConfigError(f"policy {name!r}: known are {', '.join(SYSTEMS)}")
     setting = Setting(
         model=model, weights=str(weights or ""), size=size or "", source=source, frames=frames, policies=chosen,
-        robot_cores=robot_cores, schedule_s=schedule_s, wire_image=wire_image,
+        robot_cores=robot_cores, schedule_s=schedule_s, wire_image=wire_image, threshold=threshold,
     )  # fmt: skip
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:

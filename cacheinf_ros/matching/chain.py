@@ -129,7 +129,9 @@ class Fold:
 class CacheChain:
     """Follows the maps from what a cache holds: the consumer's end of the chain."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int = MAPS_KEPT) -> None:
+        """``kept``: maps at most."""
+        self._kept = kept
         self._links: OrderedDict[int, Link] = OrderedDict()  # by sequence, of one session
         self._session = ""
         self._held_stamp_ns: int | None = None
@@ -145,7 +147,7 @@ class CacheChain:
             if self._held_sequence is not None:
                 self.forget()
         self._links[link.sequence] = link
-        while len(self._links) > MAPS_KEPT:
+        while len(self._links) > self._kept:
             self._links.popitem(last=False)
 
     def find(self, stamp_ns: int) -> Link | None:

@@ -25,6 +25,9 @@ from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
 from cacheinf_ros.nodes.topics import subscribe_to_images
 from cacheinf_ros.nodes.worker import Worker
 
+_AHEAD = 2
+"""Matched frames that wait to be computed, at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Matched:
@@ -51,7 +54,7 @@ class CachedInferenceNode(FrameNode):
         queue_size = get(ImageConfig).queue_size
         self._pipeline = Pipeline(self)
         self._tracker = Tracker(get(MatchingConfig))
-        self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size)
+        self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
         self._matching: Worker[Arrival] = Worker(self._arrivals, self._match)
         self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
@@ -92,7 +95,12 @@ class CachedInferenceNode(FrameNode):
         self._matched.add_frame(matched, matched.arrival.stamp_ns, matched.arrival.received_ns)
         self._matched.add_map(link)
 
+    def _wants_more(self) -> bool:
+        """Whether frames are to be matched: a frame that is dropped before costs nothing."""
+        return self._matched.waiting < _AHEAD
+
     def _infer(self, paired: Paired[_Matched]) -> None:
+        self._matching.tell(lambda: None)  # there is room for one more
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
         if computed is not None:

@@ -6,10 +6,11 @@ No ROS, no clock and no thread in here: time is an argument, so that loss, reord
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from cacheinf_ros.matching.chain import CacheChain, Fold, Link
+from cacheinf_ros.matching.chain import MAPS_KEPT, CacheChain, Fold, Link
 
 T = TypeVar("T")
 
@@ -20,9 +21,11 @@ WAITING_FRAMES = 8
 class LatestQueue(Generic[T]):
     """Keeps the latest frames; the oldest is dropped where there are too many."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, is_open: Callable[[], bool] = lambda: True) -> None:
+        """``is_open``: whether a frame may be taken now."""
         self._items: deque[T] = deque()
         self._size = size
+        self._is_open = is_open
         self.dropped = 0
 
     def put(self, item: T) -> None:
@@ -34,7 +37,7 @@ class LatestQueue(Generic[T]):
 
     def take(self, now_ns: int) -> T | None:
         """The frame to work on, if any."""
-        return self._items.popleft() if self._items else None
+        return self._items.popleft() if self._items and self._is_open() else None
 
     @property
     def waiting(self) -> int:
@@ -101,7 +104,7 @@ class FramePairing(Generic[T]):
     """Pairs frames with cache maps by stamp; of those that are ready, the latest ``queue_size`` are kept."""
 
     def __init__(self, *, map_timeout_ns: int, queue_size: int = 1) -> None:
-        self.chain = CacheChain()
+        self.chain = CacheChain(max(MAPS_KEPT, 2 * queue_size))
         self.dropped = 0
         self._map_timeout_ns = map_timeout_ns
         self._queue_size = queue_size
