@@ -2,14 +2,16 @@
 
 What a message takes beyond the smallest one is its bytes' time. A collapse must be noticed at once, or frames wait for
 what does not come; a single fast message proves little, since it may have lain in a buffer. So a worse observation
-counts at once for much, a better one little.
+counts at once for much, a better one little. But one that is worse by far may be a hiccup of one of the machines:
+only the second in a row is believed.
 """
 
 from __future__ import annotations
 
 import math
 
-_WORSE, _BETTER = 0.7, 0.12  # weight of an observation
+_WORSE, _BETTER = 0.8, 0.15  # weight of an observation
+_FAR_WORSE, _DOUBTED = 0.33, 0.35  # of the estimate; the weight of the first such one
 LEAST_BYTES = 4000
 """Less says nothing about bandwidth."""
 _LEAST_MBIT_S, _MOST_MBIT_S = 0.01, 10_000.0
@@ -28,6 +30,7 @@ class LinkEstimate:
     def __init__(self, mbit_s: float = 10.0, delay_ms: float = 2.0) -> None:
         self.mbit_s = mbit_s
         self.delay_ms = delay_ms
+        self._is_warned = False
 
     def observe_delay(self, took_ms: float) -> None:
         """A message of hardly any bytes took so long."""
@@ -38,7 +41,10 @@ class LinkEstimate:
         if size < LEAST_BYTES:
             return
         seen = _bounded(size / 125.0 / max(took_ms - self.delay_ms, 1e-3))
-        weight = _WORSE if seen < self.mbit_s else _BETTER
+        is_far_worse = seen < _FAR_WORSE * self.mbit_s
+        worse = _WORSE if self._is_warned or not is_far_worse else _DOUBTED
+        weight = worse if seen < self.mbit_s else _BETTER
+        self._is_warned = is_far_worse
         self.mbit_s = _bounded(math.exp((1 - weight) * math.log(self.mbit_s) + weight * math.log(seen)))
 
     def nothing_came(self, size: int, waited_ms: float) -> None:

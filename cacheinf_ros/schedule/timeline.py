@@ -29,6 +29,7 @@ _TABLE = types.Array(types.float64, 2, "C", readonly=True)
 _OUT = types.float64[::1]
 _ENDS = types.int64[::1]
 _BITS = 1 / 8  # bytes of a pixel's flag
+_PACKED = 1 / 64  # of the input's flags, which are compressed
 _HEADER = 64.0  # bytes of a message beside its content
 
 
@@ -121,7 +122,9 @@ def _row_bytes(workload: Workload, active: Numbers, conditions: Conditions) -> N
     """float64 [tensors]: of one row on the wire: a flag for each pixel, and the values of those that are active."""
     values = workload.row_values * active * conditions.value_bytes
     values[0] = workload.row_pixels[0] * active[0] * conditions.input_pixel_bytes
-    return np.asarray(values + workload.row_pixels * _BITS, np.float64)
+    bits = workload.row_pixels * _BITS
+    bits[0] *= _PACKED
+    return np.asarray(values + bits, np.float64)
 
 
 @compiled()

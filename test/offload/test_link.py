@@ -36,6 +36,14 @@ def test_two_bad_messages_are_enough_and_two_good_ones_are_not() -> None:
     assert estimate.mbit_s > 90
 
 
+def test_one_hiccup_is_not_the_end() -> None:
+    estimate = LinkEstimate(mbit_s=50.0, delay_ms=1.0)
+    estimate.observe(20_000, 1000.0)
+    assert estimate.mbit_s > 5
+    estimate.observe(20_000, 1000.0)
+    assert estimate.mbit_s < 1
+
+
 def test_what_does_not_come_counts_too() -> None:
     estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
     estimate.nothing_came(100_000, 2.0)

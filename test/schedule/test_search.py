@@ -66,7 +66,8 @@ def test_crossings_that_the_timeline_counts_are_those_that_happen() -> None:
         bytes_sent = {"robot": 0.0, "server": 0.0}
         for crossing in MIXED.splitting.crossings(split):
             tensor = names.get(crossing.tensor, 0)
-            per_row = MIXED.row_values[tensor] * (4 if tensor else 1) + MIXED.row_pixels[tensor] / 8
+            flags = MIXED.row_pixels[tensor] / (8 if tensor else 8 * 64)
+            per_row = MIXED.row_values[tensor] * (4 if tensor else 1) + flags
             first, last = crossing.rows
             bytes_sent[crossing.to.value] += (last - first) * per_row + 64
         assert (times.sent, times.received) == pytest.approx((bytes_sent["server"], bytes_sent["robot"]))
