@@ -18,7 +18,7 @@ from cacheinf_ros.nodes.conversions import packet_from, packet_message
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
-from cacheinf_ros.offload import FramePartner, Identity, OffloadConfig, Packet, RobotSession, WireImage
+from cacheinf_ros.offload import Frame, FramePartner, Identity, OffloadConfig, Packet, RobotSession, WireImage
 from cacheinf_ros.schedule import Choice, Scheduler, Surroundings, Workload, solve
 from cacheinf_ros.schedule import profile as profile_of
 from cacheinf_ros.schedule.energy import Spent
@@ -55,6 +55,7 @@ class SplitLink:
         self._scheduler: Scheduler | None = None
         self._choice: Choice | None = None
         self._partner: FramePartner | None = None
+        self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
         self._said = ""
         name = f"robot_{secrets.token_hex(4)}"
         self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
@@ -92,7 +93,9 @@ class SplitLink:
         self._health.count("transmit_us", round(1e3 * transmit_ms))
         self._health.count("receive_us", round(1e3 * receive_ms))
         if was_shared == (choice.split is not None):
-            scheduler.observe(choice, robot_ms, self.session.server_ms)
+            scheduler.observe_robot(choice, robot_ms)
+        if was_shared:
+            self._shared_choice = partner.frame, choice
         self._health.note("link_mbit_s", f"{self.session.up.mbit_s:.1f}")
         self._health.note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")
         self._health.note("local_share", f"{choice.local_share:.2f}")
@@ -109,9 +112,17 @@ class SplitLink:
 
     def _choose(self, outdated: Outdated) -> Split | None:
         assert self._scheduler is not None
+        self._hear_of_server(self._scheduler)
         up = self.session.up
         self._choice = self._scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated)
         return self._choice.split
+
+    def _hear_of_server(self, scheduler: Scheduler) -> None:
+        """The server says what a frame took when that has ended: with the next one it is known."""
+        served, shared = self.session.served, self._shared_choice
+        if served is not None and shared is not None and served[0] == shared[0]:
+            scheduler.observe_server(shared[1], served[1])
+            self._shared_choice = None
 
     def _prepare(self, at_server: np.ndarray) -> Scheduler:
         surroundings = Surroundings(

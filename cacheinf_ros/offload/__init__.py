@@ -3,10 +3,10 @@
 from cacheinf_ros.offload.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
 from cacheinf_ros.offload.greeting import Identity
 from cacheinf_ros.offload.packets import Packet
-from cacheinf_ros.offload.robot import FramePartner, RobotSession
+from cacheinf_ros.offload.robot import Frame, FramePartner, RobotSession
 from cacheinf_ros.offload.server import ServerSession
 
 __all__ = [
-    "FramePartner", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "ServerSession", "Ticket",
-    "WireImage", "WireType",
+    "Frame", "FramePartner", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "ServerSession",
+    "Ticket", "WireImage", "WireType",
 ]  # fmt: skip

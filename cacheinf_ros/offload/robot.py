@@ -24,6 +24,8 @@ from cacheinf_ros.offload.packets import Assembly, Kind, Packet, cut
 from cacheinf_ros.offload.starts import encode_start
 
 Choose = Callable[[Outdated], Split | None]
+Frame = tuple[int, int]
+"""An epoch, and a frame's number in it."""
 _NOT_YET = "no server has answered yet"
 _QUIET_S = 1.0  # without a word of the server: it is greeted again, and answers if it is still the same
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
@@ -54,7 +56,8 @@ class RobotSession:
         name: of the session.
         up, down: what is known of the link.
         complaint: why there is no server to share with; empty: there is one.
-        server_ms: what the server took for its part of the last frame, without waiting.
+        served: the last frame of which the server has said what it took for its part, without waiting; and
+            milliseconds. It says so after the frame has ended.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class RobotSession:
         self.name = name
         self.up, self.down = LinkEstimate(), LinkEstimate()
         self.complaint = _NOT_YET
-        self.server_ms = 0.0
+        self.served: tuple[Frame, float] | None = None
         self._splitting = splitting
         self._config = config
         self._send = send
@@ -224,7 +227,7 @@ class RobotSession:
             self.up.observe(start.size, took - self.up.delay_ms)
         elif packet.kind == Kind.DONE and start.arrived is not None and len(packet.data) == DONE.size:
             took, waited, size = DONE.unpack(packet.data)
-            self.server_ms = max(0.0, took - waited)
+            self.served = (packet.epoch, packet.frame), max(0.0, took - waited)
             self.down.delay_ms = self.up.delay_ms
             self.down.observe(size, 1e3 * (now - start.arrived) - took + self.down.delay_ms)
 
@@ -247,6 +250,11 @@ class FramePartner:
         self._patience_s = patience_s
         self._crossing: Crossing | None = None
         self._start_bytes = 0
+
+    @property
+    def frame(self) -> Frame | None:
+        """Which one it is; None before it has begun."""
+        return (self.epoch, self._crossing.frame) if self._crossing else None
 
     @property
     def bytes_sent(self) -> int:

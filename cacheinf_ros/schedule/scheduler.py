@@ -83,15 +83,17 @@ class Scheduler:
         times = (steady if is_settled else now).times(self._rows)
         return self._choice(times, steady, extra[best], outdated.changed, is_settled)
 
-    def observe(self, choice: Choice, robot_ms: float, server_ms: float) -> None:
+    def observe_robot(self, choice: Choice, took_ms: float) -> None:
         """Take note of what a frame took, without waiting; only of frames that are settled, for others much is made up
         for.
         """
-        if not choice.is_settled:
-            return
-        self._robot.observe(choice.robot_ms, choice.at_robot, robot_ms)
-        if choice.split is not None:
-            self._server.observe(choice.server_ms, (1.0,), server_ms)
+        if choice.is_settled:
+            self._robot.observe(choice.robot_ms, choice.at_robot, took_ms)
+
+    def observe_server(self, choice: Choice, took_ms: float) -> None:
+        """The same of a frame that was shared."""
+        if choice.is_settled:
+            self._server.observe(choice.server_ms, (1.0,), took_ms)
 
     def _around(self, delay_ms: float) -> Surroundings:
         return slower(self._measured, self._robot.slowdown, self._server.slowdown).delayed(delay_ms)

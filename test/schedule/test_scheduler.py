@@ -61,6 +61,7 @@ def test_what_machines_really_take_counts() -> None:
     assert choice.local_share < 0.5
     for _ in range(10):
         choice = scheduler.choose(OffloadPolicy.REMOTE, 1000.0, 0.01, fast)
-        scheduler.observe(choice, choice.robot_ms, 100 * choice.server_ms)
+        scheduler.observe_robot(choice, choice.robot_ms)
+        scheduler.observe_server(choice, 100 * choice.server_ms)
     assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).local_share > 0.9
     assert np.isfinite(scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).predicted_ms)
