@@ -28,7 +28,7 @@ from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
 from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, free_domain, lossless, params_file, play
-from cacheinf_ros.nodes.processes import NodeProcess, wait_until
+from cacheinf_ros.nodes.processes import wait_until
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.offload import WireImage
 from cacheinf_ros.offload.limit import Trace
@@ -152,15 +152,16 @@ class _Pair:
         servers = self._stack.enter_context(
             NodeGroup(folder / "server", domain=domain, prefix=laboratory.server_prefix)
         )
-        self._group = self._stack.enter_context(NodeGroup(folder / "robot", domain=domain))
+        # a slow robot's own measurements: those of this machine at its full speed would mislead it
+        own = ("env", f"XDG_CACHE_HOME={folder.parent / 'robot_cache'}")
+        self._group = self._stack.enter_context(NodeGroup(folder / "robot", domain=domain, prefix=own))
         self._recorder = self._stack.enter_context(Recorder(domain=domain, result_topic=RESULT_TOPIC))
         try:
             if policy not in (DENSE, OffloadPolicy.LOCAL.value):
                 mode = Mode.DENSE if policy == OffloadPolicy.REMOTE_JPEG.value else Mode.EXACT
                 parameters = setting.engine(threads=setting.server_threads, mode=mode.value, **limited)
                 servers.start(NodeCommand(executable="server", parameters=parameters)).wait_ready(_START_S)
-            robot = _start_robot(self._group, setting, policy, limited)
-            laboratory.limit_processor(robot.pid)
+            _start_robot(self._group, setting, policy, limited, laboratory)
         except BaseException:
             self._stack.close()
             raise
@@ -187,7 +188,9 @@ class _Pair:
         return figures
 
 
-def _start_robot(group: NodeGroup, setting: Setting, policy: str, limited: Mapping[str, str]) -> NodeProcess:
+def _start_robot(
+    group: NodeGroup, setting: Setting, policy: str, limited: Mapping[str, str], laboratory: Laboratory
+) -> None:
     dense, offload = policy == DENSE, _offload_policy(policy)
     robot = group.start(
         NodeCommand(
@@ -205,10 +208,10 @@ def _start_robot(group: NodeGroup, setting: Setting, policy: str, limited: Mappi
             ),
         )
     )
+    laboratory.limit_processor(robot.pid)
     robot.wait_ready(_START_S)
     if offload.is_searched:
         wait_until(lambda: "schedules are solved" in robot.output, setting.schedule_s + _START_S)
-    return robot
 
 
 def _offload_policy(system: str) -> OffloadPolicy:
