@@ -68,6 +68,7 @@ class DutyCycle:
         self.kind = "duty cycle" if cores < 1 else "affinity"
         self._cores = cores
         self._pids: list[int] = []
+        self._lock = threading.Lock()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -89,7 +90,8 @@ class DutyCycle:
             allowed = sorted(os.sched_getaffinity(pid))[: int(self._cores)]
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 os.sched_setaffinity(int(thread.name), allowed)
-        self._pids = [*self._pids, pid]
+        with self._lock:
+            self._pids.append(pid)
 
     def _run(self) -> None:
         runs_s = self._cores * _CYCLE_S
@@ -100,8 +102,9 @@ class DutyCycle:
             time.sleep(runs_s)
 
     def _send(self, number: signal.Signals) -> None:
-        for pid in self._pids:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                self._pids = [other for other in self._pids if other != pid]
+        with self._lock:
+            for pid in list(self._pids):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    self._pids.remove(pid)

@@ -118,8 +118,8 @@ def run_offload_benchmark(
         for policy in setting.policies:
             uses_link = policy not in (DENSE, OffloadPolicy.LOCAL.value)
             names = list(links) if uses_link else list(links)[:1]
-            for group in laboratory.together(names):
-                with _Pair(setting, policy, laboratory, folder / f"{policy}_{group[0]}", domain, group[0]) as pair:
+            for number, group in enumerate(laboratory.together(names)):
+                with _Pair(setting, policy, laboratory, folder / f"{policy}_{number}", domain, group[0]) as pair:
                     for name in group:
                         progress(f"{policy}: {name}")
                         with laboratory.link(links[name]):

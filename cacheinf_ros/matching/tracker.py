@@ -130,7 +130,9 @@ def track_nearby(reference: View, frame: View, expected: Motion) -> Motion | Non
     """The motion between two views if it is nearly the expected one; cheaper than :func:`track`."""
     start = expected.scaled(reference.scale, reference.scale).matrix
     found = _followed(reference, frame, start, _NEAR_SHARE, _NEAR_WINDOW, _NEAR_LEVELS)
-    return None if found is None else Motion(matrix=found).scaled(1 / reference.scale, 1 / reference.scale)
+    if found is None or not is_plausible(found, (reference.grey.shape[0], reference.grey.shape[1])):
+        return None
+    return Motion(matrix=found).scaled(1 / reference.scale, 1 / reference.scale)
 
 
 def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:

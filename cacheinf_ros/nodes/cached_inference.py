@@ -51,7 +51,7 @@ class CachedInferenceNode(FrameNode):
     def __init__(self) -> None:
         super().__init__("cached_inference", MatchingConfig, ImageConfig, *Pipeline.CONFIGS)
         get = self.parameters.get
-        queue_size = get(ImageConfig).queue_size
+        queue_size = self._queue_size = get(ImageConfig).queue_size
         self._pipeline = Pipeline(self)
         self._tracker = Tracker(get(MatchingConfig))
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
@@ -96,8 +96,10 @@ class CachedInferenceNode(FrameNode):
         self._matched.add_map(link)
 
     def _wants_more(self) -> bool:
-        """Whether frames are to be matched: a frame that is dropped before costs nothing."""
-        return self._matched.waiting < _AHEAD
+        """Whether frames are to be matched. Not too many ahead where they queue up: the chain of maps has an end. Where
+        only the latest counts, all are: it is the latest that must be ready.
+        """
+        return self._queue_size < _AHEAD or self._matched.waiting < _AHEAD
 
     def _infer(self, paired: Paired[_Matched]) -> None:
         self._matching.tell(lambda: None)  # there is room for one more

@@ -84,10 +84,12 @@ class SplitLink:
         robot_ms = took_ms - waited_ms
         self._health.count("robot_us", round(1e3 * robot_ms))
         self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
+        if scheduler is not None and (choice is None or was_shared != (choice.split is not None)):
+            scheduler.unsettle()
         if choice is None or scheduler is None or partner is None:
             return Spent(compute_ms=robot_ms)
-        per_ms = self.session.up.mbit_s * 125
-        transmit_ms, receive_ms = partner.bytes_sent / per_ms, partner.bytes_received / per_ms
+        transmit_ms = partner.bytes_sent / (self.session.up.mbit_s * 125)
+        receive_ms = partner.bytes_received / (self.session.down.mbit_s * 125)
         self._health.count("bytes_sent", partner.bytes_sent)
         self._health.count("bytes_received", partner.bytes_received)
         self._health.count("transmit_us", round(1e3 * transmit_ms))

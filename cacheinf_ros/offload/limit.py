@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import queue
 import threading
 import time
@@ -18,6 +19,7 @@ from cacheinf_ros.errors import ConfigError
 
 Numbers = NDArray[np.float64]
 _LEAST_MBIT_S = 0.01
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ def read_trace(text: str) -> Trace:
 
 
 def _checked(trace: Trace, text: str) -> Trace:
-    if trace.seconds[0] != 0 or (np.diff(trace.seconds) <= 0).any():
+    if trace.seconds[0] != 0 or not np.isfinite(trace.seconds).all() or (np.diff(trace.seconds) <= 0).any():
         raise ConfigError(f"link {text!r}: seconds begin at 0 and increase")
     if not (np.isfinite(trace.mbit_s).all() and (trace.mbit_s >= _LEAST_MBIT_S).all()):
         raise ConfigError(f"link {text!r}: at least {_LEAST_MBIT_S} Mbit/s")
@@ -117,4 +119,7 @@ class LimitedLink:
         while True:
             due, deliver = self._waiting.get()
             time.sleep(max(0.0, due - time.monotonic()))
-            deliver()
+            try:
+                deliver()
+            except Exception:  # one message must not end the link
+                _log.exception("a message was not delivered")

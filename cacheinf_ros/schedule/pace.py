@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
 _KEPT = 0.95  # of what was seen so far, with each frame
 _FLOOR_MS = 5.0  # errors count in relation to what a frame takes and this
 _BELIEF = 0.02  # weight of the profile, in frames
 _INDIFFERENCE = 1e-6  # the same of there being no overhead, per square millisecond
+_FARTHEST = 5.0  # times what was expected: more is an accident
 _MOST_OFF = 50.0  # times slower or faster than measured
 
 
@@ -41,10 +43,12 @@ class Pace:
     def observe(self, profile_ms: float, amounts: Sequence[float], took_ms: float) -> None:
         """A frame for which the profile says so much, with so much of each kind of overhead, took so long."""
         row = np.array([profile_ms, *amounts])
-        weight = 1 / (took_ms + _FLOOR_MS) ** 2
+        expected_ms = float(row @ self._found) + _FLOOR_MS
+        weight, took_ms = 1 / expected_ms**2, min(took_ms, _FARTHEST * expected_ms)
         self._squares = _KEPT * self._squares + weight * np.outer(row, row)
         self._products = _KEPT * self._products + weight * took_ms * row
-        believed = self._products + self._prior @ np.array([1.0, *[0.0] * len(amounts)])
-        found = np.linalg.solve(self._prior + self._squares, believed)
-        self._found = np.maximum(found, 0.0)
-        self._found[0] = min(max(float(found[0]), 1 / _MOST_OFF), _MOST_OFF)
+        # what was found stays as it is where nothing is seen of it any more
+        products = self._products + self._prior @ self._found
+        factor = np.linalg.cholesky(self._prior + self._squares)
+        self._found, _ = nnls(factor.T, np.linalg.solve(factor, products))
+        self._found[0] = min(max(float(self._found[0]), 1 / _MOST_OFF), _MOST_OFF)

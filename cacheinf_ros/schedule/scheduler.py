@@ -62,6 +62,7 @@ class Scheduler:
         self._none = np.zeros_like(self._whole)
         self._rows = self._whole
         self._splits: dict[bytes, Split] = {}
+        self._is_settled = True
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The split for a frame."""
@@ -78,10 +79,15 @@ class Scheduler:
         used = [i for i, rows in enumerate(candidates) if (rows == self._rows).all()]
         if used and costs[best] > _STAYS * costs[used[0]]:
             best = used[0]
-        is_settled = bool((candidates[best] == self._rows).all())
+        is_settled = self._is_settled and bool((candidates[best] == self._rows).all())
+        self._is_settled = True
         self._rows = candidates[best]
         times = (steady if is_settled else now).times(self._rows)
         return self._choice(times, steady, extra[best], outdated.changed, is_settled)
+
+    def unsettle(self) -> None:
+        """The last frame was not computed as it was chosen: for the next one, much is to be made up for."""
+        self._is_settled = False
 
     def observe_robot(self, choice: Choice, took_ms: float) -> None:
         """Take note of what a frame took, without waiting; only of frames that are settled, for others much is made up

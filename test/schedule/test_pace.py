@@ -41,3 +41,22 @@ def test_cheap_frames_with_an_overhead_do_not_make_a_machine_slow() -> None:
         pace.observe(0.1, (1.0,), 20.0)
     assert pace.slowdown < 2
     assert pace.overhead_ms((1.0,)) == pytest.approx(20, rel=0.05)
+
+
+def test_what_is_not_seen_any_more_stays() -> None:
+    """The server computes everything for long: how slow the robot is, is not forgotten."""
+    pace = Pace(overheads=2)
+    for _ in range(20):
+        pace.observe(100.0, (1.0, 0.0), 510.0)
+    alone = pace.slowdown * 100 + pace.overhead_ms((1.0, 0.0))
+    for _ in range(500):
+        pace.observe(0.0, (0.0, 1.0), 8.0)
+    assert pace.slowdown * 100 + pace.overhead_ms((1.0, 0.0)) == pytest.approx(alone, rel=0.02)
+    assert pace.overhead_ms((0.0, 1.0)) == pytest.approx(8, rel=0.05)
+
+
+def test_fast_and_slow_frames_count_alike() -> None:
+    pace = Pace(overheads=1)
+    for i in range(200):
+        pace.observe(0.0, (1.0,), (10.0, 100.0)[i % 2])
+    assert pace.overhead_ms((1.0,)) == pytest.approx(55, rel=0.1)
