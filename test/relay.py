@@ -8,6 +8,7 @@ from typing import Any
 
 import rclpy
 from faults import Faults
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 
@@ -46,7 +47,8 @@ class Relay:
 
     def send(self, packet: Packet) -> None:
         """A packet of ours to the server."""
-        self._to_server.publish(packet_message(packet))
+        with contextlib.suppress(RCLError):  # lost: who receives does not keep up
+            self._to_server.publish(packet_message(packet))
 
     def close(self) -> None:
         self._executor.shutdown()

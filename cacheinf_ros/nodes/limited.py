@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -21,23 +21,28 @@ class Sender:
 
     def __init__(self, node: Node, config: LimitConfig) -> None:
         """Prepare; :class:`ConfigError` where the parameter is neither a bandwidth nor a trace."""
+        self._logger = node.get_logger()
         self._link: LimitedLink | None = None
         if config.limit_link:
             self._link = LimitedLink(find_trace(config.limit_link))
-            node.get_logger().warning(f"limit_link: what is sent is held up as on a link of {config.limit_link!r}")
+            self._logger.warning(f"limit_link: what is sent is held up as on a link of {config.limit_link!r}")
 
     def publish(self, publisher: Publisher[Any], size: int, make: Callable[[], Any]) -> None:
         """Publish what ``make`` returns, a message of about so many bytes."""
-        if self._link is None:
-            publisher.publish(make())
-            return
         message = make()
 
         def deliver() -> None:
-            with suppress(InvalidHandle):  # the publisher may be gone by then
+            try:
                 publisher.publish(message)
+            except InvalidHandle:  # the publisher is gone
+                pass
+            except RCLError as error:  # who receives does not keep up: lost, as on any bad link
+                self._logger.warning(f"a message was not sent: {error}", throttle_duration_sec=5.0)
 
-        self._link.send(size, deliver)
+        if self._link is None:
+            deliver()
+        else:
+            self._link.send(size, deliver)
 
 
 def find_trace(link: str) -> Trace:
