@@ -11,7 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from cacheinf_ros.benchmarks.limited_cpu import DutyCycle, LimitedCpu
 from cacheinf_ros.benchmarks.shaped_link import LinkShapingError, ShapedLink
@@ -83,7 +83,7 @@ class Namespaces(Laboratory):
         done = threading.Event()
         self._shaped.limit(trace.at(0.0))
         follower = threading.Thread(target=self._follow, args=(trace, done), daemon=True)
-        if len(trace.seconds) > 1:
+        if not trace.is_constant:
             follower.start()
         try:
             yield
@@ -120,31 +120,19 @@ class SideBySide(Laboratory):
 @contextmanager
 def open_laboratory(robot_cores: float) -> Iterator[Laboratory]:
     """The best that this machine allows."""
-    with _processor(robot_cores) as processor:
+    with ExitStack() as stack:
+        processor = _processor(stack, robot_cores)
         try:
-            shaped = ShapedLink(_MOST_MBIT_S)
-            shaped.__enter__()
+            laboratory: Laboratory = Namespaces(processor, stack.enter_context(ShapedLink(_MOST_MBIT_S)))
         except LinkShapingError as error:
             _log.warning("%s; robot and server hold up what they send themselves", error)
-            yield SideBySide(processor)
-            return
-        try:
-            yield Namespaces(processor, shaped)
-        finally:
-            shaped.__exit__(None, None, None)
+            laboratory = SideBySide(processor)
+        yield laboratory
 
 
-@contextmanager
-def _processor(cores: float) -> Iterator[LimitedCpu | DutyCycle]:
-    limited = LimitedCpu(cores)
+def _processor(stack: ExitStack, cores: float) -> LimitedCpu | DutyCycle:
     try:
-        limited.__enter__()
+        return stack.enter_context(LimitedCpu(cores))
     except CacheinfError as error:
         _log.warning("%s; the robot is stopped and continued instead", error)
-        with DutyCycle(cores) as cycle:
-            yield cycle
-        return
-    try:
-        yield limited
-    finally:
-        limited.__exit__(None, None, None)
+        return stack.enter_context(DutyCycle(cores))

@@ -154,6 +154,11 @@ class CacheChain:
         """The map of the frame with this stamp, if it is here."""
         return next((link for link in reversed(self._links.values()) if link.stamp_ns == stamp_ns), None)
 
+    @property
+    def stamps(self) -> set[int]:
+        """Of the frames whose maps are here."""
+        return {link.stamp_ns for link in self._links.values()}
+
     def fold(self, stamp_ns: int) -> Fold:
         """One map from what the cache holds to the frame with this stamp."""
         link = self.find(stamp_ns)

@@ -111,28 +111,40 @@ def track(reference: View, frame: View, expected: Motion | None = None) -> Track
     Args:
         expected: about where the reference is seen; None: in its place.
     """
-    start = (expected or Motion.none()).scaled(reference.scale, reference.scale).matrix
-    found = _followed(reference, frame, start, _NEAR_SHARE, _NEAR_WINDOW, _NEAR_LEVELS)
+    expected = expected or Motion.none()
+    found = _followed_nearby(reference, frame, expected)
     if found is None:
-        found = _followed(reference, frame, start, _LEAST_FOLLOWED_SHARE)
+        found = _followed(reference, frame, _in_grey(reference, expected), _LEAST_FOLLOWED_SHARE)
     if found is None:
         rough, reason = _matched(reference, frame)
         if rough is None:
             return Tracked(motion=None, reason=reason)
         better = _followed(reference, frame, rough, _LEAST_INLIER_SHARE)
         found = rough if better is None else better
-    if not is_plausible(found, (reference.grey.shape[0], reference.grey.shape[1])):
-        return Tracked(motion=None, reason=IMPLAUSIBLE)
-    return Tracked(motion=Motion(matrix=found).scaled(1 / reference.scale, 1 / reference.scale))
+    motion = _plausible_motion(found, reference)
+    return Tracked(motion=motion, reason="" if motion else IMPLAUSIBLE)
 
 
 def track_nearby(reference: View, frame: View, expected: Motion) -> Motion | None:
     """The motion between two views if it is nearly the expected one; cheaper than :func:`track`."""
-    start = expected.scaled(reference.scale, reference.scale).matrix
-    found = _followed(reference, frame, start, _NEAR_SHARE, _NEAR_WINDOW, _NEAR_LEVELS)
-    if found is None or not is_plausible(found, (reference.grey.shape[0], reference.grey.shape[1])):
+    found = _followed_nearby(reference, frame, expected)
+    return None if found is None else _plausible_motion(found, reference)
+
+
+def _followed_nearby(reference: View, frame: View, expected: Motion) -> Matrix | None:
+    return _followed(reference, frame, _in_grey(reference, expected), _NEAR_SHARE, _NEAR_WINDOW, _NEAR_LEVELS)
+
+
+def _in_grey(view: View, motion: Motion) -> Matrix:
+    """A motion in pixels of :attr:`View.grey`."""
+    return motion.scaled(view.scale, view.scale).matrix
+
+
+def _plausible_motion(found: Matrix, view: View) -> Motion | None:
+    """The opposite; None where no camera moves so."""
+    if not is_plausible(found, (view.grey.shape[0], view.grey.shape[1])):
         return None
-    return Motion(matrix=found).scaled(1 / reference.scale, 1 / reference.scale)
+    return Motion(matrix=found).scaled(1 / view.scale, 1 / view.scale)
 
 
 def _matched(reference: View, frame: View) -> tuple[Matrix | None, str]:
@@ -182,11 +194,9 @@ def _robustly(before: Points, now: Points, tolerance: float) -> tuple[Matrix | N
     matrix, inliers = cv2.findHomography(
         before, now, cv2.USAC_FAST, tolerance, maxIters=_MOST_TRIALS, confidence=_CONFIDENCE
     )
-    return (
-        (None, np.zeros(0, np.uint8))
-        if matrix is None
-        else (np.asarray(matrix, np.float64), np.asarray(inliers, np.uint8))
-    )
+    if matrix is None:
+        return None, np.zeros(0, np.uint8)
+    return np.asarray(matrix, np.float64), np.asarray(inliers, np.uint8)
 
 
 def _simplest(before: Points, now: Points, matrix: Matrix) -> Matrix:

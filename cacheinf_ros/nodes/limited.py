@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rclpy._rclpy_pybind11 import RCLError
@@ -27,9 +26,8 @@ class Sender:
             self._link = LimitedLink(find_trace(config.limit_link))
             self._logger.warning(f"limit_link: what is sent is held up as on a link of {config.limit_link!r}")
 
-    def publish(self, publisher: Publisher[Any], size: int, make: Callable[[], Any]) -> None:
-        """Publish what ``make`` returns, a message of about so many bytes."""
-        message = make()
+    def publish(self, publisher: Publisher[Any], message: Any, size: int) -> None:
+        """Publish a message of about so many bytes."""
 
         def deliver() -> None:
             try:

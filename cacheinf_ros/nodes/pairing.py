@@ -132,7 +132,8 @@ class FramePairing(Generic[T]):
 
         A frame older than one that has its map will not get its own any more.
         """
-        mapped = [i for i, waiting in enumerate(self._frames) if self.chain.find(waiting.stamp_ns)]
+        stamps = self.chain.stamps
+        mapped = [i for i, waiting in enumerate(self._frames) if waiting.stamp_ns in stamps]
         ready = mapped or [i for i, waiting in enumerate(self._frames) if self._is_overdue(waiting, now_ns)]
         if not ready:
             return None

@@ -139,7 +139,7 @@ class ServerNode(FrameNode):
             message = result_message(request.header, result, self.parameters.get(ResultConfig).max_output_bytes)
             message.where = "server"
             response = FrameResponse(session=request.session, sequence=request.sequence, result=message)
-            self._sender.publish(robot.answers, len(message.data), lambda: response)
+            self._sender.publish(robot.answers, response, len(message.data))
 
     def _failed(self, error: str) -> FrameResult:
         return FrameResult(model=self._model.name, mode=self.parameters.get(EngineConfig).mode.value, error=error)

@@ -70,13 +70,10 @@ class ServerLink:
         wire = WireImage.JPEG.value
         data = encode(wire, image, self._config.jpeg_quality)
         self._health.count("bytes_sent", len(data))
-        self._sender.publish(
-            self._requests,
-            len(data),
-            lambda: request_message(
-                header, session=self._session.name, sequence=ticket.sequence, model=self._model, wire=wire, data=data
-            ),
+        request = request_message(
+            header, session=self._session.name, sequence=ticket.sequence, model=self._model, wire=wire, data=data
         )
+        self._sender.publish(self._requests, request, len(data))
 
     def _wait(self, ticket: Ticket) -> InferenceResult | None:
         with self._changed:

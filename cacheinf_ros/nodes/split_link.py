@@ -84,17 +84,18 @@ class SplitLink:
         robot_ms = took_ms - waited_ms
         self._health.count("robot_us", round(1e3 * robot_ms))
         self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
-        if scheduler is not None and (choice is None or was_shared != (choice.split is not None)):
+        is_as_chosen = choice is not None and was_shared == (choice.split is not None)
+        if scheduler is not None and not is_as_chosen:
             scheduler.unsettle()
         if choice is None or scheduler is None or partner is None:
             return Spent(compute_ms=robot_ms)
-        transmit_ms = partner.bytes_sent / (self.session.up.mbit_s * 125)
-        receive_ms = partner.bytes_received / (self.session.down.mbit_s * 125)
+        transmit_ms = partner.bytes_sent / self.session.up.bytes_per_ms
+        receive_ms = partner.bytes_received / self.session.down.bytes_per_ms
         self._health.count("bytes_sent", partner.bytes_sent)
         self._health.count("bytes_received", partner.bytes_received)
         self._health.count("transmit_us", round(1e3 * transmit_ms))
         self._health.count("receive_us", round(1e3 * receive_ms))
-        if was_shared == (choice.split is not None):
+        if is_as_chosen:
             scheduler.observe_robot(choice, robot_ms)
         if was_shared:
             self._shared_choice = partner.frame, choice
@@ -151,7 +152,7 @@ class SplitLink:
         self._logger.info("schedules are solved")
 
     def _send(self, packet: Packet) -> None:
-        self._sender.publish(self._packets, packet.bytes_on_wire, lambda: packet_message(packet))
+        self._sender.publish(self._packets, packet_message(packet), packet.bytes_on_wire)
 
     def _receive(self, message: SplitPacket) -> None:
         self.session.receive(packet_from(message))

@@ -102,7 +102,7 @@ class SplitRobots:
         return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
 
     def _to(self, answers: Publisher[Any]) -> Callable[[Packet], None]:
-        return lambda packet: self._sender.publish(answers, packet.bytes_on_wire, lambda: packet_message(packet))
+        return lambda packet: self._sender.publish(answers, packet_message(packet), packet.bytes_on_wire)
 
     def _complain(self, complaint: str) -> None:
         self._health.count("complaints")

@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,9 +41,14 @@ class Trace:
         return cls(np.zeros(1), np.array([mbit_s]))
 
     @property
+    def is_constant(self) -> bool:
+        """Whether it never changes."""
+        return len(self.seconds) == 1
+
+    @property
     def period(self) -> float:
         """Seconds until it starts again; the last bandwidth lasts as long as the one before."""
-        if len(self.seconds) == 1:
+        if self.is_constant:
             return 1.0
         return float(2 * self.seconds[-1] - self.seconds[-2])
 
@@ -71,10 +77,8 @@ def read_trace(text: str) -> Trace:
     Raises:
         ConfigError: it is neither, or the file holds no trace.
     """
-    try:
+    with suppress(ValueError):  # no number: it names a file
         return _checked(Trace.constant(float(text)), text)
-    except ValueError:
-        pass
     try:
         with Path(text).open(newline="", encoding="utf-8") as file:
             rows = [(float(row["seconds"]), float(row["mbit_s"])) for row in csv.DictReader(file)]

@@ -32,6 +32,11 @@ class LinkEstimate:
         self.delay_ms = delay_ms
         self._is_warned = False
 
+    @property
+    def bytes_per_ms(self) -> float:
+        """The same as :attr:`mbit_s`."""
+        return self.mbit_s * 125.0
+
     def observe_delay(self, took_ms: float) -> None:
         """A message of hardly any bytes took so long."""
         self.delay_ms = max(0.0, min(took_ms, self.delay_ms * _FORGOTTEN + 1e-3))

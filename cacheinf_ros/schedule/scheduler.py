@@ -17,6 +17,9 @@ from cacheinf_ros.schedule.workload import Integers, Workload
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
+# overheads of the robot: of a frame alone, of one that is shared, and of encoding all of the input's pixels
+_ALONE = (1.0, 0.0, 0.0)
+_SERVED = (1.0,)  # of the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,8 +45,8 @@ class Choice:
 
     @property
     def at_robot(self) -> Sequence[float]:
-        """How much a frame has of the robot's overheads: one alone, one shared, and what encoding pixels takes."""
-        return (1.0, 0.0, 0.0) if self.split is None else (0.0, 1.0, self.changed)
+        """How much a frame has of the robot's overheads."""
+        return _ALONE if self.split is None else _shared(self.changed)
 
 
 class Scheduler:
@@ -57,7 +60,7 @@ class Scheduler:
         self.table = table
         self._workload = workload
         self._measured = surroundings
-        self._robot, self._server = Pace(overheads=3), Pace(overheads=1)
+        self._robot, self._server = Pace(overheads=len(_ALONE)), Pace(overheads=len(_SERVED))
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
         self._rows = self._whole
@@ -99,15 +102,15 @@ class Scheduler:
     def observe_server(self, choice: Choice, took_ms: float) -> None:
         """The same of a frame that was shared."""
         if choice.is_settled:
-            self._server.observe(choice.server_ms, (1.0,), took_ms)
+            self._server.observe(choice.server_ms, _SERVED, took_ms)
 
     def _around(self, delay_ms: float) -> Surroundings:
         return slower(self._measured, self._robot.slowdown, self._server.slowdown).delayed(delay_ms)
 
     def _overhead_ms(self, rows: Integers, changed: float) -> float:
         if (rows == self._whole).all():
-            return self._robot.overhead_ms((1.0, 0.0, 0.0))
-        return self._robot.overhead_ms((0.0, 1.0, changed)) + self._server.overhead_ms((1.0,))
+            return self._robot.overhead_ms(_ALONE)
+        return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)
 
     def _timeline(self, around: Surroundings, mbit_s: float, robot: float, server: float) -> Timeline:
         return Timeline(self._workload, around.conditions(self._workload, mbit_s, 1 - robot, 1 - server))
@@ -144,6 +147,10 @@ class Scheduler:
             changed=changed,
             is_settled=is_settled,
         )
+
+
+def _shared(changed: float) -> Sequence[float]:
+    return 0.0, 1.0, changed
 
 
 def _spread(steady: float, now: float) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,20 +27,29 @@ _SHARE_OF_RUNS = 0.5
 _LENIENT = 4.0  # what exceeds a limit by so much of it is worth that much more
 
 
-class Goal(Protocol):
-    """What is to be as small as possible."""
+class Goal(ABC):
+    """What is to be as small as possible, while a promise is kept."""
+
+    @abstractmethod
+    def worth(self, found: Assessment) -> float:
+        """Where the promise is kept: at most about 1."""
+
+    @abstractmethod
+    def excess(self, found: Assessment) -> float:
+        """By how much of itself the promised limit is exceeded; 0: the promise is kept."""
 
     def __call__(self, found: Assessment) -> float:
-        """What breaks a promise is worth more than all that keeps it."""
-        ...
+        """What breaks the promise is worth more than all that keeps it."""
+        excess = self.excess(found)
+        return _BROKEN + excess if excess else self.worth(found)
 
     def lenient(self, found: Assessment) -> float:
-        """The same, but a promise may be broken on the way to something better."""
-        ...
+        """The same, but the promise may be broken on the way to something better."""
+        return self.worth(found) + _LENIENT * self.excess(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Within:
+class Within(Goal):
     """As fast as possible with a cache of at most so many bytes.
 
     Attributes:
@@ -50,23 +59,17 @@ class Within:
     budget: int
     microseconds: float
 
-    def __call__(self, found: Assessment) -> float:
+    def worth(self, found: Assessment) -> float:
         """The time, over that of keeping everything."""
-        return _BROKEN + self._excess(found) if self._excess(found) else self._worth(found)
-
-    def lenient(self, found: Assessment) -> float:
-        """As :meth:`Goal.lenient`."""
-        return self._worth(found) + _LENIENT * self._excess(found)
-
-    def _worth(self, found: Assessment) -> float:
         return found.microseconds / max(self.microseconds, _TINY)
 
-    def _excess(self, found: Assessment) -> float:
+    def excess(self, found: Assessment) -> float:
+        """As :meth:`Goal.excess`."""
         return max(0, found.cache_bytes - self.budget) / max(self.budget, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Smallest:
+class Smallest(Goal):
     """As little memory as possible, while a frame takes at most so long.
 
     Attributes:
@@ -76,18 +79,12 @@ class Smallest:
     microseconds: float
     bytes: int
 
-    def __call__(self, found: Assessment) -> float:
+    def worth(self, found: Assessment) -> float:
         """The memory, over that of keeping everything."""
-        return _BROKEN + self._excess(found) if self._excess(found) else self._worth(found)
-
-    def lenient(self, found: Assessment) -> float:
-        """As :meth:`Goal.lenient`."""
-        return self._worth(found) + _LENIENT * self._excess(found)
-
-    def _worth(self, found: Assessment) -> float:
         return found.bytes / max(self.bytes, 1)
 
-    def _excess(self, found: Assessment) -> float:
+    def excess(self, found: Assessment) -> float:
+        """As :meth:`Goal.excess`."""
         return max(0.0, found.microseconds / max(self.microseconds, _TINY) - 1)
 
 
