@@ -45,3 +45,7 @@ class MessageError(CacheinfError):
 
 class LinkError(CacheinfError):
     """What another machine was to send did not come, or in no usable form."""
+
+
+class CatalogError(CacheinfError):
+    """A catalog cannot be built or read, or none of its variants fits."""
