@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import Any
 
-import rclpy
 from faults import Faults
 from rclpy._rclpy_pybind11 import RCLError
-from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.conversions import packet_from, packet_message
+from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.offload.packets import Packet
 
 SHARES, ANSWERS = "relayed_shares", "relayed_answers"
@@ -34,16 +32,11 @@ class Relay:
     def __init__(self, domain: int) -> None:
         self.faults = Faults(0, 0.0, ("lost",))
         self.kept: list[Packet] = []
-        self._context = rclpy.Context()
-        rclpy.init(context=self._context, domain_id=domain)
-        self._node = rclpy.create_node("relay", context=self._context)
+        self._spinning = SpinningNode("relay", domain)
+        self._node = self._spinning.node
         self._to_server = self._node.create_publisher(SplitPacket, SHARES, _MANY)
         self._to_robots: dict[str, Any] = {}
         self._node.create_subscription(SplitPacket, "frame_shares", self._from_robot, _MANY)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
 
     def send(self, packet: Packet) -> None:
         """A packet of ours to the server."""
@@ -51,9 +44,7 @@ class Relay:
             self._to_server.publish(packet_message(packet))
 
     def close(self) -> None:
-        self._executor.shutdown()
-        self._thread.join(5)
-        rclpy.try_shutdown(context=self._context)
+        self._spinning.close()
 
     def _from_robot(self, message: Any) -> None:
         packet = packet_from(message)
@@ -73,7 +64,3 @@ class Relay:
                 publisher.publish(packet_message(arrived))
 
         self._node.create_subscription(SplitPacket, f"{ANSWERS}/{name}", hand_on, _MANY)
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()

@@ -11,6 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from cacheinf_ros.benchmarks.limited_cpu import DutyCycle, LimitedCpu
@@ -82,20 +83,18 @@ class Namespaces(Laboratory):
         """As :meth:`Laboratory.link`; a trace starts from its beginning. Afterwards the link is fast."""
         done = threading.Event()
         self._shaped.limit(trace.at(0.0))
-        follower = threading.Thread(target=self._follow, args=(trace, done), daemon=True)
-        if not trace.is_constant:
-            follower.start()
-        try:
-            yield
-        finally:
-            done.set()
-            if follower.is_alive():
-                follower.join()
-            self._shaped.limit(_MOST_MBIT_S)
+        with ThreadPoolExecutor(1, "link") as thread:
+            following = thread.submit(self._follow, trace, done)
+            try:
+                yield
+            finally:
+                done.set()
+        self._shaped.limit(_MOST_MBIT_S)
+        following.result()  # a link that could not be shaped is not what was asked for
 
     def _follow(self, trace: Trace, done: threading.Event) -> None:
         started = time.monotonic()
-        while not done.wait(_STEP_S):
+        while not (trace.is_constant or done.wait(_STEP_S)):
             self._shaped.limit(trace.at(time.monotonic() - started))
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,10 @@ from numpy.typing import NDArray
 from cacheinf_ros.benchmarks.laboratory import Laboratory, open_laboratory
 from cacheinf_ros.benchmarks.timing import summary
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, matching_for
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
 from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, free_domain, lossless, params_file, play
 from cacheinf_ros.nodes.processes import wait_until
@@ -41,9 +40,9 @@ DENSE = "local_dense"
 JPEG_CACHED = "remote_jpeg_cached"
 """As ``remote_jpeg``, where the server computes every frame from nothing, but the server has our cache."""
 SYSTEMS = (DENSE, *(policy.value for policy in OffloadPolicy), JPEG_CACHED)
+_ALONE = (DENSE, OffloadPolicy.LOCAL.value)
 _NODE = "cached_inference"
 _WARM = 10  # frames that do not count: caches are filled, the link is measured
-_NEVER = 10_000
 _START_S = 180.0
 _UDP = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
 Outputs = list[NDArray[Any]]
@@ -80,15 +79,16 @@ class Setting:
     def engine(self, **more: Any) -> dict[str, Any]:
         """Parameters of both nodes."""
         model = {"model": self.model, "weights": self.weights, "input_size": self.size}
-        return {**model, "matcher": MatcherName.IDENTITY.value, "threshold": self.threshold, "expiry": _NEVER, **more}
+        matching = matching_for(Mode.EXACT, threshold_db=self.threshold)
+        return {**model, "matcher": matching.matcher.value, "threshold": self.threshold, **more}
 
 
 class Truth:
     """What dense execution returns for the frames, on this machine."""
 
     def __init__(self, setting: Setting) -> None:
-        size = parse_size(setting.size) if setting.size else None
-        model = load_model(setting.model, weights=Path(setting.weights) if setting.weights else None, input_size=size)
+        weights = Path(setting.weights) if setting.weights else None
+        model = load_model(setting.model, weights=weights, input_size=parse_size(setting.size))
         engine = Engine(model, EngineConfig(mode=Mode.DENSE))
         images = islice(open_source(setting.source), setting.frames + _WARM)
         self._outputs = [[v.copy() for v in engine.run(frame.image, None).outputs.values()] for frame in images]
@@ -116,16 +116,16 @@ def run_offload_benchmark(
         domain = free_domain()
         os.environ.update(_UDP)  # free_domain keeps to this machine
         for policy in setting.policies:
-            uses_link = policy not in (DENSE, OffloadPolicy.LOCAL.value)
-            names = list(links) if uses_link else list(links)[:1]
+            names = list(links)[:1] if policy in _ALONE else list(links)
             for number, group in enumerate(laboratory.together(names)):
-                with _Pair(setting, policy, laboratory, folder / f"{policy}_{number}", domain, group[0]) as pair:
+                limited = laboratory.parameters(group[0])
+                with _nodes(setting, policy, laboratory, folder / f"{policy}_{number}", domain, limited) as pair:
                     for name in group:
                         progress(f"{policy}: {name}")
                         with laboratory.link(links[name]):
-                            found[name][policy] = pair.figures(truth, is_traced=len(links[name].seconds) > 1)
-            for name in links if not uses_link else ():
-                found[name][policy] = found[names[0]][policy]
+                            found[name][policy] = pair.figures(setting, truth, links[name])
+            for name in links:
+                found[name].setdefault(policy, found[names[0]][policy])
     return {
         "model": setting.model,
         "source": setting.source,
@@ -140,52 +140,44 @@ def run_offload_benchmark(
     }
 
 
+@dataclass(frozen=True, slots=True)
 class _Pair:
-    """A robot and, where its policy needs one, a server; use as a context manager."""
+    """A robot and, where its policy needs one, a server, both ready."""
 
-    def __init__(
-        self, setting: Setting, policy: str, laboratory: Laboratory, folder: Path, domain: int, link: str
-    ) -> None:
-        self._setting = setting
-        self._stack = ExitStack()
-        limited = laboratory.parameters(link)
-        servers = self._stack.enter_context(
-            NodeGroup(folder / "server", domain=domain, prefix=laboratory.server_prefix)
-        )
-        # a slow robot's own measurements: those of this machine at its full speed would mislead it
-        own = ("env", f"XDG_CACHE_HOME={folder.parent / 'robot_cache'}")
-        self._group = self._stack.enter_context(NodeGroup(folder / "robot", domain=domain, prefix=own))
-        self._recorder = self._stack.enter_context(Recorder(domain=domain, result_topic=RESULT_TOPIC))
-        try:
-            if policy not in (DENSE, OffloadPolicy.LOCAL.value):
-                mode = Mode.DENSE if policy == OffloadPolicy.REMOTE_JPEG.value else Mode.EXACT
-                parameters = setting.engine(threads=setting.server_threads, mode=mode.value, **limited)
-                servers.start(NodeCommand(executable="server", parameters=parameters)).wait_ready(_START_S)
-            _start_robot(self._group, setting, policy, limited, laboratory)
-        except BaseException:
-            self._stack.close()
-            raise
+    robot: NodeGroup
+    recorder: Recorder
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    def figures(self, truth: Truth, *, is_traced: bool) -> dict[str, Any]:
+    def figures(self, setting: Setting, truth: Truth, link: Trace) -> dict[str, Any]:
         """Play the source once."""
-        before = self._recorder.counts(_NODE)
+        before = self.recorder.counts(_NODE)
         played = play(
-            self._group, self._recorder, source=self._setting.source, node=_NODE, subscribers=1, rate=1000.0,
-            frames=self._setting.frames + _WARM,
+            self.robot, self.recorder, source=setting.source, node=_NODE, subscribers=1, rate=1000.0,
+            frames=setting.frames + _WARM,
         )  # fmt: skip
-        figures = _figures(played, before, self._recorder.counts(_NODE))
+        figures = _figures(played, before, self.recorder.counts(_NODE))
         figures["output_error"] = truth.error([list(result.outputs.values()) for result in played.results])
-        if is_traced:
+        if not link.is_constant:
             figures["frames_ms"] = [result.compute_ms for result in played.results]
         return figures
+
+
+@contextmanager
+def _nodes(
+    setting: Setting, policy: str, laboratory: Laboratory, folder: Path, domain: int, limited: Mapping[str, str]
+) -> Iterator[_Pair]:
+    # a slow robot's own measurements: those of this machine at its full speed would mislead it
+    own = ("env", f"XDG_CACHE_HOME={folder.parent / 'robot_cache'}")
+    with (
+        NodeGroup(folder / "server", domain=domain, prefix=laboratory.server_prefix) as servers,
+        NodeGroup(folder / "robot", domain=domain, prefix=own) as robot,
+        Recorder(domain=domain, result_topic=RESULT_TOPIC) as recorder,
+    ):
+        if policy not in _ALONE:
+            mode = Mode.DENSE if policy == OffloadPolicy.REMOTE_JPEG.value else Mode.EXACT
+            parameters = setting.engine(threads=setting.server_threads, mode=mode.value, **limited)
+            servers.start(NodeCommand(executable="server", parameters=parameters)).wait_ready(_START_S)
+        _start_robot(robot, setting, policy, limited, laboratory)
+        yield _Pair(robot, recorder)
 
 
 def _start_robot(

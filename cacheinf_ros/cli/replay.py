@@ -31,7 +31,7 @@ def replay(
     weights: Annotated[str, typer.Option(help="Safetensors or a state dict for the model.")] = "",
     size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Size of the model's input.")] = "",
     mode: Annotated[Mode, described(EngineConfig, "mode")] = _ENGINE.mode,
-    matcher: Annotated[MatcherName, described(MatchingConfig, "matcher")] = MatcherName.IDENTITY,
+    matcher: Annotated[MatcherName, described(MatchingConfig, "matcher")] = _DEFAULTS.matcher,
     threshold: Annotated[float, described(MatchingConfig, "threshold")] = _DEFAULTS.threshold,
     block_size: Annotated[int, described(MatchingConfig, "block_size")] = _DEFAULTS.block_size,
     expiry: Annotated[int, described(MatchingConfig, "expiry")] = _DEFAULTS.expiry,

@@ -16,9 +16,11 @@ from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.engine.sharing import FrameStart, Helper, Outdated, Partner, Pixels
 from cacheinf_ros.engine.split import Side, Split, Splitting
+from cacheinf_ros.engine.suited import matching_for, usable
 
 __all__ = [
     "Audit", "Box", "Cache", "Caching", "Calibration", "Decoded", "Engine", "EngineConfig", "EngineResult",
     "FrameStart", "Helper", "Mode", "Outdated", "Partner", "Pixels", "Precision", "Preprocessor", "ScoredClass", "Side",
-    "Split", "Splitting", "calibrate", "calibration_file", "decode", "load_calibration", "save_calibration",
+    "Split", "Splitting", "calibrate", "calibration_file", "decode", "load_calibration", "matching_for",
+    "save_calibration", "usable",
 ]  # fmt: skip

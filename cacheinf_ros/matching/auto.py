@@ -125,6 +125,8 @@ class Auto:
             return CacheMap.nothing((frame.shape[0], frame.shape[1]), self.config.block_size, NEW_MATCHER)
         started = time.perf_counter_ns()
         found = self._found(anchor, frame)
+        if not len(found.rectangles) and self.last is not MatcherName.IDENTITY:
+            found = self._at_rest(anchor, frame, found)
         expected = computed_share(found)
         self.choice = Choice(self.last, expected)
         share = min(1.0, self._ratios[self.last] * expected)
@@ -154,12 +156,24 @@ class Auto:
             found = self._homography.match_anchor(anchor, frame)
             self._followed = _following(anchor.motion.inverse().then(found.motion), found)
             return found
-        if self.last is MatcherName.IDENTITY and not anchor.motion.is_none:
-            return self._homography.compare(anchor.image, frame, anchor.motion)  # the camera stands still again
-        anchor.settle()
         if self.last is MatcherName.IDENTITY:
-            return self._identity.match(anchor.image, frame)
+            return self._in_place(anchor, frame)
+        anchor.settle()
         return self._by_diamond(anchor.image, frame)
+
+    def _in_place(self, anchor: Anchor, frame: Image) -> CacheMap:
+        if not anchor.motion.is_none:
+            return self._homography.compare(anchor.image, frame, anchor.motion)  # the camera stands still again
+        return self._identity.match(anchor.image, frame)
+
+    def _at_rest(self, anchor: Anchor, frame: Image, nothing: CacheMap) -> CacheMap:
+        """Where no motion was found there may be none, in a picture without texture: to look costs next to nothing."""
+        found = self._in_place(anchor, frame)
+        if not len(found.rectangles):
+            return nothing
+        self.last = MatcherName.IDENTITY
+        self._records[self.last].frames = 0
+        return found
 
     def _by_diamond(self, reference: Image, frame: Image) -> CacheMap:
         """First by the shift of the frame before: where the camera goes on as it did, nothing needs to be searched."""

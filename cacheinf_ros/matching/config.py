@@ -32,7 +32,7 @@ class MatchingConfig(Config):
     """How a frame is compared with the reference (DeepCache section 4). All of it may change while a node runs."""
 
     matcher: MatcherName = parameter(
-        MatcherName.DIAMOND_OPTIMISED,
+        MatcherName.AUTO,
         "matching algorithm: auto (the one that pays), identity (same position only), diamond_optimised, diamond, "
         "exhaustive, three_step (one shift), field (a shift per block), homography, or deepmon (histograms)",
         live=True,
@@ -71,7 +71,11 @@ class MatchingConfig(Config):
         16, "largest movement that is searched for in each direction, in pixels", low=0, high=64, live=True
     )
     expiry: int = parameter(
-        10, "the reference is dropped after this many frames were matched with it", low=1, high=10_000, live=True
+        1000,
+        "the reference is dropped after this many frames were matched with it; engine mode deepcache needs about 10",
+        low=1,
+        high=10_000,
+        live=True,
     )
 
     @field_validator("threshold", mode="wrap")

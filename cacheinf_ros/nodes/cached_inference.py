@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine import EngineConfig, usable
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.matching.chain import Link
@@ -83,7 +84,7 @@ class CachedInferenceNode(FrameNode):
 
     def _link(self, arrival: Arrival) -> tuple[_Matched, Link]:
         image = image_from(arrival.message)
-        config = self.parameters.get(MatchingConfig)
+        config = usable(self.parameters.get(MatchingConfig), self.parameters.get(EngineConfig).mode)
         link = self._tracker.link(image, arrival.stamp_ns, config, self._pipeline.dense_ms)
         return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
 

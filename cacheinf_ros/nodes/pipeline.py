@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Decoded, EngineConfig
+from cacheinf_ros.engine import Decoded, EngineConfig, Mode
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, Fold
 from cacheinf_ros.msg import InferenceResult
@@ -80,6 +80,7 @@ class Pipeline:
         self._energy = EnergyWatch(node, get(PowerModel), node.health)
         self._spent = Spent()
         self._gap = ""
+        self._told_unfollowed = False
         self.computed: FrameResult | None = None
         """The last frame's result, if it was computed here."""
 
@@ -144,6 +145,7 @@ class Pipeline:
             cache_map = None
         run = self._run_shared if self._sharing else self._run_alone
         result = run(prepared.image, cache_map)
+        self._note_unfollowed(cache_map, result)
         matching = {} if prepared.matching_ms is None else {"match": prepared.matching_ms}
         result = replace(result, stage_ms={**matching, **result.stage_ms})
         beside_ms = sum(result.stage_ms.values()) - result.stage_ms["compute"]
@@ -171,6 +173,20 @@ class Pipeline:
             self._node.get_logger().warning(f"{gap}: nothing is reused (said once, counted in /diagnostics)")
         if gap != EMPTY:
             self._gap = gap
+
+    def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:
+        mode = self._node.parameters.get(EngineConfig).mode
+        if cache_map is None or mode in (Mode.DENSE, Mode.BOUNDED) or result.mode != Mode.DENSE.value:
+            return
+        if not len(cache_map.rectangles) or cache_map.motion.is_none:
+            return
+        self._node.health.count("unfollowed")
+        if not self._told_unfollowed:
+            self._told_unfollowed = True
+            self._node.get_logger().warning(
+                f"the camera moves in a way that mode {mode.value} cannot follow: nothing is reused of such frames "
+                "(said once, counted in /diagnostics); mode bounded follows it"
+            )
 
     def _failure(self, arrival: Arrival, error: str) -> InferenceResult:
         return self._message(arrival, self._runner.failed(error))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from numpy.typing import NDArray
 from rcl_interfaces.srv import SetParameters
-from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message
 
@@ -22,6 +18,7 @@ from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.msg import CacheMap, InferenceResult
 from cacheinf_ros.nodes.conversions import decoded_from, link_from, outputs_from, stamp_ns
 from cacheinf_ros.nodes.processes import Value, wait_until
+from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.nodes.topics import profile
 
 _DEPTH = 1000
@@ -66,17 +63,12 @@ class Recorder:
         self.links: dict[int, Link] = {}  # by stamp
         self.links_serialized: list[tuple[int, bytes]] = []
         self._counts: dict[str, dict[str, int]] = {}
-        self._context = rclpy.Context()
-        rclpy.init(context=self._context, domain_id=domain)
-        self._node = rclpy.create_node("recorder", context=self._context)
+        self._spinning = SpinningNode("recorder", domain)
+        self._node = self._spinning.node
         many = profile(_DEPTH, latched=True)
         self._node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
         self._node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
         self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_counts, profile(10))
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, name="recorder", daemon=True)
-        self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -84,9 +76,7 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.shutdown()
-        self._thread.join(5.0)
-        rclpy.try_shutdown(context=self._context)
+        self._spinning.close()
 
     def take(self) -> tuple[list[Recorded], dict[int, Link]]:
         """What was recorded since the last time, and forget it."""
@@ -117,10 +107,6 @@ class Recorder:
             self._node.destroy_client(client)
         if refused:
             raise ConfigError(f"node {node} refuses {values}: {'; '.join(refused)}")
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()
 
     def _keep_result(self, serialized: bytes) -> None:
         message: Any = deserialize_message(serialized, InferenceResult)

@@ -19,7 +19,7 @@ from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
 from cacheinf_ros.offload import Frame, FramePartner, Identity, OffloadConfig, Packet, RobotSession, WireImage
-from cacheinf_ros.schedule import Choice, Scheduler, Surroundings, Workload, solve
+from cacheinf_ros.schedule import Choice, Scheduler, Surroundings, Workload, load_or_solve
 from cacheinf_ros.schedule import profile as profile_of
 from cacheinf_ros.schedule.energy import Spent
 
@@ -46,6 +46,7 @@ class SplitLink:
         assert engine.shared is not None
         self._policy = use.offload_policy
         self._schedule_s = use.schedule_s
+        self._model_name = model.name
         self._config = config
         self._health = health
         self._sender = sender
@@ -143,7 +144,9 @@ class SplitLink:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         self._health.note("schedule", "searching")
         try:
-            scheduler.table = solve(self._workload, surroundings, time_limit_s=self._schedule_s)
+            scheduler.table = load_or_solve(
+                self._model_name, self._workload, surroundings, time_limit_s=self._schedule_s
+            )
         except (CacheinfError, ValueError, MemoryError) as error:
             self._health.note("schedule", f"failed: {error}")
             self._logger.error(f"no schedules were found, only simple ones are used: {error}")

@@ -13,10 +13,11 @@ from cacheinf_ros.schedule.policy import OffloadPolicy
 from cacheinf_ros.schedule.surgery import dnn_surgery
 from cacheinf_ros.schedule.table import ScheduleTable, Surroundings, slower
 from cacheinf_ros.schedule.timeline import Timeline, Times
-from cacheinf_ros.schedule.workload import Integers, Workload
+from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
+_SIMILAR, _SMALL = 0.05, 0.01  # logarithm of what is about the same; share of a picture that is about nothing
 # overheads of the robot: of a frame alone, of one that is shared, and of encoding all of the input's pixels
 _ALONE = (1.0, 0.0, 0.0)
 _SERVED = (1.0,)  # of the server
@@ -66,6 +67,7 @@ class Scheduler:
         self._rows = self._whole
         self._splits: dict[bytes, Split] = {}
         self._is_settled = True
+        self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The split for a frame."""
@@ -123,11 +125,19 @@ class Scheduler:
         if policy in (OffloadPolicy.REMOTE, OffloadPolicy.REMOTE_JPEG):
             return [self._none]
         reuse = 1 - changed
-        cut = dnn_surgery(self._workload, around.conditions(self._workload, mbit_s, reuse, reuse))
+        cut = self._best_cut(around, mbit_s, changed)
         if not policy.is_searched:
             return [cut]
         simple = [self._whole, self._none, cut, self._rows]
         return simple if self.table is None else [*simple, *self.table.near(mbit_s, reuse, reuse)]
+
+    def _best_cut(self, around: Surroundings, mbit_s: float, changed: float) -> Integers:
+        """Takes a millisecond to find: it is kept while nothing has changed by much."""
+        now = np.log((mbit_s, 1 + around.delay_ms, self._robot.slowdown, self._server.slowdown, changed + _SMALL))
+        if self._cut is None or np.abs(now - self._cut[0]).max() > _SIMILAR:
+            conditions = around.conditions(self._workload, mbit_s, 1 - changed, 1 - changed)
+            self._cut = now, dnn_surgery(self._workload, conditions)
+        return self._cut[1]
 
     def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float, is_settled: bool) -> Choice:
         split, share = None, 1.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import textured
 
@@ -117,3 +119,16 @@ def test_odd_inputs_raise_nothing_and_reuse_nothing_wrong(name: str, matcher: Ma
         if used not in (MatcherName.DEEPMON, MatcherName.HOMOGRAPHY):  # which compare otherwise
             assert np.sqrt(np.mean(np.square(difference))) <= 255 / 10 ** (30 / 20) + 1e-9
     assert make_matcher(config).match(frame, frame).image_size == frame.shape[:2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=40))
+def test_a_frame_like_the_one_before_is_reused_whatever_was_before(pictures: list[int]) -> None:
+    """Of noise, in which no motion can be seen."""
+    noise = np.random.default_rng(0).integers(0, 256, (4, 48, 64, 3), np.uint8)
+    matching = MatchingStream(MatchingConfig(matcher=MatcherName.AUTO))
+    before = -1
+    for picture in pictures:
+        found = matching.match(noise[picture])
+        assert found.reuse_ratio == (picture == before)
+        before = picture

@@ -17,8 +17,6 @@ import pytest
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 
-import contextlib
-
 from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
@@ -31,15 +29,14 @@ class Station:
 
     def __init__(self, domain: int) -> None:
         from diagnostic_msgs.msg import DiagnosticArray
-        from rclpy.executors import SingleThreadedExecutor
         from rclpy.qos import QoSProfile
         from sensor_msgs.msg import CompressedImage, Image
 
         from cacheinf_ros.msg import CacheMap, InferenceResult
+        from cacheinf_ros.nodes.spinning import SpinningNode
 
-        self.context = rclpy.Context()
-        rclpy.init(context=self.context, domain_id=domain)
-        self.node = rclpy.create_node("station", context=self.context)
+        self._spinning = SpinningNode("station", domain)
+        self.node = self._spinning.node
         self.results: list[Any] = []
         self.maps: list[Any] = []
         self.diagnostics: dict[str, Any] = {}
@@ -51,10 +48,6 @@ class Station:
         self.node.create_subscription(InferenceResult, "results", self.results.append, many)
         self.node.create_subscription(CacheMap, "cache_map", self.maps.append, many)
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep, many)
-        self._executor = SingleThreadedExecutor(context=self.context)
-        self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
 
     def camera(self, message: Any) -> Any:
         """The publisher for messages like this one."""
@@ -103,15 +96,7 @@ class Station:
         return results, elapsed
 
     def close(self) -> None:
-        self._executor.shutdown()
-        self._thread.join(5)
-        rclpy.try_shutdown(context=self.context)
-
-    def _spin(self) -> None:
-        from rclpy.executors import ExternalShutdownException, ShutdownException
-
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()
+        self._spinning.close()
 
     def _keep(self, message: Any) -> None:
         for status in message.status:

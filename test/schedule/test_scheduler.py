@@ -7,7 +7,8 @@ import pytest
 from workloads import MIXED, surroundings
 
 from cacheinf_ros.engine import Outdated
-from cacheinf_ros.schedule import OffloadPolicy, Scheduler, solve
+from cacheinf_ros.schedule import OffloadPolicy, Scheduler
+from cacheinf_ros.schedule.table import solve
 
 AROUND = surroundings(MIXED, 3, 20.0)
 FEW = Outdated(changed=0.05, robot=0.05, server=0.05)

@@ -1,0 +1,39 @@
+"""A node that looks at others from the outside, in a thread and a context of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+
+_JOIN_S = 5.0
+
+
+class SpinningNode:
+    """Spins from the start until it is closed: of any number of them in a process, each in its own domain.
+
+    Attributes:
+        node: for publishers, subscriptions and clients.
+    """
+
+    def __init__(self, name: str, domain: int) -> None:
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context, domain_id=domain)
+        self.node: Node = rclpy.create_node(name, context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop spinning and leave the domain."""
+        self._executor.shutdown()
+        self._thread.join(_JOIN_S)
+        rclpy.try_shutdown(context=self._context)
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException, ShutdownException):
+            self._executor.spin()

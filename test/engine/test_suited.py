@@ -1,0 +1,38 @@
+"""Which matching suits which mode."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from cacheinf_ros.engine import Mode, matching_for, usable
+from cacheinf_ros.matching import MatcherName, MatchingConfig
+
+
+def test_every_mode_has_its_matching() -> None:
+    exact = matching_for(Mode.EXACT)
+    assert (exact.matcher, exact.threshold) == (MatcherName.IDENTITY, math.inf)
+    assert matching_for(Mode.DEEPCACHE).matcher is MatcherName.DIAMOND_OPTIMISED
+    asked = matching_for(Mode.BOUNDED, threshold_db=30.0, matcher=MatcherName.DIAMOND)
+    assert (asked.matcher, asked.threshold) == (MatcherName.DIAMOND, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "matcher"),
+    [
+        (Mode.DENSE, MatcherName.IDENTITY),
+        (Mode.EXACT, MatcherName.IDENTITY),
+        (Mode.DEEPCACHE, MatcherName.DIAMOND_OPTIMISED),
+        (Mode.BOUNDED, MatcherName.AUTO),
+    ],
+)
+def test_auto_looks_for_what_the_mode_can_follow(mode: Mode, matcher: MatcherName) -> None:
+    config = MatchingConfig(threshold=31.0)
+    assert usable(config, mode) == config.changed(matcher=matcher)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_the_user_names_is_used(mode: Mode) -> None:
+    config = MatchingConfig(matcher=MatcherName.FIELD)
+    assert usable(config, mode) is config
