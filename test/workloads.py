@@ -9,7 +9,9 @@ import torch
 from lowered import graph_of
 from torch import Tensor, nn
 
+from cacheinf_ros.engine import Outdated
 from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.engine.execution.active import middle
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.schedule.table import Surroundings
@@ -52,3 +54,13 @@ class Branches(nn.Module):
 
 def workload(module: nn.Module) -> Workload:
     return Workload(lay_out(graph_of(module, (10, 4))))
+
+
+def outdated(work: Workload, changed: float, server: float | None = None) -> Outdated:
+    """This share of the input has changed, in its middle; of the server's copy perhaps another."""
+    masks = []
+    for share in (changed, changed if server is None else server):
+        mask = np.zeros(work.activity.size, np.uint8)
+        mask[middle(work.activity.size, share)] = 1
+        masks.append(mask)
+    return Outdated(changed=masks[0], robot=masks[0], server=masks[1])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.canvas import NO_SHIFT
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.execution.share import Exchange, Rows
 from cacheinf_ros.engine.input import InputWriter
@@ -63,18 +64,18 @@ class FrameStart:
     pixels: Pixels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outdated:
-    """How much a frame makes necessary.
+    """What a frame makes necessary; masks are uint8, at the input's size or a smaller one, valid until the next frame.
 
     Attributes:
-        changed: share of the input's pixels that have changed since the last frame.
-        robot, server: share that has changed since each machine's copies were up to date: about that much.
+        changed: pixels of the input that have changed since the last frame.
+        robot, server: those that have changed since each machine's copies were up to date, about.
     """
 
-    changed: float
-    robot: float
-    server: float
+    changed: NDArray[np.uint8]
+    robot: NDArray[np.uint8]
+    server: NDArray[np.uint8]
 
 
 class Partner(Exchange, Protocol):
@@ -154,11 +155,10 @@ class SharedProgram:
         return self.program.run(outside=outside, refresh=refresh)
 
     def _outdated(self) -> Outdated:
-        changed_input = self.program.changed_input
-        changed = changed_input.count / changed_input.pixels
-        first = self._shares[next(iter(self.splitting.heights))]
-        stale, lacking = (np.count_nonzero(mask) / mask.size for mask in (first.stale, self._input.lacking))
-        return Outdated(changed=changed, robot=min(1.0, changed + stale), server=lacking)
+        changed = self.program.changed_input.mask
+        stale = self._shares[next(iter(self.splitting.heights))].stale
+        robot = pooled(changed, (stale.shape[0], stale.shape[1])) | stale if stale.any() else changed
+        return Outdated(changed=changed, robot=robot, server=self._input.lacking)
 
     def _use(self, split: Split) -> None:
         if split is not self._used:

@@ -26,6 +26,7 @@ from cacheinf_ros.nodes.server_link import ServerLink
 from cacheinf_ros.nodes.split_link import SplitLink
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.schedule import OffloadPolicy
+from cacheinf_ros.schedule.contention import Contention
 from cacheinf_ros.schedule.energy import PowerModel, Spent
 
 
@@ -69,14 +70,17 @@ class Pipeline:
         sends_frames = use.use_server and use.offload_policy is OffloadPolicy.REMOTE_JPEG
         shares_frames = use.use_server and use.offload_policy not in (OffloadPolicy.REMOTE_JPEG, OffloadPolicy.LOCAL)
         model = open_model(get(ModelConfig))
-        self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
+        with Contention() as contention:
+            self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
         self._results = ResultTopics(node, get(ResultConfig))
         sender = Sender(node, get(LimitConfig))
         self._server = ServerLink(node, topics, offload, model.name, node.health, sender) if sends_frames else None
         self._sharing = None
         if shares_frames:
             engine = self._runner.engine
-            self._sharing = SplitLink(node, topics, use, offload, model, engine, node.health, sender)
+            self._sharing = SplitLink(
+                node, topics, use, offload, model, engine, node.health, sender, slowdown=contention.slowdown
+            )
         self._energy = EnergyWatch(node, get(PowerModel), node.health)
         self._spent = Spent()
         self._gap = ""

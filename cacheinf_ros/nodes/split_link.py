@@ -42,11 +42,15 @@ class SplitLink:
         engine: Engine,
         health: Health,
         sender: Sender,
+        *,
+        slowdown: float,
     ) -> None:
+        """``slowdown``: how many times longer this machine takes, at first sight, than it was measured to take."""
         assert engine.shared is not None
         self._policy = use.offload_policy
         self._schedule_s = use.schedule_s
         self._model_name = model.name
+        self._slowdown = slowdown
         self._config = config
         self._health = health
         self._sender = sender
@@ -100,6 +104,12 @@ class SplitLink:
             scheduler.observe_robot(choice, robot_ms)
         if was_shared:
             self._shared_choice = partner.frame, choice
+        self._logger.debug(
+            f"{'shared' if was_shared else 'alone'}: {took_ms:.1f} ms, {waited_ms:.1f} of them waiting, "
+            f"{choice.predicted_ms:.1f} predicted{'' if choice.is_settled else ' (unsettled)'}; local share "
+            f"{choice.local_share:.2f}, changed {choice.changed:.3f}; bytes {partner.bytes_sent} up, "
+            f"{partner.bytes_received} down; link {self.session.up}; {scheduler.state}"
+        )
         self._health.note("link_mbit_s", f"{self.session.up.mbit_s:.1f}")
         self._health.note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")
         self._health.note("local_share", f"{choice.local_share:.2f}")
@@ -135,7 +145,7 @@ class SplitLink:
             value_bytes=self._config.wire_dtype.bytes,
             input_pixel_bytes=_PIXEL_BYTES[self._config.wire_image],
         )
-        scheduler = Scheduler(self._workload, surroundings)
+        scheduler = Scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
         if self._policy.is_searched:
             threading.Thread(target=self._solve, args=(scheduler, surroundings), daemon=True).start()
         return scheduler

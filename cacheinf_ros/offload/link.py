@@ -3,7 +3,8 @@
 What a message takes beyond the smallest one is its bytes' time. A collapse must be noticed at once, or frames wait for
 what does not come; a single fast message proves little, since it may have lain in a buffer. So a worse observation
 counts at once for much, a better one little. But one that is worse by far may be a hiccup of one of the machines:
-only the second in a row is believed.
+only the second in a row is believed. And what small messages typically take beyond the shortest of them is no evidence:
+it is the machines' waking up.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ LEAST_BYTES = 4000
 """Less says nothing about bandwidth."""
 _LEAST_MBIT_S, _MOST_MBIT_S = 0.01, 10_000.0
 _HOPE, _HOPED_MBIT_S = 1.2, 100.0  # each second
+_TYPICAL = 0.1  # weight of a small message in what is typical of them
+_PATIENCE, _MOST_TYPICAL_MS = 4.0, 10.0  # times what is typical, and milliseconds of it, that are excused
 _FORGOTTEN = 1.05  # per observation: the shortest delay may have been that of another way
 
 
@@ -31,21 +34,32 @@ class LinkEstimate:
         self.mbit_s = mbit_s
         self.delay_ms = delay_ms
         self._is_warned = False
+        self._typical_ms = 2.0  # of small messages, beyond the shortest
 
     @property
     def bytes_per_ms(self) -> float:
         """The same as :attr:`mbit_s`."""
         return self.mbit_s * 125.0
 
+    def __str__(self) -> str:
+        """As in "48.0 Mbit/s, 1.2 ms"."""
+        return f"{self.mbit_s:.1f} Mbit/s, {self.delay_ms:.1f} ms"
+
     def observe_delay(self, took_ms: float) -> None:
         """A message of hardly any bytes took so long."""
+        beyond = min(max(0.0, took_ms - self.delay_ms), _MOST_TYPICAL_MS)
+        self._typical_ms += _TYPICAL * (beyond - self._typical_ms)
         self.delay_ms = max(0.0, min(took_ms, self.delay_ms * _FORGOTTEN + 1e-3))
 
     def observe(self, size: int, took_ms: float) -> None:
         """So many bytes took so long, the delay included."""
         if size < LEAST_BYTES:
             return
-        seen = _bounded(size / 125.0 / max(took_ms - self.delay_ms, 1e-3))
+        crossing_ms = max(took_ms - self.delay_ms, 1e-3)
+        expected_ms = size / self.bytes_per_ms
+        if crossing_ms > expected_ms:
+            crossing_ms = max(expected_ms, crossing_ms - _PATIENCE * self._typical_ms)
+        seen = _bounded(size / 125.0 / crossing_ms)
         is_far_worse = seen < _FAR_WORSE * self.mbit_s
         worse = _WORSE if self._is_warned or not is_far_worse else _DOUBTED
         weight = worse if seen < self.mbit_s else _BETTER

@@ -24,12 +24,17 @@ class Pace:
     Fitted to the frames seen, by least squares of the relative errors; recent frames count most.
     """
 
-    def __init__(self, overheads: int) -> None:
-        """``overheads``: how many kinds there are."""
+    def __init__(self, overheads: int, slowdown: float = 1.0) -> None:
+        """Before anything is seen.
+
+        Args:
+            overheads: how many kinds there are; 0 ms each.
+            slowdown: see :attr:`slowdown`.
+        """
         self._prior = np.diag([_BELIEF, *[_INDIFFERENCE] * overheads])
         self._squares = np.zeros((overheads + 1, overheads + 1))
         self._products = np.zeros(overheads + 1)
-        self._found: NDArray[np.float64] = np.array([1.0, *[0.0] * overheads])
+        self._found: NDArray[np.float64] = np.array([slowdown, *[0.0] * overheads])
 
     @property
     def slowdown(self) -> float:
@@ -39,6 +44,10 @@ class Pace:
     def overhead_ms(self, amounts: Sequence[float]) -> float:
         """Of a frame that has so much of each kind."""
         return float(self._found[1:] @ amounts)
+
+    def __str__(self) -> str:
+        """As in "1.05 x profile + 2.1 ms"."""
+        return " + ".join([f"{self.slowdown:.2f} x profile", *(f"{found:.1f} ms" for found in self._found[1:])])
 
     def observe(self, profile_ms: float, amounts: Sequence[float], took_ms: float) -> None:
         """A frame for which the profile says so much, with so much of each kind of overhead, took so long."""

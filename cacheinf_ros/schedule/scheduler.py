@@ -17,7 +17,7 @@ from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
-_SIMILAR, _SMALL = 0.05, 0.01  # logarithm of what is about the same; share of a picture that is about nothing
+_SIMILAR, _SMALL = 0.1, 0.05  # logarithm of what is about the same; mean share of tensors that is about nothing
 # overheads of the robot: of a frame alone, of one that is shared, and of encoding all of the input's pixels
 _ALONE = (1.0, 0.0, 0.0)
 _SERVED = (1.0,)  # of the server
@@ -57,13 +57,22 @@ class Scheduler:
         table: of schedules; None: not solved yet, and only simple ones are considered.
     """
 
-    def __init__(self, workload: Workload, surroundings: Surroundings, table: ScheduleTable | None = None) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        surroundings: Surroundings,
+        table: ScheduleTable | None = None,
+        *,
+        robot_slowdown: float = 1.0,
+    ) -> None:
+        """``robot_slowdown``: how many times longer than measured the robot is expected to take, before it is seen."""
         self.table = table
         self._workload = workload
         self._measured = surroundings
-        self._robot, self._server = Pace(overheads=len(_ALONE)), Pace(overheads=len(_SERVED))
+        self._robot, self._server = Pace(len(_ALONE), robot_slowdown), Pace(len(_SERVED))
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
+        self._everything = (np.ones(len(workload.heights)),) * 3
         self._rows = self._whole
         self._splits: dict[bytes, Split] = {}
         self._is_settled = True
@@ -71,13 +80,12 @@ class Scheduler:
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The split for a frame."""
-        if not policy.is_cached:
-            outdated = Outdated(changed=1.0, robot=1.0, server=1.0)
+        changed, robot, server = self._active(outdated) if policy.is_cached else self._everything
         around = self._around(delay_ms)
-        steady = self._timeline(around, mbit_s, outdated.changed, outdated.changed)
-        now = self._timeline(around, mbit_s, outdated.robot, outdated.server)
-        candidates = self._candidates(policy, around, mbit_s, outdated.changed)
-        extra = [self._overhead_ms(rows, outdated.changed) for rows in candidates]
+        steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
+        now = Timeline(self._workload, around.conditions(mbit_s, robot, server))
+        candidates = self._candidates(policy, around, mbit_s, changed)
+        extra = [self._overhead_ms(rows, float(changed[0])) for rows in candidates]
         ends = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
         costs = np.add(ends, extra)
         best = int(np.argmin(costs))
@@ -88,7 +96,12 @@ class Scheduler:
         self._is_settled = True
         self._rows = candidates[best]
         times = (steady if is_settled else now).times(self._rows)
-        return self._choice(times, steady, extra[best], outdated.changed, is_settled)
+        return self._choice(times, steady, extra[best], float(changed[0]), is_settled)
+
+    @property
+    def state(self) -> str:
+        """What has been learned of the machines, in words."""
+        return f"robot {self._robot}, server {self._server}"
 
     def unsettle(self) -> None:
         """The last frame was not computed as it was chosen: for the next one, much is to be made up for."""
@@ -114,29 +127,35 @@ class Scheduler:
             return self._robot.overhead_ms(_ALONE)
         return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)
 
-    def _timeline(self, around: Surroundings, mbit_s: float, robot: float, server: float) -> Timeline:
-        return Timeline(self._workload, around.conditions(self._workload, mbit_s, 1 - robot, 1 - server))
+    def _active(self, outdated: Outdated) -> tuple[Numbers, Numbers, Numbers]:
+        """Shares of each tensor, float64 [tensors]: that change from frame to frame, and that each machine lacks."""
+        shares = self._workload.activity.shares
+        changed = shares(outdated.changed)
+        robot = changed if outdated.robot is outdated.changed else shares(outdated.robot)
+        return changed, robot, shares(outdated.server)
 
     def _candidates(
-        self, policy: OffloadPolicy, around: Surroundings, mbit_s: float, changed: float
+        self, policy: OffloadPolicy, around: Surroundings, mbit_s: float, changed: Numbers
     ) -> Sequence[Integers]:
         if policy is OffloadPolicy.LOCAL:
             return [self._whole]
         if policy in (OffloadPolicy.REMOTE, OffloadPolicy.REMOTE_JPEG):
             return [self._none]
-        reuse = 1 - changed
         cut = self._best_cut(around, mbit_s, changed)
         if not policy.is_searched:
             return [cut]
         simple = [self._whole, self._none, cut, self._rows]
-        return simple if self.table is None else [*simple, *self.table.near(mbit_s, reuse, reuse)]
+        if self.table is None:
+            return simple
+        reuse = self._workload.reuse_at(changed)
+        return [*simple, *self.table.near(mbit_s, reuse, reuse)]
 
-    def _best_cut(self, around: Surroundings, mbit_s: float, changed: float) -> Integers:
+    def _best_cut(self, around: Surroundings, mbit_s: float, changed: Numbers) -> Integers:
         """Takes a millisecond to find: it is kept while nothing has changed by much."""
-        now = np.log((mbit_s, 1 + around.delay_ms, self._robot.slowdown, self._server.slowdown, changed + _SMALL))
+        machines = (self._robot.slowdown, self._server.slowdown)
+        now = np.log((mbit_s, 1 + around.delay_ms, *machines, changed.mean() + _SMALL))
         if self._cut is None or np.abs(now - self._cut[0]).max() > _SIMILAR:
-            conditions = around.conditions(self._workload, mbit_s, 1 - changed, 1 - changed)
-            self._cut = now, dnn_surgery(self._workload, conditions)
+            self._cut = now, dnn_surgery(self._workload, around.conditions(mbit_s, changed, changed))
         return self._cut[1]
 
     def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float, is_settled: bool) -> Choice:

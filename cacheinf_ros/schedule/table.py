@@ -39,14 +39,14 @@ class Surroundings:
         """With another delay."""
         return replace(self, delay_ms=delay_ms)
 
-    def conditions(self, workload: Workload, mbit_s: float, robot_reuse: float, server_reuse: float) -> Conditions:
-        """With a bandwidth and what the two caches make reusable."""
+    def conditions(self, mbit_s: float, active_robot: Numbers, active_server: Numbers) -> Conditions:
+        """With a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
         return Conditions(
             link=Link(mbit_s=mbit_s, delay_ms=self.delay_ms),
             at_robot=self.at_robot,
             at_server=self.at_server,
-            active_robot=workload.active_at(robot_reuse),
-            active_server=workload.active_at(server_reuse),
+            active_robot=active_robot,
+            active_server=active_server,
             value_bytes=self.value_bytes,
             input_pixel_bytes=self.input_pixel_bytes,
         )
@@ -89,7 +89,8 @@ def solve(
     places = list(itertools.product(*(range(len(axis)) for axis in axes)))
     deadline = time.monotonic() + time_limit_s
     for i, place in enumerate(places):
-        conditions = surroundings.conditions(workload, *(axis[at] for axis, at in zip(axes, place, strict=True)))
+        bandwidth, *reused = (axis[at] for axis, at in zip(axes, place, strict=True))
+        conditions = surroundings.conditions(bandwidth, *map(workload.active_at, reused))
         seeds = [found[_before(place, axis)] for axis in range(len(axes)) if place[axis]]
         share = max(0.0, deadline - time.monotonic()) / (len(places) - i)
         found[place] = search(workload, Timeline(workload, conditions), seeds, time_limit_s=share)

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.execution.plan import Planner
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.plan import Plan, Planner
 from cacheinf_ros.engine.execution.steps import Call, Compute
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.merging.regions import RegionModel
 from cacheinf_ros.engine.split import Split, Splitting
+from cacheinf_ros.schedule.activity import Activity
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -53,7 +55,9 @@ class Workload:
         groups: int64 [operators]: operators with the same number are computed whole and at the same side; -1: by rows.
         results: int64: the tensors that the network's outputs consist of.
         reads: see :class:`Reads`.
-        active: float64 [reuse ratios, tensors]: share of the pixels that is computed, at :data:`REUSE`.
+        active: float64 [reuse ratios, tensors]: share of the pixels that is computed, at :data:`REUSE`, where what is
+            not reusable lies together.
+        activity: the same of any frame.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -63,12 +67,16 @@ class Workload:
         shapes = np.array(list(self.splitting.shapes.values()), np.int64)
         self.heights, self.row_pixels, channels = np.ascontiguousarray(shapes.T)
         self.row_values = self.row_pixels * channels
+        self._numbers = (self.heights * self.row_values)[1:].astype(np.float64)
         self.groups = np.full(len(self.names), -1, np.int64)
         for number, group in enumerate(self.splitting.groups):
             self.groups[[index[name] - 1 for name in group]] = number
         self.results = np.array([index[name] for name in self.splitting.results], np.int64)
         self.reads = _reads(self.splitting)
-        self.active = _active(layout, index)
+        plan = Planner(layout).plan()
+        sets = _sets(plan, index)
+        self.active = _active(plan, sets)
+        self.activity = Activity(plan, sets)
 
     def active_at(self, reuse_ratio: float) -> Numbers:
         """float64 [tensors]: share of the pixels that is computed, at a reuse ratio of the input."""
@@ -77,6 +85,15 @@ class Workload:
         below = min(int(place), last - 1)
         part = place - below
         return np.asarray((1 - part) * self.active[below] + part * self.active[below + 1], np.float64)
+
+    def reuse_at(self, active: Numbers) -> float:
+        """The reuse ratio of the input at which as many numbers are computed, where what is not reusable lies together.
+
+        Args:
+            active: float64 [tensors]: share of the pixels that is computed.
+        """
+        computed = self.active[:, 1:] @ self._numbers
+        return float(np.interp(active[1:] @ self._numbers, computed[::-1], REUSE[::-1]))
 
     def rows_of(self, split: Split) -> Integers:
         """A split as int64 [operators]: rows at the robot."""
@@ -106,16 +123,21 @@ def _reads(splitting: Splitting) -> Reads:
     )
 
 
-def _active(layout: Layout, index: dict[str, int]) -> Numbers:
+def _sets(plan: Plan, index: dict[str, int]) -> dict[int, ActiveSet]:
+    """By tensor: what of it is computed; what an operator that is called computes, it computes completely."""
+    return {
+        index[step.operator.output]: step.active if isinstance(step, Compute) else step.changed
+        for step in plan.steps
+        if isinstance(step, Compute | Call)
+    }
+
+
+def _active(plan: Plan, sets: dict[int, ActiveSet]) -> Numbers:
     """Changes are taken to be a rectangle in the middle of the frame; without reuse all is active."""
-    plan = Planner(layout).plan()
     counts = RegionModel([1 - ratio for ratio in REUSE]).counts(plan)
-    found = np.ones((len(REUSE), len(index)))
+    found = np.ones((len(REUSE), 1 + len(sets)))
     found[:, 0] = 1 - np.array(REUSE)
-    for step in plan.steps:
-        if isinstance(step, Compute):
-            found[:, index[step.operator.output]] = counts[step.active] / step.active.pixels
-        elif isinstance(step, Call):
-            found[:, index[step.operator.output]] = np.minimum(counts[step.changed], 1)
+    for tensor, active in sets.items():
+        found[:, tensor] = counts[active] / active.pixels
     found[-1] = 0.0
     return found

@@ -65,3 +65,23 @@ def test_small_messages_say_nothing_about_bandwidth() -> None:
     estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
     estimate.observe(200, 50.0)
     assert estimate.mbit_s == 100.0
+
+
+def test_what_small_messages_take_too_is_not_held_against_the_link() -> None:
+    estimate = LinkEstimate(mbit_s=48.0, delay_ms=1.0)
+    for _ in range(50):
+        estimate.observe_delay(4.0)  # machines that wake up late: 3 ms beyond the shortest
+        estimate.observe_delay(1.0)
+        estimate.observe(6_000, 1.0 + 1.0 + 5.0)  # 1 ms for its bytes
+    assert estimate.mbit_s > 40
+
+
+@pytest.mark.parametrize("mbit_s", [0.5, 2.0])
+def test_a_collapse_is_noticed_in_spite_of_it(mbit_s: float) -> None:
+    estimate = LinkEstimate(mbit_s=48.0, delay_ms=1.0)
+    for _ in range(50):
+        estimate.observe_delay(5.0)
+        estimate.observe_delay(1.0)
+    for _ in range(3):
+        estimate.observe(30_000, took_ms(30_000, mbit_s, 1.0))
+    assert estimate.mbit_s < 1.5 * mbit_s

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from workloads import MIXED, surroundings
+from workloads import MIXED, outdated, surroundings
 
-from cacheinf_ros.engine import Outdated
 from cacheinf_ros.schedule import OffloadPolicy, Scheduler
 from cacheinf_ros.schedule.table import solve
 
 AROUND = surroundings(MIXED, 3, 20.0)
-FEW = Outdated(changed=0.05, robot=0.05, server=0.05)
+FEW = outdated(MIXED, 0.05)
 
 
 @pytest.mark.parametrize("policy", OffloadPolicy)
@@ -41,7 +40,7 @@ def test_ours_is_predicted_to_be_no_slower_than_any() -> None:
 def test_a_stale_cache_is_made_up_for_once() -> None:
     """The robot has computed alone for long; the server is far faster: it takes over although it has nothing yet."""
     scheduler = Scheduler(MIXED, AROUND)
-    nothing_there = Outdated(changed=0.05, robot=0.05, server=1.0)
+    nothing_there = outdated(MIXED, 0.05, server=1.0)
     assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, nothing_there).split is not None
 
 
@@ -57,7 +56,7 @@ def test_it_stays_with_what_is_about_as_good() -> None:
 def test_what_machines_really_take_counts() -> None:
     """A server that turns out to be slow is left."""
     scheduler = Scheduler(MIXED, AROUND)
-    fast = Outdated(changed=0.3, robot=0.3, server=0.3)
+    fast = outdated(MIXED, 0.3)
     choice = scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast)
     assert choice.local_share < 0.5
     for _ in range(10):

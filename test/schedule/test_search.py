@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workloads import EFFICIENT, MIXED, surroundings
+from workloads import EFFICIENT, MIXED, outdated, surroundings
 
-from cacheinf_ros.engine import Outdated, Side
+from cacheinf_ros.engine import Side
 from cacheinf_ros.schedule import OffloadPolicy, Scheduler
 from cacheinf_ros.schedule.search import search
 from cacheinf_ros.schedule.surgery import dnn_surgery
@@ -29,7 +29,7 @@ from cacheinf_ros.schedule.workload import Workload
 def test_never_worse_than_simple_ones(
     work: Workload, seed: int, speedup: float, mbit_s: float, robot_reuse: float, server_reuse: float
 ) -> None:
-    found = surroundings(work, seed, speedup).conditions(work, mbit_s, robot_reuse, server_reuse)
+    found = surroundings(work, seed, speedup).conditions(mbit_s, *map(work.active_at, (robot_reuse, server_reuse)))
     timeline, cut = Timeline(work, found), dnn_surgery(work, found)
     rows = search(work, timeline, [cut], time_limit_s=0.05)
     work.splitting.check(work.split_of(rows))
@@ -43,12 +43,13 @@ def test_a_table_is_good_between_its_points() -> None:
     around = surroundings(MIXED, 1, 5.0)
     table = solve(MIXED, around, (1.0, 10.0, 100.0), (0.0, 0.9), time_limit_s=2.0)
     for mbit_s, reuse in ((0.1, 0.0), (3.0, 0.5), (500.0, 0.99)):
-        outdated = Outdated(changed=1 - reuse, robot=1 - reuse, server=1 - reuse)
-        choice = Scheduler(MIXED, around, table).choose(OffloadPolicy.CACHEINF, mbit_s, 1.0, outdated)
+        frame = outdated(MIXED, 1 - reuse)
+        choice = Scheduler(MIXED, around, table).choose(OffloadPolicy.CACHEINF, mbit_s, 1.0, frame)
         split, end = choice.split or MIXED.splitting.everything_at(Side.ROBOT), choice.predicted_ms
         MIXED.splitting.check(split)
         rows = MIXED.rows_of(split)
-        timeline = Timeline(MIXED, around.conditions(MIXED, mbit_s, reuse, reuse))
+        active = MIXED.activity.shares(frame.changed)
+        timeline = Timeline(MIXED, around.conditions(mbit_s, active, active))
         assert end == pytest.approx(timeline.end(rows))
         assert end <= 1.15 * timeline.end(search(MIXED, timeline, time_limit_s=0.3))
 
@@ -57,7 +58,7 @@ def test_crossings_that_the_timeline_counts_are_those_that_happen() -> None:
     """Bytes by the engine's own list of crossings."""
     rng = np.random.default_rng(0)
     around = surroundings(MIXED, 2, 5.0)
-    found = around.conditions(MIXED, 8.0, 0.0, 0.0)
+    found = around.conditions(8.0, MIXED.active_at(0.0), MIXED.active_at(0.0))
     names = dict(zip(MIXED.names, range(1, len(MIXED.heights)), strict=True))
     for _ in range(20):
         shares = dict(zip(MIXED.names, rng.random(len(MIXED.names)).tolist(), strict=True))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 Size = tuple[int, int]
+Mask = NDArray[np.uint8]
 
 # As ``ci_set`` of the compiled kernels.
 _HEADER = np.dtype(
@@ -14,6 +16,7 @@ _HEADER = np.dtype(
         ("count", np.int32), ("reserved", np.int32),
     ]
 )  # fmt: skip
+_MARK = 255  # so that one pixel of many shows in their mean
 _SPARE = 8  # entries that compiled code may write behind the last
 
 
@@ -93,3 +96,12 @@ def middle(size: Size, share: float) -> tuple[slice, slice]:
     height, width = (max(1, round(n * share**0.5)) for n in size)
     top, left = (size[0] - height) // 2, (size[1] - width) // 2
     return slice(top, top + height), slice(left, left + width)
+
+
+def pooled(mask: Mask, size: Size) -> Mask:
+    """uint8 of this size, (height, width): 1 where any pixel of the mask there is 1."""
+    if mask.shape == size:
+        return mask
+    if mask.shape[0] < size[0]:
+        return np.asarray(cv2.resize(mask, size[::-1], interpolation=cv2.INTER_NEAREST), np.uint8)
+    return np.asarray(cv2.resize(mask * _MARK, size[::-1], interpolation=cv2.INTER_AREA) > 0, np.uint8)

@@ -96,7 +96,12 @@ class RegionModel:
 
     def counts(self, plan: Plan) -> dict[ActiveSet, Positions]:
         """By set of the plan: pixels in each case."""
-        regions = {plan.input: Regions.in_the_middle(plan.input.size, self._shares)}
+        regions = self.follow(plan, Regions.in_the_middle(plan.input.size, self._shares))
+        return {active: region.count for active, region in regions.items()}
+
+    def follow(self, plan: Plan, changed: Regions) -> dict[ActiveSet, Regions]:
+        """By set of the plan: what becomes active where so much of the input has changed."""
+        regions = {plan.input: changed}
         for step in plan.steps:
             if isinstance(step, Grow):
                 regions[step.target] = regions[step.source].grown(self._of(step.through))
@@ -109,7 +114,7 @@ class RegionModel:
             elif isinstance(step, Call):
                 some = np.max([regions[source].count for source in step.inputs], axis=0)
                 regions[step.changed] = Regions.whole(step.changed.size, some)
-        return {active: region.count for active, region in regions.items()}
+        return regions
 
     def _of(self, through: Through) -> tuple[_Bounds, _Bounds]:
         if through not in self._bounds:

@@ -1,0 +1,29 @@
+"""How much of a processor this process gets: profiles are of the fastest of a few runs, and do not show it."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+_MOST = 20.0
+
+
+class Contention:
+    """Measures the thread that uses it as a context manager; what it does there should be to compute.
+
+    Attributes:
+        slowdown: how many times longer that took than on a processor of its own.
+    """
+
+    slowdown = 1.0
+
+    def __enter__(self) -> Self:
+        self._started = time.monotonic(), time.thread_time()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        elapsed, used = time.monotonic() - self._started[0], time.thread_time() - self._started[1]
+        self.slowdown = min(max(1.0, elapsed / used), _MOST) if used > 0 else 1.0
