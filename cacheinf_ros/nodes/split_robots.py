@@ -13,6 +13,7 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 
 from cacheinf_ros.engine import EngineConfig, Helper
+from cacheinf_ros.errors import LinkError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.configs import ServerConfig, ServerTopicsConfig
@@ -89,15 +90,17 @@ class SplitRobots:
     def _welcome(self, name: str) -> _Robot:
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
         answers = publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
-        session = ServerSession(name, self._identity, self._helper, self._to(answers), self._complain)
+        session = ServerSession(name, self._identity, lambda: self._helper(name), self._to(answers), self._complain)
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
         self._health.note("sharing robots", str(len(self._robots)))
         return robot
 
-    def _helper(self) -> tuple[Helper, list[list[float]]]:
+    def _helper(self, name: str) -> tuple[Helper, list[list[float]]]:
         with self._compiling:
+            if name not in self._robots:
+                raise LinkError(f"{name} was forgotten before its turn to be compiled for came")
             helper = Helper(self._model, self._parameters.get(EngineConfig))
         return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
 

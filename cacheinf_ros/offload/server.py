@@ -23,6 +23,7 @@ from cacheinf_ros.offload.starts import decode_start
 
 _IDLE_S = 0.2  # after which the serving thread looks whether it is to end
 _ANEW = "the robot has started anew"
+_ENDS = "the server ends"
 _WIRE_TYPES = {kind.value: kind for kind in WireType}
 
 
@@ -94,12 +95,15 @@ class ServerSession:
                     wire.put(Kind.FAILED, b"internal error of the server", self._frame)
 
     def close(self) -> None:
-        """Let :meth:`serve` return."""
+        """Let :meth:`serve` return, and the robot know."""
         with self._changed:
             self._is_open = False
-            if self._wire is not None:
-                self._wire.mailbox.close("the server ends")
+            wire = self._wire
+            if wire is not None:
+                wire.mailbox.close(_ENDS)
             self._changed.notify_all()
+        if wire is not None:
+            wire.put(Kind.FAILED, _ENDS.encode(), self._frame)
 
     def _next_greeting(self) -> Packet | None:
         with self._changed:
@@ -155,7 +159,7 @@ class ServerSession:
             self._helper.forget()
             self._wire = None
             wire.put(Kind.FAILED, str(error).encode(), self._frame)
-            if str(error) != _ANEW:
+            if str(error) not in (_ANEW, _ENDS):
                 self._complain(f"{self.name}: {error}")
             return
         took = time.monotonic() - started

@@ -3,87 +3,22 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from faults import Faults
 from oracle import assert_result_equals_dense, changed
+from sessions import Both, both, until
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode, Side, Split
+from cacheinf_ros.engine import Side, Split
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.offload.frames import OffloadConfig
-from cacheinf_ros.offload.greeting import Identity
 from cacheinf_ros.offload.packets import Kind, Packet
-from cacheinf_ros.offload.robot import RobotSession
-from cacheinf_ros.offload.server import ServerSession
 
 NETWORKS = Path(__file__).parents[1] / "networks"
 MODEL = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
-IDENTITY = Identity.of(MODEL)
-ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
-OFFLOAD = OffloadConfig(server_deadline_ms=1000.0, probe_s=0.05)
-_PATIENCE_S = 20.0
-
-
-class Both:
-    """A robot's session and a server's in one process."""
-
-    def __init__(self, faults: Faults | None = None) -> None:
-        self.faults = faults or Faults(0, 0.0, ("lost",))
-        self.complaints: list[str] = []
-        self.engine = Engine(MODEL, ENGINE, with_server=True)
-        assert self.engine.shared is not None
-        self.robot = RobotSession("robot", IDENTITY, self.engine.shared.splitting, OFFLOAD, self._to_server)
-        self.start_server()
-
-    def start_server(self) -> None:
-        self.server = ServerSession("robot", IDENTITY, self._helper, self._to_robot, self.complaints.append)
-        self._thread = threading.Thread(target=self.server.serve)
-        self._thread.start()
-
-    def stop_server(self) -> None:
-        self.server.close()
-        self._thread.join(_PATIENCE_S)
-        assert not self._thread.is_alive()
-
-    def connect(self) -> None:
-        until(lambda: not self.robot.complaint, self.robot.poll)
-
-    def _helper(self) -> tuple[Helper, list[list[float]]]:
-        helper = Helper(MODEL, ENGINE)
-        return helper, [[0.0] * 6 for _ in helper.splitting.heights]
-
-    def _to_server(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
-            self.server.receive(arrived)
-
-    def _to_robot(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
-            self.robot.receive(arrived)
-
-
-def until(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        meanwhile()
-        time.sleep(0.005)
-
-
-@contextmanager
-def both(faults: Faults | None = None) -> Iterator[Both]:
-    sessions = Both(faults)
-    try:
-        yield sessions
-    finally:
-        sessions.stop_server()
 
 
 class Stream:
@@ -118,7 +53,7 @@ class Stream:
 
 
 def test_frames_are_shared() -> None:
-    with both() as sessions:
+    with both(MODEL) as sessions:
         stream = Stream(sessions)
         assert "answered yet" in stream.next()
         sessions.connect()
@@ -129,7 +64,7 @@ def test_frames_are_shared() -> None:
 @pytest.mark.parametrize("kind", ["lost", "twice", "later", "damaged", "cut_off", "foreign", "past"])
 def test_whatever_the_link_does(kind: str) -> None:
     harmless = kind in ("twice", "foreign", "past")
-    with both(Faults(1, 0.3 if harmless else 0.03, (kind,))) as sessions:
+    with both(MODEL, Faults(1, 0.3 if harmless else 0.03, (kind,))) as sessions:
         stream = Stream(sessions)
         for _ in range(15):
             sessions.connect()
@@ -138,7 +73,7 @@ def test_whatever_the_link_does(kind: str) -> None:
 
 
 def test_a_server_that_is_killed_and_started_again() -> None:
-    with both() as sessions:
+    with both(MODEL) as sessions:
         stream = Stream(sessions)
         for _ in range(5):
             sessions.connect()
@@ -154,7 +89,7 @@ def test_a_server_that_is_killed_and_started_again() -> None:
 
 def test_a_server_that_is_replaced_between_frames() -> None:
     """No frame fails, but the new one knows nothing of what was sent to the old one."""
-    with both() as sessions:
+    with both(MODEL) as sessions:
         sessions.connect()
         stream = Stream(sessions)
         for _ in range(3):
@@ -168,7 +103,7 @@ def test_a_server_that_is_replaced_between_frames() -> None:
 
 
 def test_a_new_server_is_noticed_by_its_greeting() -> None:
-    with both() as sessions:
+    with both(MODEL) as sessions:
         sessions.connect()
         epoch = sessions.robot.epoch
         sessions.stop_server()
@@ -177,8 +112,20 @@ def test_a_new_server_is_noticed_by_its_greeting() -> None:
         assert Stream(sessions).next() == ""
 
 
+def test_a_server_that_ends_says_so() -> None:
+    with both(MODEL) as sessions:
+        sessions.connect()
+        assert Stream(sessions).next() == ""
+        sessions.stop_server()
+        assert "the server ends" in sessions.robot.complaint
+        assert sessions.robot.frame(lambda _: None) is None
+        sessions.start_server()
+        sessions.connect()
+        assert Stream(sessions).next() == ""
+
+
 def test_another_network_is_refused() -> None:
-    with both() as sessions:
+    with both(MODEL) as sessions:
         sessions.robot._hello = sessions.robot._hello.model_copy(update={"network": "something else"})
         until(lambda: "refuses" in sessions.robot.complaint, sessions.robot.poll)
         assert "same model" in sessions.robot.complaint
@@ -186,7 +133,7 @@ def test_another_network_is_refused() -> None:
 
 def test_random_packets_do_no_harm() -> None:
     rng = random.Random(0)
-    with both() as sessions:
+    with both(MODEL) as sessions:
         sessions.connect()
         stream = Stream(sessions)
         for _ in range(3000):

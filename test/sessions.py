@@ -1,0 +1,77 @@
+"""A robot's session and a server's in one process, and the link between them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from faults import Faults
+
+from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode
+from cacheinf_ros.graph import Model
+from cacheinf_ros.offload.frames import OffloadConfig
+from cacheinf_ros.offload.greeting import Identity
+from cacheinf_ros.offload.packets import Packet
+from cacheinf_ros.offload.robot import RobotSession
+from cacheinf_ros.offload.server import ServerSession
+
+ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
+OFFLOAD = OffloadConfig(server_deadline_ms=1000.0, probe_s=0.05)
+PATIENCE_S = 20.0
+
+
+class Both:
+    """A robot's session and a server's in one process."""
+
+    def __init__(self, model: Model, faults: Faults | None = None, config: OffloadConfig = OFFLOAD) -> None:
+        self._model, self._identity, self.size = model, Identity.of(model), model.input_size
+        self.faults = faults or Faults(0, 0.0, ("lost",))
+        self.complaints: list[str] = []
+        self.engine = Engine(model, ENGINE, with_server=True)
+        assert self.engine.shared is not None
+        self.robot = RobotSession("robot", self._identity, self.engine.shared.splitting, config, self._to_server)
+        self.start_server()
+
+    def start_server(self) -> None:
+        self.server = ServerSession("robot", self._identity, self._helper, self._to_robot, self.complaints.append)
+        self._thread = threading.Thread(target=self.server.serve)
+        self._thread.start()
+
+    def stop_server(self) -> None:
+        self.server.close()
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+
+    def connect(self) -> None:
+        until(lambda: not self.robot.complaint, self.robot.poll)
+
+    def _helper(self) -> tuple[Helper, list[list[float]]]:
+        helper = Helper(self._model, ENGINE)
+        return helper, [[0.0] * 6 for _ in helper.splitting.heights]
+
+    def _to_server(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.server.receive(arrived)
+
+    def _to_robot(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.robot.receive(arrived)
+
+
+def until(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        meanwhile()
+        time.sleep(0.005)
+
+
+@contextmanager
+def both(model: Model, faults: Faults | None = None, config: OffloadConfig = OFFLOAD) -> Iterator[Both]:
+    sessions = Both(model, faults, config)
+    try:
+        yield sessions
+    finally:
+        sessions.stop_server()
