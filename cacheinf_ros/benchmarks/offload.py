@@ -27,7 +27,7 @@ from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
 from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, free_domain, lossless, params_file, play
-from cacheinf_ros.nodes.processes import wait_until
+from cacheinf_ros.nodes.processes import NodeProcess, ProcessError, wait_until
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.offload import WireImage
 from cacheinf_ros.offload.limit import Trace
@@ -44,6 +44,7 @@ _ALONE = (DENSE, OffloadPolicy.LOCAL.value)
 _NODE = "cached_inference"
 _WARM = 10  # frames that do not count: caches are filled, the link is measured
 _START_S = 180.0
+_LAST_WORDS = 2000  # characters
 _UDP = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
 Outputs = list[NDArray[Any]]
 
@@ -145,6 +146,7 @@ class _Pair:
     """A robot and, where its policy needs one, a server, both ready."""
 
     robot: NodeGroup
+    node: NodeProcess
     recorder: Recorder
 
     def figures(self, setting: Setting, truth: Truth, link: Trace) -> dict[str, Any]:
@@ -154,6 +156,9 @@ class _Pair:
             self.robot, self.recorder, source=setting.source, node=_NODE, subscribers=1, rate=1000.0,
             frames=setting.frames + _WARM,
         )  # fmt: skip
+        if not played.results:
+            last = self.node.output[-_LAST_WORDS:]
+            raise ProcessError(f"the robot answered none of {played.published} frames; its last words:\n{last}")
         figures = _figures(played, before, self.recorder.counts(_NODE))
         figures["output_error"] = truth.error([list(result.outputs.values()) for result in played.results])
         if not link.is_constant:
@@ -176,13 +181,12 @@ def _nodes(
             mode = Mode.DENSE if policy == OffloadPolicy.REMOTE_JPEG.value else Mode.EXACT
             parameters = setting.engine(threads=setting.server_threads, mode=mode.value, **limited)
             servers.start(NodeCommand(executable="server", parameters=parameters)).wait_ready(_START_S)
-        _start_robot(robot, setting, policy, limited, laboratory)
-        yield _Pair(robot, recorder)
+        yield _Pair(robot, _start_robot(robot, setting, policy, limited, laboratory), recorder)
 
 
 def _start_robot(
     group: NodeGroup, setting: Setting, policy: str, limited: Mapping[str, str], laboratory: Laboratory
-) -> None:
+) -> NodeProcess:
     dense, offload = policy == DENSE, _offload_policy(policy)
     robot = group.start(
         NodeCommand(
@@ -204,6 +208,7 @@ def _start_robot(
     robot.wait_ready(_START_S)
     if offload.is_searched:
         wait_until(lambda: "schedules are solved" in robot.output, setting.schedule_s + _START_S)
+    return robot
 
 
 def _offload_policy(system: str) -> OffloadPolicy:
