@@ -16,7 +16,7 @@ _FAR_WORSE, _DOUBTED = 0.33, 0.35  # of the estimate; the weight of the first su
 LEAST_BYTES = 4000
 """Less says nothing about bandwidth."""
 _LEAST_MBIT_S, _MOST_MBIT_S = 0.01, 10_000.0
-_HOPE, _HOPED_MBIT_S = 1.2, 100.0  # each second
+_HOPE = 1.2  # each second
 _TYPICAL = 0.1  # weight of a small message in what is typical of them
 _PATIENCE, _MOST_TYPICAL_MS = 4.0, 10.0  # times what is typical, and milliseconds of it, that are excused
 _FORGOTTEN = 1.05  # per observation: the shortest delay may have been that of another way
@@ -33,6 +33,7 @@ class LinkEstimate:
     def __init__(self, mbit_s: float = 10.0, delay_ms: float = 2.0) -> None:
         self.mbit_s = mbit_s
         self.delay_ms = delay_ms
+        self._best = mbit_s  # that it has been believed to be
         self._is_warned = False
         self._typical_ms = 2.0  # of small messages, beyond the shortest
 
@@ -65,6 +66,7 @@ class LinkEstimate:
         weight = worse if seen < self.mbit_s else _BETTER
         self._is_warned = is_far_worse
         self.mbit_s = _bounded(math.exp((1 - weight) * math.log(self.mbit_s) + weight * math.log(seen)))
+        self._best = max(self._best, self.mbit_s)
 
     def nothing_came(self, size: int, waited_ms: float) -> None:
         """So many bytes have not come in so long: the link is at most as fast as if they came now."""
@@ -73,8 +75,8 @@ class LinkEstimate:
             self.mbit_s = _bounded(at_most)
 
     def forget(self) -> None:
-        """Nothing has been observed for a while: what was bad may be better now."""
-        self.mbit_s = max(self.mbit_s, min(_HOPED_MBIT_S, self.mbit_s * _HOPE))
+        """Nothing has been observed for a while: what was bad may be as good again as it has been."""
+        self.mbit_s = min(self._best, self.mbit_s * _HOPE)
 
 
 def _bounded(mbit_s: float) -> float:

@@ -53,7 +53,8 @@ def test_what_does_not_come_counts_too() -> None:
 
 
 def test_hope_returns_slowly() -> None:
-    estimate = LinkEstimate(mbit_s=1.0)
+    estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
+    estimate.nothing_came(100_000, 801.0)
     estimate.forget()
     assert 1.0 < estimate.mbit_s < 1.5
     for _ in range(60):
