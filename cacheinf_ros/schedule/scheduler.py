@@ -17,7 +17,8 @@ from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
 
 _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
-_SIMILAR, _SMALL = 0.1, 0.05  # logarithm of what is about the same; mean share of tensors that is about nothing
+_SIMILAR = 0.2  # in the logarithm, of what is about the same
+_CUT_FRAMES = 15
 # overheads of the robot: of a frame alone, of one that is shared, and of encoding all of the input's pixels
 _ALONE = (1.0, 0.0, 0.0)
 _SERVED = (1.0,)  # of the server
@@ -77,6 +78,7 @@ class Scheduler:
         self._splits: dict[bytes, Split] = {}
         self._is_settled = True
         self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
+        self._cut_age = 0  # frames
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The split for a frame."""
@@ -151,11 +153,12 @@ class Scheduler:
         return [*simple, *self.table.near(mbit_s, reuse, reuse)]
 
     def _best_cut(self, around: Surroundings, mbit_s: float, changed: Numbers) -> Integers:
-        """Takes a millisecond to find: it is kept while nothing has changed by much."""
-        machines = (self._robot.slowdown, self._server.slowdown)
-        now = np.log((mbit_s, 1 + around.delay_ms, *machines, changed.mean() + _SMALL))
-        if self._cut is None or np.abs(now - self._cut[0]).max() > _SIMILAR:
+        """Takes milliseconds to find: it is kept while the machines and the link are as they were, for some frames."""
+        now = np.log((mbit_s, 1 + around.delay_ms, self._robot.slowdown, self._server.slowdown))
+        self._cut_age += 1
+        if self._cut is None or self._cut_age >= _CUT_FRAMES or np.abs(now - self._cut[0]).max() > _SIMILAR:
             self._cut = now, dnn_surgery(self._workload, around.conditions(mbit_s, changed, changed))
+            self._cut_age = 0
         return self._cut[1]
 
     def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float, is_settled: bool) -> Choice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -65,14 +65,16 @@ class ScheduleTable:
     robot_reuse: tuple[float, ...]
     server_reuse: tuple[float, ...]
     rows: Integers
+    _found: dict[tuple[tuple[int, ...], ...], Integers] = field(default_factory=dict, init=False, repr=False)
 
     def near(self, mbit_s: float, robot_reuse: float, server_reuse: float) -> Integers:
         """int64 [schedules, operators]: what was found for the conditions around these, each once."""
-        places = (
-            _around(self.mbit_s, mbit_s), _around(self.robot_reuse, robot_reuse),
-            _around(self.server_reuse, server_reuse),
-        )  # fmt: skip
-        return np.unique(np.array([self.rows[place] for place in itertools.product(*places)]), axis=0)
+        asked = (self.mbit_s, mbit_s), (self.robot_reuse, robot_reuse), (self.server_reuse, server_reuse)
+        places = tuple(_around(axis, value) for axis, value in asked)
+        if places not in self._found:
+            rows = [self.rows[place] for place in itertools.product(*places)]
+            self._found[places] = np.unique(np.array(rows), axis=0)
+        return self._found[places]
 
 
 def solve(
