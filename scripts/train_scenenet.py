@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from cacheinf_ros.benchmarks.accuracy import Detections, DetectionScore, score_frame
+from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.graph.scenenet import scenenet
 from cacheinf_ros.sources.scenes import (

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.benchmarks.accuracy import Detections
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import decode
+from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.engine.following import move_output, shift_output
 from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.card import ClassVector, DenseMap

@@ -21,28 +21,12 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
+from cacheinf_ros.matching import MatchingConfig, MatchingStream
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 WARM_UP = 2
 """Frames that every contender runs before any is counted."""
 _GIVEN_MAPS = "exact to the pixel, made before the clock starts, as no matcher could know them"
-
-
-def matching_for(
-    mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None
-) -> MatchingConfig:
-    """What each mode is measured with where the user asks for nothing else: for deepcache the paper's matching,
-    otherwise blocks at the same place, in exact mode identical ones.
-    """
-    config = MatchingConfig()
-    if mode is Mode.BOUNDED and matcher not in (None, MatcherName.IDENTITY):
-        config = MatchingConfig(expiry=10000)
-    elif mode is not Mode.DEEPCACHE:
-        identical = math.inf if mode is not Mode.BOUNDED else config.threshold
-        config = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=identical, expiry=10000)
-    asked = {"threshold": threshold_db, "matcher": matcher}
-    return config.changed(**{name: value for name, value in asked.items() if value is not None})
 
 
 def run_engine_benchmark(

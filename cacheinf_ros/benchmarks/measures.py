@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.benchmarks.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.benchmarks.answer import Answer
 from cacheinf_ros.benchmarks.quality import Agreement, ErrorScale, MissedChange
+from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.sources import SceneTruth
 
 Mask = NDArray[np.bool_]

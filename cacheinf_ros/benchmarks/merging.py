@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.benchmarks.engine import WARM_UP, matching_for
+from cacheinf_ros.benchmarks.engine import WARM_UP
 from cacheinf_ros.benchmarks.timing import timed
-from cacheinf_ros.engine import Engine, EngineConfig
+from cacheinf_ros.engine import Engine, EngineConfig, matching_for
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.cost import load_or_measure
 from cacheinf_ros.engine.kernels import choose_kernels
@@ -23,7 +22,7 @@ from cacheinf_ros.engine.merging import Assessment, Assessor, Choices, search_al
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.weights import weight_bytes
 from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.memory import MIB
 
@@ -97,24 +96,6 @@ def measured(
         for name in itertools.islice(itertools.cycle(engines), i % 2, i % 2 + 2):
             took[name].append(timed(engines[name].run, image, cache_map)[1])
     return {name: float(np.median(values[WARM_UP:])) for name, values in took.items()}
-
-
-def weight_bytes(graph: Graph) -> int:
-    """Of a graph's parameters, float32, each once."""
-    tensors = {id(tensor): tensor for operator in graph.operators for tensor in _tensors(operator)}
-    return sum(4 * tensor.numel() for tensor in tensors.values())
-
-
-def _tensors(value: Any) -> Iterable[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _tensors(item)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            if field.name not in ("rows", "columns"):  # taps are no parameters
-                yield from _tensors(getattr(value, field.name))
 
 
 def _map_bytes(program: Program) -> int:

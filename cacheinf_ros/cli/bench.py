@@ -16,7 +16,7 @@ from rich.table import Table
 from cacheinf_ros.cli.memory import print_memory
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights, described
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Cache, EngineConfig, Mode, Precision
+from cacheinf_ros.engine import Cache, EngineConfig, Mode, Precision, matching_for
 from cacheinf_ros.matching import MatcherName
 
 bench = typer.Typer(
@@ -86,7 +86,7 @@ def engine(
 
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.benchmarks.engine import matching_for, run_engine_benchmark
+    from cacheinf_ros.benchmarks.engine import run_engine_benchmark
     from cacheinf_ros.benchmarks.frames import Change, changing, recorded
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
@@ -131,7 +131,6 @@ def truncation(
     json_file: JsonFile = None,
 ) -> None:
     """Ways to decide what bounded mode holds back: time against error of each."""
-    from cacheinf_ros.benchmarks.engine import matching_for
     from cacheinf_ros.benchmarks.truncation import run_truncation_benchmark
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source

@@ -12,20 +12,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cacheinf_ros.benchmarks.accuracy import Detections, score_sequence
 from cacheinf_ros.cli.report import Image, Trial, demo_table, draw_boxes, draw_demo
-from cacheinf_ros.engine import Box, Mode
-from cacheinf_ros.matching import MatcherName, draw_overlay
+from cacheinf_ros.engine import Box, Mode, matching_for
+from cacheinf_ros.engine.accuracy import Detections, score_sequence
+from cacheinf_ros.matching import draw_overlay
+from cacheinf_ros.matching.config import IDENTICAL
 from cacheinf_ros.sources import Scene, open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.nodes.playback import Played
-
-_MATCHING: dict[Mode, dict[str, bool | int | float | str]] = {
-    Mode.EXACT: {"matcher": MatcherName.IDENTITY.value, "threshold": 100.0, "expiry": 10_000},
-    Mode.DEEPCACHE: {"matcher": MatcherName.DIAMOND_OPTIMISED.value, "threshold": 20.0, "expiry": 10},
-}
-"""Exact: only identical pixels, so the cache never ages. DeepCache: the paper's parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +90,7 @@ def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: i
             for plan in plans:
                 runs: list[Played] = []
                 for mode in (plan.mode, Mode.DENSE):
-                    recorder.set_parameters("/matcher", **_MATCHING.get(mode, {}))
+                    recorder.set_parameters("/matcher", **_matching(mode))
                     recorder.set_parameters("/inference", mode=mode.value)
                     task = progress.add_task(f"{plan.source.partition('?')[0]}, {mode.value}", total=frames)
                     played = play(
@@ -108,6 +103,13 @@ def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: i
                     runs.append(played)
                 trials.append(_trial(plan, *runs))
     return trials
+
+
+def _matching(mode: Mode) -> dict[str, int | float | str]:
+    config = matching_for(mode)
+    return {
+        "matcher": config.matcher.value, "threshold": min(config.threshold, IDENTICAL), "expiry": config.expiry
+    }  # fmt: skip
 
 
 def _trial(plan: _Plan, cached: Played, dense: Played) -> Trial:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Graph, Operator
+from cacheinf_ros.graph.ir import Global, GlobalMean, Graph, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
 
 models = typer.Typer(help="Built-in models, and how the engine understands any model.", no_args_is_help=True)
@@ -79,7 +79,7 @@ def _counts(graph: Graph) -> Table:
     for operator in graph.operators:
         key = execution(operator, graph).value, _kind(operator)
         counts[key] += 1
-        flops[key] += _flops(operator, graph)
+        flops[key] += graph.flops(operator)
     table = Table("execution", "operator", "count", "GFLOP", "share of FLOPs")
     for key in sorted(counts, key=lambda key: ([e.value for e in Execution].index(key[0]), key[1])):
         work = flops[key]
@@ -91,7 +91,7 @@ def _counts(graph: Graph) -> Table:
 def _every_operator(graph: Graph) -> Table:
     table = Table("execution", "operator", "name", "output", "GFLOP")
     for operator in graph.operators:
-        work = _flops(operator, graph)
+        work = graph.flops(operator)
         table.add_row(
             execution(operator, graph).value,
             _kind(operator),
@@ -119,11 +119,6 @@ def _remarks(graph: Graph) -> Iterator[str]:
 
 def _kind(operator: Operator) -> str:
     return operator.target if isinstance(operator, Global) else type(operator).__name__.lower()
-
-
-def _flops(operator: Operator, graph: Graph) -> int:
-    """Of convolutions and linear layers; what the others take is small, or unknown to us."""
-    return operator.flops_per_pixel * graph.tensors[operator.output].pixels if isinstance(operator, Conv) else 0
 
 
 def _by(sizes: tuple[int, ...]) -> str:

@@ -61,7 +61,7 @@ class _Fusion:
 
     def graph(self) -> Graph:
         for operator in self._graph.operators:
-            self._place(_renamed(operator, self._same))
+            self._place(renamed(operator, self._same))
         operators = tuple(self._done.operators.values())
         names = {self._graph.input, *(operator.output for operator in operators)}
         return replace(
@@ -97,7 +97,7 @@ class _Fusion:
             self._place(new)
 
 
-def _renamed(operator: Operator, names: Mapping[str, str]) -> Operator:
+def renamed(operator: Operator, names: Mapping[str, str]) -> Operator:
     """The operator, reading other tensors."""
     if not any(name in names for name in operator.inputs):
         return operator

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.ir import Graph, Operator
 
 
 def graph_hash(graph: Graph) -> str:
@@ -19,6 +19,13 @@ def graph_hash(graph: Graph) -> str:
     for operator in graph.operators:
         _update(digest, operator)
     _update(digest, (graph.input, graph.outputs, sorted((s.name, s.shape) for s in graph.tensors.values())))
+    return digest.hexdigest()[:32]
+
+
+def operator_hash(operator: Operator) -> str:
+    """Hexadecimal digest of what an operator does to which tensors, whatever it and its output are called."""
+    digest = hashlib.sha256()
+    _update(digest, dataclasses.replace(operator, name="", output=""))
     return digest.hexdigest()[:32]
 
 

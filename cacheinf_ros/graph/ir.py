@@ -267,6 +267,10 @@ class Graph:
         """ATen names of the operators that run densely because nobody taught us what they are."""
         return tuple(sorted({o.target for o in self.operators if isinstance(o, Global) and not o.known}))
 
+    def flops(self, operator: Operator) -> int:
+        """Of a convolution or linear layer; what the others take is small, or unknown to us: 0."""
+        return operator.flops_per_pixel * self.tensors[operator.output].pixels if isinstance(operator, Conv) else 0
+
 
 def references(arguments: Any) -> tuple[str, ...]:
     """Names of the tensors that the arguments of a call refer to, each once, in order."""

@@ -73,10 +73,34 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     path = Path(card.factory)
     if path.suffix == ".pt2":
         program = _read_program(path, card)
-        module: torch.nn.Module = program.module()
-    else:
-        module = _module(card, path)
-        program = _export(module, card)
+        return _lowered(program.module(), program, card)
+    return model_of(_module(card, path), card)
+
+
+def load_module(reference: str) -> tuple[torch.nn.Module, ModelCard]:
+    """A network and its card, not exported: to be changed, or to be given other weights.
+
+    Raises:
+        ModelError: there is no such model, or it cannot be loaded.
+    """
+    card = _card(reference)
+    path = Path(card.factory)
+    return (_read_program(path, card).module() if path.suffix == ".pt2" else _module(card, path)), card
+
+
+def model_of(module: torch.nn.Module, card: ModelCard) -> Model:
+    """A network that is in memory, ready for the engine.
+
+    Args:
+        card: its ``weights`` are not loaded: the network has them.
+
+    Raises:
+        ModelError: it cannot be exported or run at this size.
+    """
+    return _lowered(module, _export(module, card), card)
+
+
+def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard) -> Model:
     with _quiet_torch():
         program = program.run_decompositions({})
     graph = fuse(lower(program))

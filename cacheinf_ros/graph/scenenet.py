@@ -32,12 +32,12 @@ class SceneNet(nn.Module):
     def __init__(self, classes: int) -> None:
         super().__init__()
         first, second, third, head = _CHANNELS
-        self.stem = nn.Sequential(_convolution(3, first, 3, stride=2), _convolution(first, second, 3, stride=2))
+        self.stem = nn.Sequential(convolution(3, first, 3, stride=2), convolution(first, second, 3, stride=2))
         self.fine = nn.Sequential(Residual(second), Residual(second))
-        self.down = _convolution(second, third, 3, stride=2)
+        self.down = convolution(second, third, 3, stride=2)
         self.near = Residual(third)
         self.far = Residual(third)
-        self.head = nn.Sequential(_convolution(2 * third, head, 1), nn.Conv2d(head, classes + 4, 1))
+        self.head = nn.Sequential(convolution(2 * third, head, 1), nn.Conv2d(head, classes + 4, 1))
         _start_silent(self.head[-1], classes)
 
     def forward(self, image: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class Residual(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.first = _convolution(channels, channels, 3)
+        self.first = convolution(channels, channels, 3)
         self.second = nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
         self.activation = nn.ReLU()
 
@@ -65,7 +65,8 @@ class Residual(nn.Module):
         return output
 
 
-def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
+def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
+    """A convolution that keeps the size at stride 1, batch norm, ReLU."""
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=False),
         nn.BatchNorm2d(outputs),

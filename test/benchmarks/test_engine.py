@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,12 @@ import numpy as np
 import pytest
 
 from cacheinf_ros.benchmarks.contenders import Contender, build_contenders
-from cacheinf_ros.benchmarks.engine import matching_for, run_engine_benchmark
+from cacheinf_ros.benchmarks.engine import run_engine_benchmark
 from cacheinf_ros.benchmarks.frames import Change, Shot, changing, recorded
 from cacheinf_ros.benchmarks.timing import summary
-from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine import EngineConfig, Mode, matching_for
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.matching import MatcherName
 from cacheinf_ros.sources import open_source
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
@@ -102,14 +100,6 @@ def test_changed_frames_bring_their_maps(pattern: str) -> None:
     assert report["output_error"]["max"] <= 1e-5
     assert report["reuse_ratio"]["mean"] == pytest.approx(0.95, abs=0.02)
     assert report["best_dense"] is None and report["efficiency"] is None and report["policies"] is None
-
-
-def test_every_mode_has_its_matching() -> None:
-    exact = matching_for(Mode.EXACT)
-    assert (exact.matcher, exact.threshold) == (MatcherName.IDENTITY, math.inf)
-    assert matching_for(Mode.DEEPCACHE).matcher is MatcherName.DIAMOND_OPTIMISED
-    asked = matching_for(Mode.BOUNDED, threshold_db=30.0, matcher=MatcherName.DIAMOND)
-    assert (asked.matcher, asked.threshold) == (MatcherName.DIAMOND, 30.0)
 
 
 def test_onnx_contenders_compute_the_same(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ import yaml
 from safetensors.torch import load_file
 
 import cacheinf_ros.graph.scenenet as module
-from cacheinf_ros.benchmarks.accuracy import Detections, DetectionScore, score_frame
+from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.sources import OBJECT_LABELS, open_source
 

@@ -57,6 +57,7 @@ class SceneConfig(Config):
     )
     drift: float = parameter(0.0, "slow change of brightness, as a fraction up and down", low=0, high=0.9)
     gallery: Gallery = parameter(Gallery.TEST, "set of photographs")
+    photograph: str = parameter("", "the one photograph that is the background; empty: all of the gallery")
 
     @property
     def noise_level(self) -> float:

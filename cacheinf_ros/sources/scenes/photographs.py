@@ -29,6 +29,21 @@ _FILES = {
     ),
 }
 
+PHOTOGRAPHS = tuple(sorted(name.partition(".")[0] for names in _FILES.values() for name in names))
+"""The names of all photographs: what ``SceneConfig.photograph`` may be, and the classes of ``scenenames``."""
+
+
+def load_photograph(name: str) -> NDArray[np.uint8]:
+    """The photograph of a name, one of :data:`PHOTOGRAPHS`: uint8 [height, width, 3], BGR.
+
+    Raises:
+        SourceError: there is none of this name, or scikit-image is not installed with its pictures.
+    """
+    for file in (file for names in _FILES.values() for file in names):
+        if file.partition(".")[0] == name:
+            return _read(_data_folder() / file)
+    raise SourceError(f"there is no photograph {name!r}; choose from {', '.join(PHOTOGRAPHS)}")
+
 
 def load_photographs(gallery: Gallery) -> tuple[NDArray[np.uint8], ...]:
     """The photographs of a set, each uint8 [height, width, 3], BGR.

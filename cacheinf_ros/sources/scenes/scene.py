@@ -14,7 +14,7 @@ from cacheinf_ros.sources.frame import Frame
 from cacheinf_ros.sources.scenes.camera import CameraPath
 from cacheinf_ros.sources.scenes.config import MotionPreset, SceneConfig
 from cacheinf_ros.sources.scenes.near import NearPlane
-from cacheinf_ros.sources.scenes.photographs import load_photographs
+from cacheinf_ros.sources.scenes.photographs import load_photograph, load_photographs
 from cacheinf_ros.sources.scenes.sensor import Sensor
 from cacheinf_ros.sources.scenes.tracks import make_tracks
 from cacheinf_ros.sources.scenes.truth import SceneTruth, changed_pixels, owner_map, visible_objects
@@ -25,24 +25,25 @@ class Scene:
     """A source whose frames can be made in any order, each with its ground truth.
 
     Raises:
-        SourceError: the photographs are not installed.
+        SourceError: the photographs are not installed, or there is none of the name.
     """
 
     def __init__(self, config: SceneConfig) -> None:
         rng = np.random.default_rng(config.seed)
         photographs = load_photographs(config.gallery)
+        background = (load_photograph(config.photograph),) if config.photograph else photographs
         self.config = config
         self.name = f"scene:{config.preset.value}"
         self.fps: float = config.fps
         self.length: int | None = config.frames
-        self._world = build_world(photographs, config.size, rng)
+        self._world = build_world(background, config.size, rng)
         self._origin = rng.integers(0, self._world.shape[:2])[::-1].astype(np.float64)
         self._path = CameraPath(preset=config.preset, image_size=config.size, phases=rng.uniform(0, 2 * np.pi, (6, 3)))
         self._tracks = make_tracks(config.objects, photographs, config.size, rng)
         self._sensor = Sensor(config, rng)
         self._near: NearPlane | None = None
         if config.preset is MotionPreset.PARALLAX:
-            self._near = NearPlane(build_world(photographs, config.size, rng))
+            self._near = NearPlane(build_world(background, config.size, rng))
         self._last_view: tuple[NDArray[np.float64], NDArray[np.uint8]] | None = None
 
     def __iter__(self) -> Iterator[Frame]:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.benchmarks.accuracy import box_iou
+from cacheinf_ros.engine.accuracy import box_iou
 from cacheinf_ros.engine.decoders.suppress import best_class, suppress
 
 BOXES = np.array([[0, 0, 10, 10], [1, 0, 10, 10], [30, 30, 5, 5]], np.float32)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine import Box
+from cacheinf_ros.engine.decoders import Box
 from cacheinf_ros.sources import SceneTruth
 
 DEFAULT_IOU = 0.5

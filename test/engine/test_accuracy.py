@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.benchmarks.accuracy import Detections, DetectionScore, box_iou, score_frame, score_sequence
 from cacheinf_ros.engine import Box
+from cacheinf_ros.engine.accuracy import Detections, DetectionScore, box_iou, score_frame, score_sequence
 from cacheinf_ros.sources import open_source
 
 
