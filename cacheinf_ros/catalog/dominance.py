@@ -1,0 +1,105 @@
+"""Which classes dominate a stream (MCDNN, section 5.2.1).
+
+A stream is n,p-dominated where its n most frequent classes make up at least a share p of the recent results. The pairs
+are the paper's; that the most specific one is looked for first, and what ends it, is ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+_TOLERANCE = 1e-9  # 27 of 30 are 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """How strong a skew is.
+
+    Attributes:
+        n: classes.
+        p: share of the results that they make up, at least.
+    """
+
+    n: int
+    p: float
+
+
+PAIRS = tuple(Pair(n=n, p=p) for n, p in product((7, 14, 21), (0.95, 0.9, 0.8, 0.7, 0.6)))
+"""The most specific first: fewest classes, then the largest share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dominance:
+    """The classes that dominate.
+
+    Attributes:
+        pair: that holds.
+        classes: the n most frequent ones (fewer where fewer were seen), the most frequent first.
+        shares: of the recent results, by class.
+    """
+
+    pair: Pair
+    classes: tuple[int, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def share(self) -> float:
+        """Of the recent results, of all these classes together."""
+        return sum(self.shares)
+
+
+def find_dominance(counts: Mapping[int, int], classes: int, pairs: Sequence[Pair] = PAIRS) -> Dominance | None:
+    """The first of the pairs that holds.
+
+    Args:
+        counts: how often each class was recently seen.
+        classes: of the model; a skew to all of them is none.
+        pairs: those to look for, in this order.
+    """
+    total = sum(counts.values())
+    if not total:
+        return None
+    order = sorted((c for c in counts if counts[c] > 0), key=lambda c: (-counts[c], c))
+    for pair in pairs:
+        chosen = tuple(order[: pair.n])
+        if pair.n < classes and sum(counts[c] for c in chosen) >= (pair.p - _TOLERANCE) * total:
+            return Dominance(pair=pair, classes=chosen, shares=tuple(counts[c] / total for c in chosen))
+    return None
+
+
+class ClassWindow:
+    """Counts the classes of the results of the last seconds, each in constant time."""
+
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._seen: deque[tuple[float, int]] = deque()
+        self.counts: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    @property
+    def span_s(self) -> float:
+        """From the first counted result to the last."""
+        return self._seen[-1][0] - self._seen[0][0] if self._seen else 0.0
+
+    def add(self, class_id: int, now_s: float) -> None:
+        """Count a result; where time went back, the stream began anew and so does the window."""
+        if self._seen and now_s < self._seen[-1][0]:
+            self.clear()
+        self._seen.append((now_s, class_id))
+        self.counts[class_id] += 1
+        while self._seen[0][0] <= now_s - self._window_s:
+            self.counts[self._seen.popleft()[1]] -= 1
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._seen.clear()
+        self.counts.clear()
+
+    def share(self, classes: Collection[int]) -> float:
+        """Of the results that are of these classes; 1 without results."""
+        return sum(self.counts[c] for c in classes) / len(self._seen) if self._seen else 1.0

@@ -1,0 +1,260 @@
+"""A catalog on disk: catalog.yaml, and for each variant a safetensors file beside it. Nothing in it is executed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import torch
+import yaml
+from pydantic import Field, FiniteFloat, model_validator
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from cacheinf_ros.catalog.techniques import Change, Recipe, Technique, perform, unpack
+from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
+from cacheinf_ros.config import Config
+from cacheinf_ros.errors import CatalogError, ConfigError
+from cacheinf_ros.graph import Model, ModelCard, load_module, model_of
+from cacheinf_ros.graph.identity import graph_hash
+
+FILE = "catalog.yaml"
+_REMEDY = "build it anew with `cacheinf catalog build`"
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$")]  # leads nowhere as a file's name
+_Amount = Annotated[FiniteFloat, Field(ge=0)]
+_Side = Annotated[int, Field(ge=1, le=8192)]
+
+
+class CostEntry(Config):
+    """A :class:`Cost`."""
+
+    energy_j: _Amount
+    money: _Amount
+    latency_ms: _Amount
+    memory_bytes: int = Field(ge=0)
+    load_energy_j: _Amount
+    load_money: _Amount
+
+
+class ChangeEntry(Config):
+    """A :class:`Change`."""
+
+    technique: Technique
+    strength: float = Field(gt=0, le=1000)
+    layers: tuple[str, ...] = ()
+
+
+class VariantEntry(Config):
+    """A variant.
+
+    Attributes:
+        bits: of a stored weight.
+        stored_bytes: of the weights in its file.
+        graph: :func:`graph_hash` of its graph with its weights.
+        sha256: of its file; "" of a dominated one, which has none.
+    """
+
+    name: _Name
+    accuracy: float = Field(ge=0, le=1)
+    bits: Literal[32, 16, 8]
+    changes: tuple[ChangeEntry, ...] = ()
+    stored_bytes: int = Field(ge=0)
+    graph: str = Field(pattern=r"^[0-9a-f]{32}$")
+    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    costs: dict[Place, CostEntry] = Field(min_length=1)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is made from the original."""
+        return Recipe(
+            changes=tuple(Change(technique=c.technique, strength=c.strength, layers=c.layers) for c in self.changes),
+            bits=self.bits,
+        )
+
+    @property
+    def variant(self) -> Variant:
+        """Without its weights."""
+        costs = {place: Cost(**cost.model_dump()) for place, cost in self.costs.items()}
+        return Variant(name=self.name, accuracy=self.accuracy, technique=self.recipe.technique, costs=costs)
+
+
+class CatalogFile(Config):
+    """The content of catalog.yaml.
+
+    Attributes:
+        format: of the file.
+        name: the request's name for the model.
+        model: reference of the original, as :func:`load_module` takes it.
+        measure: what accuracy means.
+        data: what it was built with.
+        conditions: of the measurement, for the reader: what was set, and on which machine.
+        variants: the Pareto front and the original, the most accurate first.
+        dominated: variants that another one beats or equals in everything; they have no weights.
+        left_out: what was not made, and why.
+    """
+
+    format: Literal[1]
+    name: str = Field(min_length=1)
+    model: str = Field(min_length=1)
+    input_size: tuple[_Side, _Side]
+    measure: str
+    data: str
+    conditions: dict[str, str | float | int] = Field(default_factory=dict)
+    variants: tuple[VariantEntry, ...] = Field(min_length=1)
+    dominated: tuple[VariantEntry, ...] = ()
+    left_out: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [entry.name for entry in (*self.variants, *self.dominated)]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two variants have one name: {', '.join(names)}")
+        if not any(entry.recipe == Recipe() for entry in self.variants):
+            raise ValueError("the original is not among the variants")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CatalogFolder:
+    """A catalog that was read.
+
+    Attributes:
+        path: the folder.
+        file: all that catalog.yaml says.
+    """
+
+    path: Path
+    file: CatalogFile
+
+    @property
+    def catalog(self) -> Catalog:
+        """The variants that have weights."""
+        return Catalog(model=self.file.name, variants=tuple(entry.variant for entry in self.file.variants))
+
+    def load(self, name: str) -> Model:
+        """A variant, ready for the engine; its outputs are those of the one that was built, bit for bit.
+
+        Raises:
+            CatalogError: there is no such variant, or its file is missing, changed, or not its weights.
+            ModelError: the original's architecture cannot be loaded.
+        """
+        entry = next((entry for entry in self.file.variants if entry.name == name), None)
+        if entry is None:
+            known = ", ".join(entry.name for entry in self.file.variants)
+            raise CatalogError(f"catalog {self.path} has no variant {name!r}; it has {known}")
+        module, card = load_module(self.file.model)
+        return load_variant(entry, self.path, module, sized(card, self.file))
+
+
+def read_catalog(folder: Path) -> CatalogFolder:
+    """Read a catalog, and check that the files of its variants are those that were written.
+
+    Raises:
+        CatalogError: a file is missing, unreadable, changed, or says something impossible.
+    """
+    path = folder / FILE
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CatalogError(f"catalog {path} cannot be read: {error}; {_REMEDY}") from None
+    if not isinstance(content, dict):
+        raise CatalogError(f"catalog {path} must be a mapping; {_REMEDY}")
+    try:
+        file = CatalogFile.checked(**{str(key): value for key, value in content.items()})
+    except ConfigError as error:
+        raise CatalogError(f"catalog {path}: {error}; {_REMEDY}") from None
+    for entry in file.variants:
+        _check_file(entry, folder)
+    return CatalogFolder(path=folder, file=file)
+
+
+def write_catalog(folder: Path, file: CatalogFile) -> None:
+    """Write catalog.yaml beside the weights that it names.
+
+    Raises:
+        CatalogError: it cannot be written.
+    """
+    try:
+        text = yaml.safe_dump(file.model_dump(mode="json"), sort_keys=False, width=120)
+        (folder / FILE).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CatalogError(f"catalog {folder} cannot be written: {error}; name another folder") from None
+
+
+def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -> str:
+    """Write a variant's weights; the folder is made. Returns the file's SHA-256.
+
+    Raises:
+        CatalogError: they cannot be written.
+    """
+    path = weights_file(folder, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(dict(packed), path)
+        path.chmod(0o644)  # safetensors makes it private
+        return _digest(path)
+    except (OSError, SafetensorError) as error:
+        raise CatalogError(f"weights {path} cannot be written: {error}; name another folder") from None
+
+
+def weights_file(folder: Path, name: str) -> Path:
+    """Of a variant."""
+    return folder / f"{name}.safetensors"
+
+
+def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: ModelCard) -> Model:
+    """Do to the original's architecture what the entry says, and load the weights.
+
+    Args:
+        original: with any weights.
+        card: with the catalog's input size.
+
+    Raises:
+        CatalogError: the file is missing, changed, or does not fit.
+    """
+    path = _check_file(entry, folder)
+    assert card.input_size is not None
+    module = perform(original, entry.recipe.changes, card.input_size)
+    try:
+        module.load_state_dict(unpack(load_file(path)))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise CatalogError(f"weights {path} do not fit variant {entry.name!r}: {error}; {_REMEDY}") from None
+    model = model_of(module, card.model_copy(update={"name": f"{card.name}-{entry.name}"}))
+    if graph_hash(model.graph) != entry.graph:
+        raise CatalogError(f"variant {entry.name!r} of {folder} is not the network that was measured; {_REMEDY}")
+    return model
+
+
+def sized(card: ModelCard, file: CatalogFile) -> ModelCard:
+    """The card as the catalog was measured."""
+    return card.model_copy(update={"input_size": file.input_size, "weights": None})
+
+
+def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
+    """As they are written."""
+    return {place: CostEntry(**asdict(cost)) for place, cost in costs.items()}
+
+
+def change_entries(changes: tuple[Change, ...]) -> tuple[ChangeEntry, ...]:
+    """As they are written."""
+    return tuple(ChangeEntry(**asdict(change)) for change in changes)
+
+
+def _check_file(entry: VariantEntry, folder: Path) -> Path:
+    path = weights_file(folder, entry.name)
+    if not path.is_file():
+        raise CatalogError(f"weights {path} of variant {entry.name!r} do not exist; {_REMEDY}")
+    if path.resolve().parent != folder.resolve():
+        raise CatalogError(f"weights {path} lead out of the catalog's folder; {_REMEDY}")
+    if _digest(path) != entry.sha256:
+        raise CatalogError(f"weights {path} have changed since the catalog was built; {_REMEDY}")
+    return path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

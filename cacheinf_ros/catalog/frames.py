@@ -1,0 +1,131 @@
+"""The frames that a catalog is built with: those for fine-tuning, and others, with the truth where it is known, for
+measuring.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import ModelCard
+from cacheinf_ros.graph.card import Centers, ClassVector
+from cacheinf_ros.sources import OBJECT_LABELS, Scene, SceneTruth, open_source
+from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset
+
+BUILT_IN = "built-in"
+"""In place of sources: built-in scenes that suit the model."""
+_FIRST_TRAINING_SEED, _FIRST_TEST_SEED = 5_000_000, 200  # neither is among those that anything else is trained with
+_OBJECTS = 6  # as in scenes that nobody changes
+_CROWD = 16 / (480 * 640)  # objects per pixel: more to learn from; even more would hide what is behind them
+_STEP = 97  # frames between two of a scene: nothing much is where it was
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """A frame to measure with.
+
+    Attributes:
+        image: uint8 [height, width, 3], BGR.
+        truth: the objects in it; None: not known, or no detector asks for them.
+        class_id: of the model's classes; None: not known.
+    """
+
+    image: NDArray[np.uint8]
+    truth: SceneTruth | None = None
+    class_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Data:
+    """What a catalog is built with.
+
+    Attributes:
+        training: uint8 [height, width, 3] each; empty: nothing is fine-tuned.
+        held_out: not among them.
+        description: for the reader of the catalog.
+    """
+
+    training: tuple[NDArray[np.uint8], ...]
+    held_out: tuple[Sample, ...]
+    description: str
+
+
+def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str], frames: tuple[int, int]) -> Data:
+    """Read the frames.
+
+    Args:
+        training, held_out: sources as :func:`open_source` takes them, or :data:`BUILT_IN`; no training source: nothing
+            is fine-tuned.
+        frames: how many to read, of all training sources and of all others together.
+
+    Raises:
+        CatalogError: a source is used for both, or there is nothing to measure with.
+        SourceError: a source cannot be read.
+    """
+    both = set(training) & set(held_out) - {BUILT_IN}
+    if both:
+        raise CatalogError(f"{', '.join(both)} cannot be trained on and measured with: give another --held-out")
+    learn = _spread(_references(training, card, frames[0], trained=True), card, frames[0])
+    measure = _spread(_references(held_out, card, frames[1], trained=False), card, frames[1])
+    if not measure:
+        raise CatalogError("there are no frames to measure with: give a source with --held-out")
+    return Data(
+        training=tuple(sample.image for sample in learn),
+        held_out=measure,
+        description=f"{len(learn)} frames of {', '.join(training) or 'nothing'} for fine-tuning, "
+        f"{len(measure)} of {', '.join(held_out)} held out",
+    )
+
+
+def _references(sources: Sequence[str], card: ModelCard, frames: int, *, trained: bool) -> list[str]:
+    found = [source for source in sources if source != BUILT_IN]
+    return found + (_built_in(card, frames, trained=trained) if BUILT_IN in sources else [])
+
+
+def _built_in(card: ModelCard, frames: int, *, trained: bool) -> list[str]:
+    """Scenes with the model's classes in them, all kinds of motion in turn, as many as there are frames up to 60."""
+    assert card.input_size is not None
+    photographs = card.labels if _knows_photographs(card) else ("",)
+    size = "x".join(map(str, card.input_size))
+    motions = [preset.value for preset in MotionPreset]
+    seed = _FIRST_TRAINING_SEED if trained else _FIRST_TEST_SEED
+    gallery = "train" if trained else "test"
+    objects = round(_CROWD * math.prod(card.input_size)) if trained else _OBJECTS
+    return [
+        f"scene:{motions[i % len(motions)]}?seed={seed + i}&size={size}&objects={objects}&gallery={gallery}&frames=1000"
+        f"&photograph={photographs[i % len(photographs)]}"
+        for i in range(min(frames, 60))
+    ]
+
+
+def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sample, ...]:
+    """As many frames of each source: of scenes from all of their length, of others the first ones."""
+    samples: list[Sample] = []
+    for number, reference in enumerate(references):
+        count = frames * (number + 1) // len(references) - frames * number // len(references)
+        source = open_source(reference)
+        if isinstance(source, Scene):
+            indices = [(i * _STEP) % source.config.frames for i in range(count)]
+            samples += [_sample(source, index, card) for index in indices]
+        else:
+            samples += [Sample(image=frame.image) for frame in itertools.islice(source, count)]
+    return tuple(samples)
+
+
+def _sample(scene: Scene, index: int, card: ModelCard) -> Sample:
+    image = scene.frame(index).image
+    if isinstance(card.decoder, Centers) and card.labels == OBJECT_LABELS:
+        return Sample(image=image, truth=scene.truth(index))
+    if scene.config.photograph and _knows_photographs(card):
+        return Sample(image=image, class_id=card.labels.index(scene.config.photograph))
+    return Sample(image=image)
+
+
+def _knows_photographs(card: ModelCard) -> bool:
+    return isinstance(card.decoder, ClassVector) and card.labels == PHOTOGRAPHS

@@ -1,0 +1,89 @@
+"""Measures an architecture on this machine with the real engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from cacheinf_ros.catalog.prices import Measured
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.lifetimes import map_bytes
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import ModelCard, model_of
+from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.schedule import Workload, profile
+
+Image = NDArray[np.uint8]
+_PREPARATIONS = 3
+_WARM_UP, _RUNS, _ENOUGH_MS = 3, 15, 1500.0
+_FAST = [cv2.IMWRITE_PNG_COMPRESSION, 1]
+
+
+def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> Measured:
+    """Time dense frames, loading, and each operator; plan the memory.
+
+    Args:
+        image: uint8 [height, width, 3] of any size.
+
+    Raises:
+        CatalogError: operators cannot be timed on this machine.
+        ModelError: the network cannot be exported.
+    """
+    config = EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads)
+    Engine(model_of(module, card), config)  # the first one measures kernels, once per machine
+    took_ms = []
+    for _ in range(_PREPARATIONS):
+        started = time.perf_counter()
+        model = model_of(module, card)
+        engine = Engine(model, config)
+        took_ms.append(1e3 * (time.perf_counter() - started))
+    workload = Workload(lay_out(model.graph))
+    took = profile(workload.names, engine.cost)
+    if not took[:, -1].sum():
+        raise CatalogError(
+            "the engine's kernels are not compiled here, so that nothing can be measured: run `cacheinf doctor`"
+        )
+    weights = weight_bytes(model.graph)
+    return Measured(
+        device_ms=_significant(_frame_ms(engine, image)),
+        prepare_ms=_significant(min(took_ms)),
+        memory_bytes=weights + engine.cache_bytes + engine.arena_bytes,
+        whole_bytes=weights + _every_map(engine),
+        workload=workload,
+        took=took,
+    )
+
+
+def image_bytes_per_pixel(images: Sequence[Image], card: ModelCard) -> float:
+    """Of frames at the model's size on their way to a server, as the offloading sends them: PNG, mean."""
+    preprocessor = Preprocessor(card)
+    sizes = [cv2.imencode(".png", preprocessor.resize(image), _FAST)[1].size for image in images]
+    return float(np.mean(sizes)) / (preprocessor.size[0] * preprocessor.size[1])
+
+
+def _frame_ms(engine: Engine, image: Image) -> float:
+    took: list[float] = []
+    with torch.inference_mode():
+        while len(took) < _WARM_UP + _RUNS or sum(took) < _ENOUGH_MS:
+            started = time.perf_counter()
+            engine.run(image, None)
+            took.append(1e3 * (time.perf_counter() - started))
+    return float(np.median(took[_WARM_UP:]))
+
+
+def _significant(milliseconds: float) -> float:
+    """Two digits: the next one is noise, which would put variants on the front that are better by accident."""
+    return float(f"{milliseconds:.2g}")
+
+
+def _every_map(engine: Engine) -> int:
+    layout = engine.program.layout
+    roots = {layout.root(name) for name in (layout.graph.input, *(o.output for o in layout.operators))}
+    return sum(map_bytes(layout, name) for name in roots)

@@ -1,0 +1,120 @@
+"""What a variant costs in each place, from what was measured of it: energy, money, time, memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.schedule import Link, Workload
+from cacheinf_ros.schedule.energy import PowerModel
+from cacheinf_ros.schedule.surgery import dnn_surgery
+from cacheinf_ros.schedule.timeline import Conditions, Timeline, Times
+from cacheinf_ros.schedule.workload import Integers, Numbers
+
+
+class PriceConfig(Config):
+    """What is modelled, not measured: the server, the link, the storage, and what the cloud is paid."""
+
+    server_speedup: float = parameter(
+        4.0, "times that the server is faster than this machine, modelled; 1: it is this machine", low=0.01, high=1e4
+    )
+    link_mbit_s: float = parameter(48.0, "of the link to the server, 10**6 bits per second", low=0.01, high=1e6)
+    link_delay_ms: float = parameter(1.0, "of the link to the server, ms", low=0.0, high=1e5)
+    storage_mb_s: float = parameter(40.0, "rate at which weights are read, 10**6 bytes per second", low=0.01, high=1e6)
+    price_server_s: float = parameter(
+        1.5e-4, "dollars per second of the server; the default is about a small GPU machine's", low=0.0, high=1e3
+    )
+    price_mb: float = parameter(
+        9e-5,
+        "dollars per 10**6 bytes to and from the cloud; the default is about what clouds charge",
+        low=0.0,
+        high=1e3,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measured:
+    """Of an architecture on this machine, whatever its weights.
+
+    Attributes:
+        device_ms: of a dense frame by the engine, median.
+        prepare_ms: from weights in memory to an engine that is ready: export and compilation, the
+            fastest of some.
+        memory_bytes: parameters as float32, and all other tensors of a dense frame in one arena.
+        whole_bytes: the same with every feature map kept, as sharing a frame with a server needs it.
+        workload: the operators.
+        took: float64 [operators, points], milliseconds of each operator; see :func:`cacheinf_ros.schedule.profile`.
+    """
+
+    device_ms: float
+    prepare_ms: float
+    memory_bytes: int
+    whole_bytes: int
+    workload: Workload
+    took: Numbers
+
+
+def costs_of(
+    measured: Measured, stored_bytes: int, pixel_bytes: float, prices: PriceConfig, power: PowerModel
+) -> dict[Place, Cost]:
+    """By place; without :attr:`Place.SPLIT` where no cut between two operators beats both others.
+
+    Args:
+        stored_bytes: of the variant's weights in storage.
+        pixel_bytes: of a pixel of the input on the way to the cloud.
+    """
+    conditions = _conditions(measured, pixel_bytes, prices)
+    load_ms = stored_bytes / prices.storage_mb_s / 1e3 + measured.prepare_ms
+    load_j = power.joules(load_ms, load_ms, 0.0, 0.0)
+    # the cloud's storage is taken to be no faster than the device's
+    remote_load_ms = stored_bytes / prices.storage_mb_s / 1e3 + measured.prepare_ms / prices.server_speedup
+    load_money = prices.price_server_s * remote_load_ms / 1e3
+    local = measured.device_ms
+    found = {
+        Place.DEVICE: Cost(
+            energy_j=power.joules(local, local, 0.0, 0.0), latency_ms=local, memory_bytes=measured.memory_bytes,
+            load_energy_j=load_j,
+        )
+    }  # fmt: skip
+    timeline = Timeline(measured.workload, conditions)
+    cut = dnn_surgery(measured.workload, conditions)
+    if 0 < np.count_nonzero(cut) < len(cut):
+        found[Place.SPLIT] = _cost(
+            timeline.times(cut), conditions, prices, power, memory_bytes=measured.whole_bytes, load_energy_j=load_j,
+            load_money=load_money,
+        )  # fmt: skip
+    nothing: Integers = np.zeros_like(cut)
+    found[Place.CLOUD] = _cost(timeline.times(nothing), conditions, prices, power, load_money=load_money)
+    return found
+
+
+def _conditions(measured: Measured, pixel_bytes: float, prices: PriceConfig) -> Conditions:
+    """Of dense frames. What is no operator's is spread over all: the operators together take a measured frame."""
+    took = measured.took * (measured.device_ms / measured.took[:, -1].sum())
+    everything = np.ones(len(measured.workload.heights))
+    return Conditions(
+        link=Link(mbit_s=prices.link_mbit_s, delay_ms=prices.link_delay_ms), at_robot=took,
+        at_server=took / prices.server_speedup, active_robot=everything, active_server=everything,
+        input_pixel_bytes=pixel_bytes,
+    )  # fmt: skip
+
+
+def _cost(
+    times: Times,
+    conditions: Conditions,
+    prices: PriceConfig,
+    power: PowerModel,
+    *,
+    load_money: float,
+    memory_bytes: int = 0,
+    load_energy_j: float = 0.0,
+) -> Cost:
+    rate = conditions.link.bytes_per_ms
+    money = prices.price_server_s * times.server_busy / 1e3 + prices.price_mb * (times.sent + times.received) / 1e6
+    return Cost(
+        energy_j=power.joules(times.end, times.robot_busy, times.sent / rate, times.received / rate), money=money,
+        latency_ms=times.end, memory_bytes=memory_bytes, load_energy_j=load_energy_j, load_money=load_money,
+    )  # fmt: skip

@@ -1,0 +1,62 @@
+"""When which model is asked: traces for the simulation of MCDNN's section 6.2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from cacheinf_ros.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Requests one after another.
+
+    Attributes:
+        times_s: of each, since the trace began; not decreasing.
+        models: asked by each.
+    """
+
+    times_s: tuple[float, ...]
+    models: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.times_s) != len(self.models) or any(later < time for time, later in pairwise(self.times_s)):
+            raise ConfigError("a trace needs as many times as models, and times that do not go back")
+
+    def __iter__(self) -> Iterator[tuple[float, str]]:
+        """(seconds, model) of each request."""
+        return zip(self.times_s, self.models, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.times_s)
+
+
+def random_trace(models: Sequence[str], *, requests: int, duration_s: float, load_rate: float, seed: int) -> Trace:
+    """Requests at random times, where each asks the model of the one before it, or sometimes another.
+
+    Args:
+        models: that are asked, equally often in the long run.
+        requests: how many.
+        duration_s: within which they come, each at a time that is uniformly distributed.
+        load_rate: in [0, 1], the probability that a request is for another model, whichever, than the one before: how
+            often models have to be paged in where the cache holds one.
+        seed: equal arguments give equal traces.
+
+    Raises:
+        ConfigError: there is no model, or the rate is no probability.
+    """
+    if not models or not 0 <= load_rate <= 1:
+        raise ConfigError(f"load rate {load_rate} over {len(models)} models: expected a model and a rate from 0 to 1")
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.uniform(0.0, duration_s, requests))
+    first = rng.integers(len(models))
+    steps = np.zeros(requests, np.int64)
+    if len(models) > 1:
+        moves = rng.random(requests) < load_rate
+        steps[moves] = rng.integers(1, len(models), int(moves.sum()))
+    indices = (first + np.cumsum(steps)) % len(models)
+    return Trace(times_s=tuple(times.tolist()), models=tuple(models[i] for i in indices.tolist()))
