@@ -52,7 +52,9 @@ def test_one_version() -> None:
     assert importlib.metadata.version("cacheinf_ros") == version
 
 
-@pytest.mark.parametrize("script", ["matcher", "inference", "server", "replay", "cached_inference"])
+@pytest.mark.parametrize(
+    "script", ["matcher", "inference", "server", "replay", "cached_inference", "catalog_inference"]
+)
 def test_executable_calls_a_main(script: str) -> None:
     file = ROOT / "scripts" / script
     assert os.access(file, os.X_OK)

@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from cacheinf_ros.cli.bench import bench
+from cacheinf_ros.cli.bench_catalog import bench_catalog
+from cacheinf_ros.cli.catalog import catalogs
+from cacheinf_ros.cli.catalog_share import share
 from cacheinf_ros.cli.demo import demo
 from cacheinf_ros.cli.doctor import doctor
 from cacheinf_ros.cli.memory import memory
@@ -27,10 +30,13 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(replay)
+bench.command("catalog")(bench_catalog)
 bench.command()(offload)
 bench.command("offload-plot")(offload_plot)
 app.add_typer(bench, name="bench")
 app.add_typer(models, name="models")
+catalogs.command()(share)
+app.add_typer(catalogs, name="catalog")
 app.command()(memory)
 app.command()(profile)
 app.command()(doctor)

@@ -50,6 +50,8 @@ class FrameResult:
     motion: Motion = field(default_factory=Motion.none)  # outputs -> frame, in pixels of the model's input
     input_size: tuple[int, int] = (1, 1)
     decoded: Decoded | None = None
+    variant: str = ""
+    why: str = ""
 
 
 def stamp_ns(header: Header) -> int:
@@ -218,6 +220,8 @@ def result_message(header: Header, result: FrameResult, max_output_bytes: int) -
         output_shapes=[size for shape in shapes for size in shape],
         output_sizes=[len(blob) for blob in blobs],
         data=_array(b"".join(blobs)),
+        variant=result.variant,
+        why=result.why,
         **_decoded_fields(result.decoded),
     )
 

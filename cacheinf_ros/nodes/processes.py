@@ -6,6 +6,7 @@ This module does not import rclpy, and starting a node takes no ROS installation
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from cacheinf_ros.errors import CacheinfError
 _POLL_S = 0.05
 _READY = "ready"
 
-Value = bool | int | float | str
+Value = bool | int | float | str | Sequence[str] | Sequence[float]
 
 
 class ProcessError(CacheinfError):
@@ -34,7 +35,7 @@ class NodeCommand:
     """What to start.
 
     Attributes:
-        executable: matcher, inference, cached_inference, server or replay.
+        executable: matcher, inference, cached_inference, catalog_inference, server or replay.
         name: of the node; empty: the executable's own. Parameter files address nodes by it.
         namespace: of the node.
         parameters: override what is in ``params_file``.
@@ -192,4 +193,4 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 def _yaml(value: Value) -> str:
     """A parameter value as YAML that keeps its type: 20.0 stays a float, "1" a string."""
-    return json.dumps(value)
+    return ".inf" if value == math.inf else json.dumps(value)

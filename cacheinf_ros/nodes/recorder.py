@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -32,11 +33,18 @@ class Recorded:
 
     Attributes:
         stamp_ns: of the image.
+        arrived_s: when, by :func:`time.monotonic`.
+        model: that was asked.
+        variant, why: where it was chosen from a catalog.
         compute_ms: what the inference node took, by its own clock.
         serialized: the message as it came over the wire (CDR).
     """
 
     stamp_ns: int
+    arrived_s: float
+    model: str
+    variant: str
+    why: str
     mode: str
     where: str
     error: str
@@ -62,13 +70,13 @@ class Recorder:
         self.results: list[Recorded] = []
         self.links: dict[int, Link] = {}  # by stamp
         self.links_serialized: list[tuple[int, bytes]] = []
-        self._counts: dict[str, dict[str, int]] = {}
+        self._said: dict[str, dict[str, str]] = {}
         self._spinning = SpinningNode("recorder", domain)
         self._node = self._spinning.node
         many = profile(_DEPTH, latched=True)
         self._node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
         self._node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
-        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_counts, profile(10))
+        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, profile(10))
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +94,11 @@ class Recorder:
 
     def counts(self, node: str) -> dict[str, int]:
         """What a node's latest diagnostics count: received, accepted, dropped, results, errors."""
-        return self._counts.get(node, {})
+        return {name: int(text) for name, text in self.said(node).items() if text.isdigit()}
+
+    def said(self, node: str) -> dict[str, str]:
+        """All values of a node's latest diagnostics."""
+        return self._said.get(node, {})
 
     def hears(self, topic: str) -> bool:
         """Whether somebody publishes on a topic."""
@@ -113,6 +125,10 @@ class Recorder:
         self.results.append(
             Recorded(
                 stamp_ns=stamp_ns(message.header),
+                arrived_s=time.monotonic(),
+                model=message.model,
+                variant=message.variant,
+                why=message.why,
                 mode=message.mode,
                 where=message.where,
                 error=message.error,
@@ -129,6 +145,6 @@ class Recorder:
         self.links[link.stamp_ns] = link
         self.links_serialized.append((link.stamp_ns, bytes(serialized)))
 
-    def _keep_counts(self, message: Any) -> None:
+    def _keep_diagnostics(self, message: Any) -> None:
         for status in message.status:
-            self._counts[status.name] = {v.key: int(v.value) for v in status.values if v.value.isdigit()}
+            self._said[status.name] = {value.key: value.value for value in status.values}

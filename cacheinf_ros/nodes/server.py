@@ -9,53 +9,35 @@ import sys
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from rclpy.publisher import Publisher
 
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, MessageError
-from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
+from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
 from cacheinf_ros.nodes.configs import LimitConfig, ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
-from cacheinf_ros.nodes.conversions import FrameResult, encoded_image_from, result_message
+from cacheinf_ros.nodes.conversions import FrameResult, result_message
 from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.own_maps import OwnMaps
 from cacheinf_ros.nodes.pairing import LatestOfEach
-from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.runner import Runner, open_model
+from cacheinf_ros.nodes.runner import open_model
+from cacheinf_ros.nodes.served_models import ServedModels
 from cacheinf_ros.nodes.split_robots import SplitRobots
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
 
 _REQUEST_DEPTH = 10  # of all robots together
 
 
+@dataclass(frozen=True, slots=True)
 class Robot:
-    """What the server keeps of one robot: its cache, the way to it, and where to answer."""
+    """What the server keeps of one robot: where to answer, and what takes its diagnostics."""
 
-    def __init__(
-        self, model: Model, parameters: Parameters, answers: Publisher[Any], note: Callable[[str, str], None]
-    ) -> None:
-        self.answers = answers
-        self._parameters = parameters
-        self._runner = Runner(model, parameters.get(EngineConfig), note)
-        self._maps = OwnMaps(parameters.get(MatchingConfig))
-
-    def run(self, request: FrameRequest, stamp_ns: int) -> FrameResult:
-        """Match and run one frame; where this raises, the cache is empty."""
-        if self._runner.configure(self._parameters.get(EngineConfig)):
-            self._maps.chain.forget()
-        image = encoded_image_from(request)
-        config = self._parameters.get(MatchingConfig)
-        _, fold = self._maps.match(image, stamp_ns, config, self._runner.dense_ms)
-        self._maps.chain.forget()
-        result = self._runner.run(image, fold.cache_map)
-        self._maps.chain.hold(stamp_ns)
-        self._maps.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
-        self._runner.audit_if_due(idle=False)
-        return result
+    answers: Publisher[Any]
+    note: Callable[[str, str], None]
 
 
 class ServerNode(FrameNode):
@@ -64,11 +46,12 @@ class ServerNode(FrameNode):
     def __init__(self) -> None:
         super().__init__(
             "server", MatchingConfig, EngineConfig, ModelConfig, ResultConfig, ServerTopicsConfig, ServerConfig,
-            LimitConfig,
+            CatalogServerConfig, LimitConfig,
         )  # fmt: skip
         get = self.parameters.get
         self._model = open_model(get(ModelConfig))
         self._sender = Sender(self, get(LimitConfig))
+        self._models = ServedModels(self._model, get(CatalogServerConfig), self.parameters)
         self._robots: OrderedDict[str, Robot] = OrderedDict()
         self._requests: LatestOfEach[Arrival] = LatestOfEach()
         qos = profile(_REQUEST_DEPTH)
@@ -103,11 +86,9 @@ class ServerNode(FrameNode):
     def _run(self, arrival: Arrival) -> FrameResult:
         request = arrival.message
         robot = self._robot(request.session)
-        if request.model != self._model.name:
-            raise MessageError(
-                f"this server runs {self._model.name!r}, not {request.model!r}: start both with one model"
-            )
-        return robot.run(request, arrival.stamp_ns)
+        result = self._models.run(request, arrival.stamp_ns, robot.note)
+        self.health.note("variants_mb", f"{self._models.used_bytes / 1e6:.0f}")
+        return result
 
     def _robot(self, session: str) -> Robot:
         robot = self._robots.get(session)
@@ -123,6 +104,7 @@ class ServerNode(FrameNode):
         if len(self._robots) >= self.parameters.get(ServerConfig).max_robots:
             name, oldest = self._robots.popitem(last=False)
             self.destroy_publisher(oldest.answers)
+            self._models.forget(name)
             self.get_logger().info(f"forgot {name}: too many robots")
         topic = f"{self.parameters.get(ServerTopicsConfig).response_topic}/{session}"
         answers = publish_on(self, FrameResponse, topic, profile(1, latched=True))
@@ -130,7 +112,7 @@ class ServerNode(FrameNode):
         def note(name: str, text: str) -> None:
             self.health.note(f"{session}: {name}", text)
 
-        return Robot(self._model, self.parameters, answers, note)
+        return Robot(answers, note)
 
     def _answer(self, arrival: Arrival, result: FrameResult) -> None:
         request = arrival.message

@@ -43,20 +43,42 @@ class ServerLink:
         self._changed = threading.Condition()
         self._answer: tuple[int, InferenceResult] | None = None
         self._said = ""
+        self.bytes_sent = 0
+        """Of encoded frames, in all."""
         self._requests = publish_on(node, FrameRequest, topics.request_topic, profile(1))
         # latched: the server's publisher of this topic appears with our first request, and may find us late
         responses = f"{topics.response_topic}/{self._session.name}"
         self._responses = subscribe_to(node, FrameResponse, responses, self._receive, profile(1, latched=True))
 
-    def ask(self, header: Header, image: NDArray[np.uint8]) -> InferenceResult | None:
-        """The server's result for a frame, or None where it must be computed here; returns before the deadline."""
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a server, and it is worth waiting for."""
+        return bool(self._requests.get_subscription_count()) and not self.complaint
+
+    @property
+    def complaint(self) -> str:
+        """Why the server is not waited for; empty: it is."""
+        with self._changed:
+            self._session.expire(time.monotonic_ns())
+            return self._session.complaint
+
+    def ask(
+        self, header: Header, image: NDArray[np.uint8], *, model: str = "", more_ms: float = 0.0
+    ) -> InferenceResult | None:
+        """The server's result for a frame, or None where it must be computed here; returns before the deadline.
+
+        Args:
+            header, image: the frame; uint8 [height, width, 3], BGR.
+            model: to run in place of the link's own.
+            more_ms: beside the deadline, for what the server has to do first.
+        """
         started = time.monotonic()
         with self._changed:
-            ticket = self._session.request(time.monotonic_ns())
+            ticket = self._session.request(time.monotonic_ns(), more_ms)
             self._answer = None
         result = None
         if ticket is not None:
-            self._send(header, image, ticket)
+            self._send(header, image, model or self._model, ticket)
             result = self._wait(ticket) if ticket.awaited else None
             self._health.count("server_answers" if result else "server_misses" if ticket.awaited else "server_probes")
         self._say()
@@ -66,12 +88,13 @@ class ServerLink:
             result.stage_ms = [*result.stage_ms, max(0.0, on_link_ms)]
         return result
 
-    def _send(self, header: Header, image: NDArray[np.uint8], ticket: Ticket) -> None:
+    def _send(self, header: Header, image: NDArray[np.uint8], model: str, ticket: Ticket) -> None:
         wire = WireImage.JPEG.value
         data = encode(wire, image, self._config.jpeg_quality)
         self._health.count("bytes_sent", len(data))
+        self.bytes_sent += len(data)
         request = request_message(
-            header, session=self._session.name, sequence=ticket.sequence, model=self._model, wire=wire, data=data
+            header, session=self._session.name, sequence=ticket.sequence, model=model, wire=wire, data=data
         )
         self._sender.publish(self._requests, request, len(data))
 

@@ -79,6 +79,7 @@ class FrameSession:
         self._config = config
         self._sequence = 0
         self._open: Ticket | None = None
+        self._allowed_ms = 0.0  # from its request to its deadline
         self._failures = 0
         self._next_probe_ns = 0
         self.complaint = ""
@@ -89,13 +90,18 @@ class FrameSession:
         """Whether frames are worth waiting for."""
         return not self.complaint
 
-    def request(self, now_ns: int) -> Ticket | None:
-        """Ask to send a frame; None: the server is down and it is not time to try again."""
+    def request(self, now_ns: int, more_ms: float = 0.0) -> Ticket | None:
+        """Ask to send a frame; None: the server is down and it is not time to try again.
+
+        Args:
+            more_ms: beside the deadline, for what the server has to do first.
+        """
         self.expire(now_ns)
         if self._open is not None or (not self.is_up and now_ns < self._next_probe_ns):
             return None
         self._sequence += 1
-        deadline_ns = now_ns + round(self._config.server_deadline_ms * _NS_PER_MS)
+        self._allowed_ms = self._config.server_deadline_ms + more_ms
+        deadline_ns = now_ns + round(self._allowed_ms * _NS_PER_MS)
         self._open = Ticket(sequence=self._sequence, deadline_ns=deadline_ns, awaited=self.is_up)
         return self._open
 
@@ -123,7 +129,7 @@ class FrameSession:
         """Give up on an answer whose deadline has passed."""
         if self._open is not None and now_ns >= self._open.deadline_ns:
             self._open = None
-            self._fail(f"no answer within {self._config.server_deadline_ms:g} ms", now_ns)
+            self._fail(f"no answer within {self._allowed_ms:g} ms", now_ns)
 
     def _fail(self, complaint: str, now_ns: int) -> None:
         wait_s = min(self._config.probe_s * 2.0 ** min(self._failures, 30), self._config.probe_max_s)

@@ -39,6 +39,16 @@ def test_a_late_answer_is_ignored_and_the_server_is_down() -> None:
     assert s.request(DEADLINE + 1) is None
 
 
+def test_a_request_may_be_given_more_time() -> None:
+    s = session()
+    ticket = granted(s.request(0, more_ms=1000.0))
+    assert ticket.deadline_ns == 6 * DEADLINE
+    assert s.receive("robot", ticket.sequence, "", 6 * DEADLINE - 1) is ticket
+    s.request(2 * S, more_ms=100.0)
+    s.expire(2 * S + 300 * MS)
+    assert "no answer within 300 ms" in s.complaint
+
+
 def test_a_probe_is_not_waited_for_and_its_answer_brings_the_server_back() -> None:
     s = session()
     s.request(0)

@@ -1,0 +1,87 @@
+"""``cacheinf catalog share``: several heads on one trunk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cacheinf_ros.cli.options import Size, Weights
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cacheinf_ros.catalog.heads import Head
+    from cacheinf_ros.catalog.sharing import SharedModel
+    from cacheinf_ros.graph import Model
+
+_SCENES = "scenes"
+_PER_SCENE = 4
+
+
+def share(
+    model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")],
+    out: Annotated[Path, typer.Option(help="Folder of the heads.")],
+    heads: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Attributes, separated by commas. Of built-in scenes: photograph, object, crowd, light.",
+        ),
+    ] = "object,crowd,light",
+    data: Annotated[
+        str, typer.Option(help="A folder of pictures, DATA/ATTRIBUTE/CLASS/picture.png; or scenes: the built-in ones.")
+    ] = _SCENES,
+    weights: Weights = None,
+    size: Size = None,
+    cut_at: Annotated[
+        str, typer.Option(help="Where the trunk ends: a tensor (`cacheinf models inspect MODEL --all`, by output).")
+    ] = "",
+    scenes: Annotated[int, typer.Option(min=60, max=100_000, help="Built-in scenes, four pictures of each.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Of the built-in scenes.")] = 0,
+) -> None:
+    """Train a head for each attribute on the features of a model's trunk, which is then computed once for all of them.
+
+    The trunk keeps its weights. Accuracy is that on pictures which were not trained on.
+
+    Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
+    """
+    from cacheinf_ros.catalog.attributes import SCENE_ATTRIBUTES, folder_labels, folder_samples, scene_samples
+    from cacheinf_ros.catalog.features import trunk_model
+    from cacheinf_ros.catalog.head_folder import read_heads, write_heads
+    from cacheinf_ros.catalog.heads import train_heads
+    from cacheinf_ros.graph import load_model
+
+    wanted = tuple(name.strip() for name in heads.split(","))
+    known = SCENE_ATTRIBUTES if data == _SCENES else folder_labels(Path(data))
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(f"attribute {name!r}: {data} has {', '.join(known)}")
+    whole = load_model(model, weights=weights, input_size=parse_size(size))
+    trunk = trunk_model(whole, cut_at)
+    if data == _SCENES:
+        samples = scene_samples(scenes, _PER_SCENE, whole.input_size, seed)
+    else:
+        samples = folder_samples(Path(data), wanted)
+    trained = train_heads(trunk, samples, {name: known[name] for name in wanted})
+    source = f"{scenes} built-in scenes, seed {seed}" if data == _SCENES else data
+    write_heads(
+        out, trained, trunk, model=model, weights=str(weights.resolve()) if weights else "", cut_at=cut_at, data=source
+    )
+    _print(trained, read_heads(out).shared(), whole, out)
+
+
+def _print(trained: tuple[Head, ...], shared: SharedModel, whole: Model, out: Path) -> None:
+    table = Table("head", "classes", "accuracy", "samples", title=f"heads on the trunk of {whole.name}")
+    for head in trained:
+        table.add_row(head.name, ", ".join(head.labels), f"{head.accuracy:.1%}", str(head.samples))
+    console = Console()
+    console.print(table)
+    alone = sum(whole.graph.flops(operator) for operator in whole.graph.operators)
+    console.print(
+        f"all together: {shared.merged.flops / alone:.2f} times the operations of {whole.name} alone, "
+        f"instead of {shared.merged.flops_apart / alone:.2f}; written to {out}"
+    )

@@ -1,0 +1,102 @@
+"""Which model is asked next: each at its own rate, on the latest image.
+
+No ROS and no thread in here, and the clock is an argument.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Generic[T]):
+    """A request.
+
+    Attributes:
+        model: that is asked.
+        frame: about which.
+    """
+
+    model: str
+    frame: T
+
+
+@dataclass(slots=True)
+class _Model:
+    """Of one model: when it was to be asked last, by its rate, and the number of the image that it was asked about."""
+
+    asked_ns: int | None = None
+    image: int = 0
+
+
+class Asking(Generic[T]):
+    """An inbox of images from which requests are taken; a model is not asked twice about one image."""
+
+    def __init__(
+        self,
+        models: Sequence[str],
+        rates_hz: Callable[[], Sequence[float]],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            models: that are asked.
+            rates_hz: of each, at present.
+            clock: says nanoseconds, as ``now_ns`` of :meth:`take`.
+        """
+        self._models = {name: _Model() for name in models}
+        self._rates_hz = rates_hz
+        self._clock = clock
+        self._frame: T | None = None
+        self._image = 0  # its number
+        self._was_taken = False
+        self.dropped = 0
+        """Images that no model was asked about."""
+
+    def put(self, frame: T) -> None:
+        """An image; it takes the place of the one before it."""
+        self.dropped += self._frame is not None and not self._was_taken
+        self._frame, self._image, self._was_taken = frame, self._image + 1, False
+
+    def take(self, now_ns: int) -> Asked[T] | None:
+        """The request that is due, and has been for the longest time, if any."""
+        due = [(since_ns, name) for name, since_ns in self._due().items() if since_ns <= now_ns]
+        if not due or self._frame is None:
+            return None
+        since_ns, name = min(due)
+        model = self._models[name]
+        # the rhythm is kept, but what could not be asked in time is not asked later
+        is_late = model.asked_ns is None or now_ns - since_ns >= self._periods_ns()[name]
+        model.asked_ns = now_ns if is_late else since_ns
+        model.image, self._was_taken = self._image, True
+        return Asked(model=name, frame=self._frame)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are due."""
+        now_ns = self._clock()
+        return sum(since_ns <= now_ns for since_ns in self._due().values())
+
+    def deadline_ns(self) -> int | None:
+        """When the next request is due, were no image to come."""
+        return min(self._due().values(), default=None)
+
+    def _due(self) -> dict[str, int]:
+        """Since when, or from when on, of the models that have not been asked about the latest image."""
+        periods = self._periods_ns()
+        return {
+            name: 0 if model.asked_ns is None else model.asked_ns + periods[name]
+            for name, model in self._models.items()
+            if model.image < self._image
+        }
+
+    def _periods_ns(self) -> dict[str, int]:
+        return {name: round(_NS_PER_S / rate) for name, rate in zip(self._models, self._rates_hz(), strict=True)}

@@ -1,0 +1,93 @@
+"""The server as a place for variants: asked, loaded ahead, tried again after it was lost, and paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from std_msgs.msg import Header
+
+from cacheinf_ros.catalog.options import options_of
+from cacheinf_ros.catalog.variant import Catalog, Place
+from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes.catalog_config import CatalogConfig
+from cacheinf_ros.nodes.configs import LimitConfig, ServerTopicsConfig
+from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.server_link import ServerLink
+from cacheinf_ros.offload import OffloadConfig
+
+_LINK = "link"  # the stage that is not the server's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answer:
+    """What came back.
+
+    Attributes:
+        message: None: nothing, in time.
+        money: to be paid, dollars; for what did not come back only what was sent.
+        link_ms: on the way there and back.
+    """
+
+    message: InferenceResult | None
+    money: float
+    link_ms: float = 0.0
+
+
+class CatalogCloud:
+    """Frames for variants on the server, called ``MODEL/VARIANT``."""
+
+    def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Sequence[Catalog]) -> None:
+        """Prepare.
+
+        Args:
+            catalogs: of the models; each with a variant that runs in the cloud, or it is never asked for.
+        """
+        get = node.parameters.get
+        self._config = config
+        self._link = ServerLink(
+            node, get(ServerTopicsConfig), get(OffloadConfig), "", node.health, Sender(node, get(LimitConfig))
+        )
+        self._tried: dict[str, str] = {}  # by model, the variant that it is tried with
+        for catalog in catalogs:
+            there = [option for option in options_of(catalog) if option.place is Place.CLOUD]
+            if there:
+                self._tried[catalog.model] = there[0].variant.name
+
+    @property
+    def is_up(self) -> bool:
+        """Whether requests are worth sending."""
+        return self._link.is_up
+
+    def ask(self, model: str, variant: str, header: Header, image: NDArray[np.uint8], *, is_new: bool) -> Answer:
+        """Send a frame, and wait for its result.
+
+        Args:
+            is_new: whether the server has to load the variant first, for which it is given time.
+        """
+        self._tried[model] = variant
+        before = self._link.bytes_sent
+        more_ms = self._config.load_deadline_ms if is_new else 0.0
+        message = self._link.ask(header, image, model=f"{model}/{variant}", more_ms=more_ms)
+        sent = self._link.bytes_sent - before
+        if message is None:
+            return Answer(message=None, money=self._config.price(0.0, sent))
+        stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
+        link_ms = stages.pop(_LINK)
+        money = self._config.price(sum(stages.values()), sent + len(message.data))
+        message.header, message.model, message.variant = header, model, variant
+        return Answer(message=message, money=money, link_ms=link_ms)
+
+    def probe(self, model: str, header: Header, image: NDArray[np.uint8]) -> float:
+        """Try a server that was lost with a frame, if it is time to, without waiting. Returns dollars to be paid.
+
+        What the server does with it is not known, and not paid for.
+        """
+        if model not in self._tried or not self._link.complaint:
+            return 0.0
+        before = self._link.bytes_sent
+        self._link.ask(header, image, model=f"{model}/{self._tried[model]}")
+        return self._config.price(0.0, self._link.bytes_sent - before)

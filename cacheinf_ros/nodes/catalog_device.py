@@ -1,0 +1,135 @@
+"""The variants that are loaded on the device: at most one per model, each with a cache, and one matching for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.engine import EngineConfig, Mode, usable
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.matching.chain import CacheChain
+from cacheinf_ros.nodes.conversions import FrameResult
+from cacheinf_ros.nodes.own_maps import Tracker
+from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.runner import Runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class View:
+    """An image that models are asked about.
+
+    Attributes:
+        image: uint8 [height, width, 3], BGR; the same object for all models.
+        stamp_ns: of it.
+    """
+
+    image: NDArray[np.uint8]
+    stamp_ns: int
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """A variant that can run.
+
+    Attributes:
+        chain: of the maps from what its cache holds; it is not shown every image.
+    """
+
+    variant: str
+    runner: Runner
+    chain: CacheChain = field(default_factory=CacheChain)
+
+
+class DeviceModels:
+    """Runs what was loaded. Not for use from several threads."""
+
+    def __init__(
+        self, folders: Iterable[CatalogFolder], parameters: Parameters, note: Callable[[str, str], None]
+    ) -> None:
+        """Prepare; nothing is loaded yet.
+
+        Args:
+            folders: of all models.
+            parameters: of the node, for matching and engines.
+            note: takes names and texts for diagnostics.
+        """
+        self._folders = {folder.file.name: folder for folder in folders}
+        self._parameters = parameters
+        self._note = note
+        self._tracker = Tracker(parameters.get(MatchingConfig))
+        self._loaded: dict[str, _Loaded] = {}
+        self._matched: View | None = None
+
+    def load(self, model: str, variant: str) -> None:
+        """Have a variant ready in place of the one that the model had; does nothing where it is.
+
+        Raises:
+            CatalogError: its weights are missing or changed.
+        """
+        loaded = self._loaded.get(model)
+        if loaded is not None and loaded.variant == variant:
+            return
+        self.drop(model)  # first: there may be no memory for both
+
+        def note(name: str, text: str) -> None:
+            self._note(f"{model}: {name}", text)
+
+        runner = Runner(self._folders[model].load(variant), self._parameters.get(EngineConfig), note)
+        self._loaded[model] = _Loaded(variant, runner)
+
+    def drop(self, model: str) -> None:
+        """Free what the model has loaded, if anything."""
+        self._loaded.pop(model, None)
+
+    def drop_all(self) -> None:
+        """Free everything."""
+        self._loaded.clear()
+
+    def run(self, model: str, view: View) -> FrameResult:
+        """Run what the model has loaded; an image is matched for the first model that is asked about it.
+
+        Raises:
+            CacheinfError: the image cannot be matched or run.
+        """
+        loaded = self._loaded[model]
+        config = self._parameters.get(EngineConfig)
+        match_ms = self._match(view, config)
+        if loaded.runner.configure(config):
+            loaded.chain.forget()
+        fold = loaded.chain.fold(view.stamp_ns)
+        loaded.chain.forget()  # where the run fails, its cache is half updated
+        if fold.cache_map is None:
+            loaded.runner.reset()
+        result = loaded.runner.run(view.image, fold.cache_map)
+        loaded.chain.hold(view.stamp_ns)
+        if match_ms and self._is_heaviest(loaded):
+            self._tracker.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
+        return replace(result, model=model, variant=loaded.variant, stage_ms={"match": match_ms, **result.stage_ms})
+
+    def audit(self, model: str, *, idle: bool) -> None:
+        """Check bounded mode's promise, where it is due."""
+        if model in self._loaded:
+            self._loaded[model].runner.audit_if_due(idle=idle)
+
+    def _match(self, view: View, config: EngineConfig) -> float:
+        """What it took, in milliseconds; 0 where it had been done."""
+        if config.mode is Mode.DENSE or view is self._matched:
+            return 0.0
+        if self._matched is not None and view.stamp_ns <= self._matched.stamp_ns:
+            for loaded in self._loaded.values():
+                loaded.chain.forget_from(view.stamp_ns)
+        self._matched = view
+        matching = usable(self._parameters.get(MatchingConfig), config.mode)
+        dense_ms = max(loaded.runner.dense_ms for loaded in self._loaded.values())
+        link = self._tracker.link(view.image, view.stamp_ns, matching, dense_ms)
+        for loaded in self._loaded.values():
+            loaded.chain.add(link)
+        return link.matching_ms
+
+    def _is_heaviest(self, loaded: _Loaded) -> bool:
+        """It alone teaches the choice of matchers: frames of several networks side by side would confuse it."""
+        return all(loaded.runner.dense_ms >= other.runner.dense_ms for other in self._loaded.values())

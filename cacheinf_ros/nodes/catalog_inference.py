@@ -1,0 +1,42 @@
+"""Many models on one camera under a budget: each is asked at its own rate, and a catalog of variants serves it.
+
+MCDNN's scheduler (section 5.3) picks variant and place for every request.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from cacheinf_ros.nodes.catalog_asking import Asking
+from cacheinf_ros.nodes.catalog_config import CatalogConfig
+from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
+from cacheinf_ros.nodes.configs import ImageConfig
+from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.topics import subscribe_to_images
+
+
+class CatalogInferenceNode(FrameNode):
+    """Publishes one result for every request that it accepts."""
+
+    def __init__(self) -> None:
+        super().__init__("catalog_inference", CatalogConfig, ImageConfig, *CatalogPipeline.CONFIGS)
+        self._pipeline = CatalogPipeline(self)
+        self._asking: Asking[Arrival] = Asking(
+            self._pipeline.models, lambda: self.parameters.get(CatalogConfig).rates_hz
+        )
+        self._images = subscribe_to_images(self, self.parameters.get(ImageConfig), self._store_image)
+        self.begin(self._asking, self._pipeline.answer, self._pipeline.rest)
+
+    def _store_image(self, message: Any) -> None:
+        self.health.count("received")
+        self.store(lambda: self._asking.put(Arrival(message)))
+
+
+def main() -> int:
+    """Run the node."""
+    return run_node("catalog_inference", CatalogInferenceNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

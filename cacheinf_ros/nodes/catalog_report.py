@@ -1,0 +1,50 @@
+"""What the node says in /diagnostics about its models and what is left of the budget."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+
+from cacheinf_ros.catalog.budgets import Account
+from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes.health import Health
+
+_UNKNOWN = "n/a"
+_WINDOW = 20  # requests over which a rate is told
+
+
+class CatalogReport:
+    """Texts for :class:`Health`; may be used from several threads."""
+
+    def __init__(self, health: Health, models: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        """Report nothing yet."""
+        self._health = health
+        self._clock = clock
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._asked_s: dict[str, deque[float]] = {model: deque(maxlen=_WINDOW) for model in models}
+        for name in ("energy_left_j", "money_left", "horizon_left_s", "variants_mb"):
+            health.note(name, _UNKNOWN)
+        for model in models:
+            for name in ("variant", "place", "served", "refused", "rate_hz"):
+                health.note(f"{model}: {name}", _UNKNOWN)
+
+    def answered(self, message: InferenceResult) -> None:
+        """A request has its result."""
+        model, asked_s = message.model, self._asked_s[message.model]
+        asked_s.append(self._clock())
+        self._counts[model, "refused" if message.error else "served"] += 1
+        for name in ("served", "refused"):
+            self._health.note(f"{model}: {name}", str(self._counts[model, name]))
+        if len(asked_s) > 1 and asked_s[-1] > asked_s[0]:
+            self._health.note(f"{model}: rate_hz", f"{(len(asked_s) - 1) / (asked_s[-1] - asked_s[0]):.3g}")
+        if not message.error:
+            self._health.note(f"{model}: variant", message.variant)
+            self._health.note(f"{model}: place", message.where)
+
+    def left(self, account: Account, horizon_s: float, used_bytes: int) -> None:
+        """What is left of the budgets, for how many seconds, and what variants on the device take of its memory."""
+        self._health.note("energy_left_j", f"{account.energy_j:.4g}")
+        self._health.note("money_left", f"{account.money:.4g}")
+        self._health.note("horizon_left_s", f"{max(0.0, horizon_s):.1f}")
+        self._health.note("variants_mb", f"{used_bytes / 1e6:.1f}")

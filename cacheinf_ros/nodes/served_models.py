@@ -1,0 +1,116 @@
+"""The models that a server runs for its robots: its own, and variants from catalogs, each with a cache per robot."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.msg import FrameRequest
+from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
+from cacheinf_ros.nodes.conversions import FrameResult, encoded_image_from
+from cacheinf_ros.nodes.own_maps import OwnMaps
+from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.runner import Runner
+
+Note = Callable[[str, str], None]
+
+
+class ServedModel:
+    """A model with the cache of one robot's frames.
+
+    Attributes:
+        bytes: of memory, for weights and feature maps.
+    """
+
+    def __init__(self, model: Model, parameters: Parameters, note: Note) -> None:
+        self._parameters = parameters
+        self._runner = Runner(model, parameters.get(EngineConfig), note)
+        self._maps = OwnMaps(parameters.get(MatchingConfig))
+        engine = self._runner.engine
+        self.bytes = weight_bytes(model.graph) + engine.cache_bytes + engine.arena_bytes
+
+    def run(self, request: FrameRequest, stamp_ns: int) -> FrameResult:
+        """Match and run one frame; where this raises, the cache is empty."""
+        if self._runner.configure(self._parameters.get(EngineConfig)):
+            self._maps.chain.forget()
+        image = encoded_image_from(request)
+        config = self._parameters.get(MatchingConfig)
+        link, fold = self._maps.match(image, stamp_ns, config, self._runner.dense_ms)
+        self._maps.chain.forget()
+        result = self._runner.run(image, fold.cache_map)
+        self._maps.chain.hold(stamp_ns)
+        self._maps.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
+        self._runner.audit_if_due(idle=False)
+        return replace(result, stage_ms={"match": link.matching_ms, **result.stage_ms})
+
+
+class ServedModels:
+    """Made when a robot first asks for them. Not for use from several threads."""
+
+    def __init__(self, model: Model, config: CatalogServerConfig, parameters: Parameters) -> None:
+        """Read the catalogs; :class:`CatalogError` where that cannot be done.
+
+        Args:
+            model: the server's own.
+            parameters: of the node, for matching and engines.
+        """
+        self._own = model
+        self._catalogs = {folder.file.name: folder for folder in config.read()}
+        self._capacity = config.catalog_memory_mb * 1e6
+        self._parameters = parameters
+        self._of: dict[str, ServedModel] = {}  # the server's own model, by session
+        self._variants: OrderedDict[tuple[str, str], ServedModel] = OrderedDict()  # the least recently used first
+
+    @property
+    def used_bytes(self) -> int:
+        """By variants from catalogs."""
+        return sum(served.bytes for served in self._variants.values())
+
+    def run(self, request: FrameRequest, stamp_ns: int, note: Note) -> FrameResult:
+        """Run what the request asks for; loading, where that was necessary, is a stage of the result.
+
+        Raises:
+            MessageError: there is no such model or variant here.
+            CatalogError: the variant cannot be loaded.
+        """
+        started = time.perf_counter()
+        is_new, served = self._find(request.session, request.model, note)
+        load_ms = 1e3 * (time.perf_counter() - started)
+        result = served.run(request, stamp_ns)
+        return replace(result, stage_ms={"load": load_ms, **result.stage_ms}) if is_new else result
+
+    def forget(self, session: str) -> None:
+        """The robot is gone."""
+        self._of.pop(session, None)
+        for key in [key for key in self._variants if key[0] == session]:
+            del self._variants[key]
+
+    def _find(self, session: str, name: str, note: Note) -> tuple[bool, ServedModel]:
+        """What runs that model for that robot, and whether it is new."""
+        if name == self._own.name:
+            if session not in self._of:
+                self._of[session] = ServedModel(self._own, self._parameters, note)
+            return False, self._of[session]
+        key = (session, name)
+        is_new = key not in self._variants
+        if is_new:
+            self._variants[key] = ServedModel(self._load(name), self._parameters, note)
+        self._variants.move_to_end(key)
+        while self.used_bytes > self._capacity and len(self._variants) > 1:
+            self._variants.popitem(last=False)
+        return is_new, self._variants[key]
+
+    def _load(self, name: str) -> Model:
+        model, _, variant = name.rpartition("/")
+        catalog = self._catalogs.get(model)
+        if catalog is not None:
+            return catalog.load(variant)
+        also = f" and has catalogs of {', '.join(self._catalogs)}" if self._catalogs else ""
+        raise MessageError(f"this server runs {self._own.name!r}{also}, not {name!r}: start both with one model")

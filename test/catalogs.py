@@ -1,0 +1,52 @@
+"""Catalogs of the tiny network, with costs that a test knows: made without measuring anything."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+
+from cacheinf_ros.catalog.folder import (
+    CatalogFile,
+    CatalogFolder,
+    VariantEntry,
+    cost_entries,
+    read_catalog,
+    write_catalog,
+    write_weights,
+)
+from cacheinf_ros.catalog.techniques import Recipe, pack, unpack
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.graph import Model, load_model, model_of
+from cacheinf_ros.graph.identity import graph_hash
+
+TINY = f"{Path(__file__).parent / 'networks' / 'tiny.py'}:tiny"
+"""Five classes from a frame of 48x64 pixels."""
+ORIGINAL, SMALL = Recipe(), Recipe(bits=8)
+
+
+def made_catalog(folder: Path, name: str, costs: Mapping[Place, Cost]) -> CatalogFolder:
+    """The original, and one with fewer bits, less accurate; both cost the same."""
+    model = load_model(TINY)
+    variants = (_variant(folder, model, ORIGINAL, 0.9, costs), _variant(folder, model, SMALL, 0.8, costs))
+    size = model.input_size
+    write_catalog(
+        folder,
+        CatalogFile(format=1, name=name, model=TINY, input_size=size, measure="", data="", variants=variants),
+    )
+    return read_catalog(folder)
+
+
+def _variant(folder: Path, model: Model, recipe: Recipe, accuracy: float, costs: Mapping[Place, Cost]) -> VariantEntry:
+    packed = pack(model.module.state_dict(), recipe.bits)
+    rounded = copy.deepcopy(model.module)
+    rounded.load_state_dict(unpack(packed))
+    return VariantEntry(
+        name=recipe.name,
+        accuracy=accuracy,
+        bits=recipe.bits,
+        stored_bytes=1,
+        graph=graph_hash(model_of(rounded, model.card).graph),
+        sha256=write_weights(folder, recipe.name, packed),
+        costs=cost_entries(costs),
+    )

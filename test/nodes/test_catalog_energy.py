@@ -1,0 +1,80 @@
+"""What single requests take of the battery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from cacheinf_ros.nodes import catalog_energy
+from cacheinf_ros.nodes.catalog_energy import RequestEnergy
+from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.schedule.energy import PowerModel, Spent
+from cacheinf_ros.schedule.meters import NoMeter
+
+MODEL = PowerModel(idle_w=2.0, compute_w=10.0, transmit_w=4.0, receive_w=1.0)
+
+
+class Log:
+    """A node that can only log."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def get_logger(self) -> Log:
+        return self
+
+    def info(self, line: str) -> None:
+        self.lines.append(line)
+
+
+class Meter:
+    """Says what it is told to; None: it cannot be read."""
+
+    name = "test meter"
+
+    def __init__(self, *readings: float | None) -> None:
+        self._readings: Iterator[float | None] = iter(readings)
+
+    def joules(self) -> float:
+        reading = next(self._readings)
+        if reading is None:
+            raise OSError("busy")
+        return reading
+
+
+def energy(monkeypatch: pytest.MonkeyPatch, meter: Any) -> tuple[RequestEnergy, Log, Health]:
+    monkeypatch.setattr(catalog_energy, "find_meter", lambda: meter)
+    log, health = Log(), Health()
+    node: Any = log
+    return RequestEnergy(node, MODEL, health), log, health
+
+
+def kind(health: Health) -> str:
+    return health.status(latency_budget_ms=1.0, stuck_after_s=1.0, busy_s=0.0, dropped=0).values["energy_kind"]
+
+
+def test_without_a_meter_the_model_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 ms at 2 W, 50 ms of them computing at 10 W, 25 ms sending at 4 W: 0.2 + 0.5 + 0.1 J."""
+    account, log, health = energy(monkeypatch, NoMeter("there is none"))
+    took = account.end(account.begin(), 100.0, Spent(compute_ms=50.0, transmit_ms=25.0))
+    assert took == pytest.approx(0.8) and kind(health) == "modelled"
+    assert log.lines == ["energy of requests: modelled, no meter: there is none"]
+
+
+def test_a_meter_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    account, log, health = energy(monkeypatch, Meter(10.0, 12.5))
+    assert account.end(account.begin(), 100.0, Spent()) == 2.5
+    assert kind(health) == "measured" and "test meter" in log.lines[0]
+
+
+@pytest.mark.parametrize("readings", [(None, 3.0), (3.0, None)])
+def test_a_meter_that_cannot_be_read_is_stood_in_for(
+    monkeypatch: pytest.MonkeyPatch, readings: tuple[float | None, float | None]
+) -> None:
+    account, _, health = energy(monkeypatch, Meter(*readings))
+    assert account.end(account.begin(), 100.0, Spent()) == pytest.approx(0.2)
+    assert kind(health) == "modelled"

@@ -1,0 +1,168 @@
+"""Many models under a budget in real processes: where requests are served, and that every one has its result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from catalogs import TINY, made_catalog
+
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+DEADLINE_S = 60.0
+START_S = 60.0
+MODELS = ("left", "right")
+COSTS = {
+    Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0),
+    Place.CLOUD: Cost(energy_j=0.1, money=1e-4),
+}
+
+
+@pytest.fixture(scope="module")
+def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two catalogs of the tiny network with known costs."""
+    return [str(made_catalog(tmp_path_factory.mktemp(name), name, COSTS).path) for name in MODELS]
+
+
+def test_what_cannot_start_says_why_in_one_line(catalogs: list[str], tmp_path: Path) -> None:
+    attempts: dict[str, dict[str, Any]] = {
+        "name folders that `cacheinf catalog build` has written": {},
+        "nosuch/catalog.yaml cannot be read": {"catalogs": ["nosuch"]},
+        "give one for each, or one for all": {"catalogs": catalogs, "rates": [1.0, 2.0, 3.0]},
+        "two catalogs are for 'left'": {"catalogs": [catalogs[0], catalogs[0]]},
+    }
+    with NodeGroup(tmp_path) as group:
+        started = [
+            group.start(NodeCommand(executable="catalog_inference", parameters=values)) for values in attempts.values()
+        ]
+        for expected, process in zip(attempts, started, strict=True):
+            assert process.wait(START_S) == 2
+            fatal = [line for line in process.output.splitlines() if "[FATAL]" in line]
+            assert len(fatal) == 1 and expected in fatal[0], process.output
+            assert "Traceback" not in process.output
+
+
+@pytest.fixture(scope="module")
+def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
+    node = nodes.start(
+        NodeCommand(
+            executable="catalog_inference",
+            parameters={
+                "catalogs": catalogs, "rates": [30.0, 10.0], "policy": "server_first", "use_server": True,
+                "image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results",
+                "threads": 1, "server_deadline_ms": 1000.0, "load_deadline_ms": 30_000.0, "probe_s": 0.2,
+                "probe_max_s": 0.5,
+            },
+        )
+    )  # fmt: skip
+    node.wait_ready(START_S)
+    yield node
+    assert node.stop() == 0
+    assert "Traceback" not in node.output
+
+
+@pytest.fixture
+def film(station: Any, camera_image: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """Publishes images until results are such; returns those since."""
+    numbers = count(time.time_ns() // 10_000_000)
+
+    def until(condition: Callable[[list[Any]], bool]) -> list[Any]:
+        station.clear()
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition(list(station.results)):
+            assert time.monotonic() < deadline, [(r.where, r.error, r.why) for r in station.results[-5:]]
+            number = next(numbers)
+            station.publish(camera_image(number * 10_000_000, seed=number % 3))
+            time.sleep(0.02)
+        return list(station.results)
+
+    return until
+
+
+def all_from(where: str, error: str = "") -> Callable[[list[Any]], bool]:
+    """The latest result of each model is so."""
+
+    def hold(results: list[Any]) -> bool:
+        last = {result.model: result for result in results}
+        return set(last) == set(MODELS) and all(r.where == where and error in r.error for r in last.values())
+
+    return hold
+
+
+def start_server(nodes: NodeGroup, catalogs: list[str]) -> Any:
+    server = nodes.start(
+        NodeCommand(executable="server", parameters={"model": TINY, "catalogs": catalogs, "threads": 1})
+    )
+    server.wait_ready(START_S)
+    return server
+
+
+def test_the_server_comes_goes_and_comes_back(
+    robot: Any, nodes: NodeGroup, catalogs: list[str], station: Any, camera_image: Callable[..., Any], film: Any
+) -> None:
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    results = film(all_from("local"))
+    server = start_server(nodes, catalogs)
+    results += film(all_from("server"))
+    os.kill(server.pid, signal.SIGKILL)
+    results += film(all_from("local"))
+    another = start_server(nodes, catalogs)
+    results += film(all_from("server"))
+    assert not any(result.error for result in results)
+    assert {result.model for result in results} == set(MODELS)
+    assert {result.variant for result in results} == {"original"}
+    assert any("the most accurate that fits the budget" in result.why for result in results)
+    assert any("did not answer" in result.why for result in results)
+    assert another.stop() == 0
+    assert "Traceback" not in another.output
+    film(all_from("local"))
+
+
+def test_every_accepted_request_has_one_result(robot: Any, station: Any, film: Any) -> None:
+    film(lambda results: len(results) >= 20)
+
+    def counts() -> tuple[int, int]:
+        values = {v.key: v.value for v in station.diagnostics["catalog_inference"].values}
+        return int(values["accepted"]), int(values["results"])
+
+    assert wait_until(lambda: "catalog_inference" in station.diagnostics, DEADLINE_S)
+    assert wait_until(lambda: counts()[0] == counts()[1] > 0, DEADLINE_S)
+    stamps = [(r.model, r.header.stamp.sec, r.header.stamp.nanosec) for r in station.results]
+    assert len(set(stamps)) == len(stamps)
+
+
+def test_a_budget_that_is_used_up_is_said_and_a_new_one_holds_at_once(robot: Any, station: Any, film: Any) -> None:
+    (answer,), _ = station.set_parameters("catalog_inference", energy_budget_j=0.0)
+    assert answer.successful
+    refused = film(all_from("", "refused: the budget is used up"))
+    assert all(result.model and not result.data for result in refused if result.error)
+    (answer,), _ = station.set_parameters("catalog_inference", energy_budget_j=1e6)
+    assert answer.successful
+    film(all_from("local"))
+    values = {v.key: v.value for v in station.diagnostics["catalog_inference"].values}
+    assert {"energy_left_j", "money_left", "horizon_left_s", "left: variant", "right: served"} <= set(values)
+
+
+def test_wrong_rates_are_refused_while_it_runs(robot: Any, station: Any) -> None:
+    (answer,), _ = station.set_parameters("catalog_inference", rates=[1.0, 2.0, 3.0])
+    assert not answer.successful and "3 rates for 2 catalogs" in answer.reason
+    (answer,), _ = station.set_parameters("catalog_inference", rates=[20.0, 5.0])
+    assert answer.successful
+
+
+def test_a_variant_that_the_server_has_not_is_refused(robot: Any, nodes: NodeGroup, station: Any, film: Any) -> None:
+    server = nodes.start(NodeCommand(executable="server", parameters={"model": TINY, "threads": 1}))
+    server.wait_ready(START_S)
+    film(lambda results: "not 'left/" in robot.output or "not 'right/" in robot.output)
+    results = film(all_from("local"))
+    assert not any(result.error for result in results)
+    assert server.stop() == 0

@@ -1,0 +1,45 @@
+"""What the node that runs catalogs says in /diagnostics."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from cacheinf_ros.catalog.budgets import Account
+from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes.catalog_report import CatalogReport
+from cacheinf_ros.nodes.health import Health
+
+
+def values(health: Health) -> dict[str, str]:
+    return health.status(latency_budget_ms=1.0, stuck_after_s=1.0, busy_s=0.0, dropped=0).values
+
+
+def test_before_the_first_request_nothing_is_known() -> None:
+    health = Health()
+    CatalogReport(health, ["door"])
+    found = values(health)
+    for name in ("energy_left_j", "money_left", "horizon_left_s", "door: variant", "door: served", "door: rate_hz"):
+        assert found[name] == "n/a"
+
+
+def test_requests_are_counted_by_model() -> None:
+    """Three requests at 1, 1.5 and 2 s are 2 Hz."""
+    health, times = Health(), iter([1.0, 1.5, 2.0])
+    report = CatalogReport(health, ["door", "lamp"], lambda: next(times))
+    report.answered(InferenceResult(model="door", variant="8bit", where="local"))
+    report.answered(InferenceResult(model="door", variant="original", where="server"))
+    report.answered(InferenceResult(model="door", error="refused: the budget is used up"))
+    found = values(health)
+    told = {name: found[f"door: {name}"] for name in ("variant", "place", "served", "refused", "rate_hz")}
+    assert told == {"variant": "original", "place": "server", "served": "2", "refused": "1", "rate_hz": "2"}
+    assert found["lamp: served"] == "n/a"
+
+
+def test_what_is_left() -> None:
+    health = Health()
+    CatalogReport(health, []).left(Account(energy_j=12.5, money=0.25), 60.0, 2_000_000)
+    found = values(health)
+    names = ("energy_left_j", "money_left", "horizon_left_s", "variants_mb")
+    assert [found[name] for name in names] == ["12.5", "0.25", "60.0", "2.0"]
