@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from pathlib import Path
 
+from cacheinf_ros.catalog.building.techniques import Recipe, pack, unpack
 from cacheinf_ros.catalog.folder import (
     CatalogFile,
     CatalogFolder,
@@ -15,7 +16,6 @@ from cacheinf_ros.catalog.folder import (
     write_catalog,
     write_weights,
 )
-from cacheinf_ros.catalog.techniques import Recipe, pack, unpack
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.graph import Model, load_model, model_of
 from cacheinf_ros.graph.identity import graph_hash

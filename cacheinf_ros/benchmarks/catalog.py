@@ -22,11 +22,11 @@ import numpy as np
 from cacheinf_ros.benchmarks.catalog_paper import paper_catalogs
 from cacheinf_ros.benchmarks.heads import run_heads_benchmark
 from cacheinf_ros.benchmarks.specialise import run_specialisation_benchmark
-from cacheinf_ros.catalog.budgets import Budget
-from cacheinf_ros.catalog.decision import Demand, Preference
-from cacheinf_ros.catalog.requests import random_trace
-from cacheinf_ros.catalog.scheduler import Scheduler
-from cacheinf_ros.catalog.simulation import Outcome, always, never, simulate
+from cacheinf_ros.catalog.scheduling.budgets import Budget
+from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
+from cacheinf_ros.catalog.scheduling.requests import random_trace
+from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
+from cacheinf_ros.catalog.scheduling.simulation import Outcome, always, never, simulate
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.engine import Mode
 from cacheinf_ros.errors import CatalogError

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.catalog.build import Builder
-from cacheinf_ros.catalog.finetune import TuningConfig
+from cacheinf_ros.catalog.building.build import Builder
+from cacheinf_ros.catalog.building.finetune import TuningConfig
+from cacheinf_ros.catalog.building.frames import BUILT_IN, load_data
+from cacheinf_ros.catalog.building.techniques import Recipe, Technique
 from cacheinf_ros.catalog.folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
-from cacheinf_ros.catalog.frames import BUILT_IN, load_data
 from cacheinf_ros.catalog.prices import PriceConfig
-from cacheinf_ros.catalog.techniques import Recipe, Technique
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.nodes import NodeCommand, NodeGroup, NodeProcess

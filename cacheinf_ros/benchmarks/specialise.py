@@ -15,13 +15,13 @@ import numpy as np
 from cacheinf_ros.benchmarks.frames import Image
 from cacheinf_ros.benchmarks.skewed import Seen, SkewedCamera, chances, learned
 from cacheinf_ros.benchmarks.timing import measured, summary
-from cacheinf_ros.catalog.chain import Chain, ChainResult
-from cacheinf_ros.catalog.dominance import Pair
 from cacheinf_ros.catalog.features import small_trunks
-from cacheinf_ros.catalog.retarget import Rejected, Retargeting
-from cacheinf_ros.catalog.specialiser import Answered, Prepare, SpecialiseConfig, Specialiser, Withdraw
-from cacheinf_ros.catalog.specialist import Specialist
-from cacheinf_ros.catalog.winnow import Candidate, assess, cheapest, useful_pairs, winnow
+from cacheinf_ros.catalog.specialising.chain import Chain, ChainResult
+from cacheinf_ros.catalog.specialising.dominance import Pair
+from cacheinf_ros.catalog.specialising.retarget import Rejected, Retargeting
+from cacheinf_ros.catalog.specialising.specialiser import Answered, Prepare, SpecialiseConfig, Specialiser, Withdraw
+from cacheinf_ros.catalog.specialising.specialist import Specialist
+from cacheinf_ros.catalog.specialising.winnow import Candidate, assess, cheapest, useful_pairs, winnow
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from cacheinf_ros.catalog.techniques import Change, Recipe, Technique, perform, unpack
+from cacheinf_ros.catalog.building.techniques import Change, Recipe, Technique, perform, unpack
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError, ConfigError

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from cacheinf_ros.catalog.finetune import TuningConfig
-from cacheinf_ros.catalog.frames import BUILT_IN
+from cacheinf_ros.catalog.building.finetune import TuningConfig
+from cacheinf_ros.catalog.building.frames import BUILT_IN
+from cacheinf_ros.catalog.building.techniques import Technique
 from cacheinf_ros.catalog.prices import PriceConfig
-from cacheinf_ros.catalog.techniques import Technique
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.cli.options import Size, Threads, described
 from cacheinf_ros.config import parse_size
@@ -72,8 +72,8 @@ def build(
 
     Example: cacheinf catalog build scenenet --data built-in --out scenenet-catalog
     """
-    from cacheinf_ros.catalog.build import Builder
-    from cacheinf_ros.catalog.frames import load_data
+    from cacheinf_ros.catalog.building.build import Builder
+    from cacheinf_ros.catalog.building.frames import load_data
     from cacheinf_ros.graph import load_model
 
     chosen, widths = _techniques(techniques), _bits(bits)

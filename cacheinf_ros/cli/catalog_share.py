@@ -14,8 +14,8 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cacheinf_ros.catalog.heads import Head
-    from cacheinf_ros.catalog.sharing import SharedModel
+    from cacheinf_ros.catalog.sharing.heads import Head
+    from cacheinf_ros.catalog.sharing.shared_models import SharedModel
     from cacheinf_ros.graph import Model
 
 _SCENES = "scenes"
@@ -49,10 +49,10 @@ def share(
 
     Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
     """
-    from cacheinf_ros.catalog.attributes import SCENE_ATTRIBUTES, folder_labels, folder_samples, scene_samples
     from cacheinf_ros.catalog.features import trunk_model
-    from cacheinf_ros.catalog.head_folder import read_heads, write_heads
-    from cacheinf_ros.catalog.heads import train_heads
+    from cacheinf_ros.catalog.sharing.attributes import SCENE_ATTRIBUTES, folder_labels, folder_samples, scene_samples
+    from cacheinf_ros.catalog.sharing.head_folder import read_heads, write_heads
+    from cacheinf_ros.catalog.sharing.heads import train_heads
     from cacheinf_ros.graph import load_model
 
     wanted = tuple(name.strip() for name in heads.split(","))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog.options import options_of
+from cacheinf_ros.catalog.scheduling.options import options_of
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_config import CatalogConfig

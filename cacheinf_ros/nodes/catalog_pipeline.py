@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from rclpy.clock import Clock, ClockType
 
-from cacheinf_ros.catalog.decision import Decision, Load, Why
-from cacheinf_ros.catalog.scheduler import Scheduler
+from cacheinf_ros.catalog.scheduling.decision import Decision, Load, Why
+from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError

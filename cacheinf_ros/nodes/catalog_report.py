@@ -6,7 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from cacheinf_ros.catalog.budgets import Account
+from cacheinf_ros.catalog.scheduling.budgets import Account
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.health import Health
 

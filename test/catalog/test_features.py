@@ -9,7 +9,6 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from cacheinf_ros.catalog.attributes import Labelled
 from cacheinf_ros.catalog.features import (
     load_training_set,
     pre_forward,
@@ -18,6 +17,7 @@ from cacheinf_ros.catalog.features import (
     training_sets,
     trunk_model,
 )
+from cacheinf_ros.catalog.sharing.attributes import Labelled
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

@@ -11,12 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.catalog.build import Builder
-from cacheinf_ros.catalog.finetune import TuningConfig
+from cacheinf_ros.catalog.building.build import Builder
+from cacheinf_ros.catalog.building.finetune import TuningConfig
+from cacheinf_ros.catalog.building.frames import Data, Sample
+from cacheinf_ros.catalog.building.techniques import Technique
 from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
-from cacheinf_ros.catalog.frames import Data, Sample
 from cacheinf_ros.catalog.prices import PriceConfig
-from cacheinf_ros.catalog.techniques import Technique
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.catalog.decision import Preference
+from cacheinf_ros.catalog.scheduling.decision import Preference
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.errors import CatalogError, ConfigError
 from cacheinf_ros.nodes.catalog_config import CatalogConfig, CatalogPolicy, CatalogServerConfig, in_places

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.catalog.budgets import Account
+from cacheinf_ros.catalog.scheduling.budgets import Account
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_report import CatalogReport
 from cacheinf_ros.nodes.health import Health

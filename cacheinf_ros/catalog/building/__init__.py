@@ -1,0 +1,1 @@
+"""From a model to a catalog of its variants: techniques, fine-tuning, measuring."""

@@ -1,0 +1,107 @@
+"""What the scheduler is asked, what it answers, and by which rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from cacheinf_ros.catalog.scheduling.options import Option
+from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
+
+
+class Preference(Enum):
+    """How the place is chosen; all but the first are there to compare with."""
+
+    ACCURACY = "accuracy"  # wherever the most accurate variant fits its budget
+    SERVER_FIRST = "server_first"  # in the cloud if any variant fits the money; what sending takes is not looked at
+    DEVICE_FIRST = "device_first"  # on the device if any variant fits
+
+
+class Why(Enum):
+    """Why a request is served as it is, or not at all."""
+
+    IN_CACHE = "it was in the cache"
+    FITS = "the most accurate that fits the budget"
+    CHEAPEST = "the cheapest: nothing fits the budget"
+    USED_UP = "refused: the budget is used up"
+    UNREACHABLE = "refused: no variant runs on this device, and the cloud is out of reach"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """A model that will be asked.
+
+    Attributes:
+        catalog: its variants.
+        rate_hz: how often, as expected before anything is measured.
+    """
+
+    catalog: Catalog
+    rate_hz: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A variant to be loaded.
+
+    Attributes:
+        model: whose it is.
+        option: the variant and its place; loading takes ``load_energy_j`` and ``load_money`` of its cost.
+        evicts: models whose variants leave the device's memory first, beside the one that this model has.
+        why: it was chosen.
+    """
+
+    model: str
+    option: Option
+    evicts: tuple[str, ...]
+    why: Why
+
+    @property
+    def variant(self) -> Variant:
+        """What is to be loaded."""
+        return self.option.variant
+
+    @property
+    def place(self) -> Place:
+        """Where it is to run."""
+        return self.option.place
+
+    @property
+    def cost(self) -> Cost:
+        """Of the variant in that place."""
+        return self.option.cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How a request is served.
+
+    Attributes:
+        model: that was asked.
+        option: the variant and its place; None: the request is refused.
+        why: so.
+        load: what is to be loaded first; None: it is in the cache.
+    """
+
+    model: str
+    option: Option | None
+    why: Why
+    load: Load | None = None
+
+    @property
+    def variant(self) -> Variant | None:
+        """That serves; None: refused."""
+        return self.option.variant if self.option else None
+
+    @property
+    def place(self) -> Place | None:
+        """Where it runs; None: refused."""
+        return self.option.place if self.option else None
+
+    @property
+    def predicted(self) -> tuple[float, float]:
+        """(J, dollars) that the request will take, loading included."""
+        cost = self.option.cost if self.option else Cost()
+        if self.load is None:
+            return cost.energy_j, cost.money
+        return cost.energy_j + cost.load_energy_j, cost.money + cost.load_money

@@ -1,0 +1,284 @@
+"""What is chosen, where, and why."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.catalog.scheduling.budgets import Budget
+from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Preference, Why
+from cacheinf_ros.catalog.scheduling.requests import Trace
+from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
+from cacheinf_ros.catalog.scheduling.simulation import Step, steps
+from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
+from cacheinf_ros.errors import CatalogError
+
+LARGE = Variant(
+    name="large",
+    accuracy=0.9,
+    costs={
+        Place.DEVICE: Cost(energy_j=4.0, memory_bytes=80, load_energy_j=8.0),
+        Place.CLOUD: Cost(energy_j=0.1, money=0.01),
+    },
+)
+SMALL = Variant(
+    name="small", accuracy=0.6, costs={Place.DEVICE: Cost(energy_j=1.0, memory_bytes=20, load_energy_j=2.0)}
+)
+DEVICE_ONLY = Variant(name="large", accuracy=0.9, costs={Place.DEVICE: LARGE.costs[Place.DEVICE]})
+
+
+def catalog(*variants: Variant, model: str = "m") -> Catalog:
+    return Catalog(model=model, variants=variants)
+
+
+def scheduler(
+    *catalogs: Catalog,
+    energy_j: float = math.inf,
+    money: float = math.inf,
+    horizon_s: float = 100.0,
+    cache_bytes: int = 100,
+    preference: Preference = Preference.ACCURACY,
+) -> Scheduler:
+    """Each model is expected once a second."""
+    demands = [Demand(catalog=one, rate_hz=1.0) for one in catalogs]
+    budget = Budget(energy_j=energy_j, money=money, horizon_s=horizon_s)
+    return Scheduler(demands, budget, cache_bytes, preference=preference)
+
+
+def serve(of: Scheduler, time_s: float, model: str = "m", *, connected: bool = True) -> Decision:
+    decision = of.choose(model, time_s, connected=connected)
+    of.spend(*decision.predicted)
+    return decision
+
+
+def chosen(decision: Decision) -> tuple[str | None, Place | None, Why]:
+    return decision.variant and decision.variant.name, decision.place, decision.why
+
+
+def test_the_most_accurate_that_fits_its_budget_is_loaded_and_stays() -> None:
+    """500 J for 100 requests: 5 J each. Two requests in no time are 7 in 5 s: 7 J."""
+    lone = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=500)
+    first, second = serve(lone, 0.0), serve(lone, 1.0)
+    assert chosen(first) == ("large", Place.DEVICE, Why.FITS)
+    assert first.load is not None and first.load.evicts == () and first.predicted == (12.0, 0.0)
+    assert chosen(second) == ("large", Place.DEVICE, Why.IN_CACHE)
+    assert second.load is None and second.predicted == (4.0, 0.0)
+    assert lone.account.energy_j == 484.0 and lone.used_bytes == 80
+
+
+def test_a_smaller_variant_serves_where_the_larger_does_not_fit_the_budget() -> None:
+    """200 J for 100 requests."""
+    assert chosen(serve(scheduler(catalog(LARGE, SMALL), energy_j=200, money=0.0), 0.0))[:2] == ("small", Place.DEVICE)
+
+
+def test_where_nothing_fits_the_cheapest_serves_until_nothing_is_left() -> None:
+    """10 J for 100 requests: 2 J to load, and 8 requests of 1 J."""
+    poor = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=10)
+    decisions = [serve(poor, float(t)) for t in range(12)]
+    assert chosen(decisions[0]) == ("small", Place.DEVICE, Why.CHEAPEST)
+    assert [d.why for d in decisions[1:8]] == [Why.IN_CACHE] * 7
+    assert [chosen(d) for d in decisions[8:]] == [(None, None, Why.USED_UP)] * 4
+    assert poor.account.energy_j == 0.0
+
+
+def test_of_equally_accurate_places_the_one_that_takes_less_of_what_is_left_serves() -> None:
+    """4 of 10000 J, or 0.1 of 10000 J and 0.01 of 100 or of 10 dollars."""
+    assert serve(scheduler(catalog(LARGE), energy_j=1e4, money=100.0), 0.0).place is Place.CLOUD
+    assert serve(scheduler(catalog(LARGE), energy_j=1e4, money=10.0), 0.0).place is Place.DEVICE
+
+
+def test_without_a_connection_the_device_serves_and_afterwards_the_cloud_again() -> None:
+    robot = scheduler(catalog(LARGE, SMALL), energy_j=200, money=10.0)
+    assert serve(robot, 0.0).place is Place.CLOUD
+    assert chosen(serve(robot, 1.0, connected=False)) == ("small", Place.DEVICE, Why.FITS)
+    assert robot.update("m", 1.0, connected=False) is None
+    back = serve(robot, 2.0)
+    assert chosen(back) == ("small", Place.DEVICE, Why.IN_CACHE)
+    load = robot.update("m", 2.0)
+    assert load is not None and load.place is Place.CLOUD
+    robot.apply(load, 2.0)
+    assert chosen(serve(robot, 3.0)) == ("large", Place.CLOUD, Why.IN_CACHE)
+    assert robot.used_bytes == 0
+
+
+def test_a_model_that_only_the_cloud_has_is_refused_without_a_connection() -> None:
+    only = Variant(name="v", accuracy=0.9, costs={Place.CLOUD: Cost(money=0.01)})
+    assert serve(scheduler(catalog(only)), 0.0, connected=False).why is Why.UNREACHABLE
+
+
+def test_a_larger_variant_is_loaded_in_the_background_when_damping_allows() -> None:
+    """Small was all that fitted; now 5 J would. Loading takes 8 J: two seconds after the last time, with 98 s to go,
+    8 · 98 / 2 of 490 J are set aside, and only 1 J is left; after 40 s 8 · 60 / 40 = 12 J.
+    """
+    robot = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=200)
+    assert serve(robot, 0.0).variant is SMALL
+    robot.account.energy_j = 490.0
+    for time_s in (1.0, 2.0):
+        assert serve(robot, time_s).variant is SMALL
+    assert robot.update("m", 2.0) is None
+    for time_s in range(3, 41):
+        serve(robot, float(time_s))
+    load = robot.update("m", 40.0)
+    assert load is not None and load.variant is DEVICE_ONLY and load.why is Why.FITS
+
+
+def test_a_proposal_changes_nothing() -> None:
+    robot = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=200)
+    serve(robot, 0.0)
+    robot.account.energy_j = 1e4
+    assert robot.update("m", 50.0) == robot.update("m", 50.0)
+    assert serve(robot, 51.0).variant is SMALL
+
+
+def test_a_variant_that_costs_too_much_gives_way() -> None:
+    """It was chosen at 5 J a request; now there is 1.5 J for each."""
+    robot = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=600)
+    assert serve(robot, 0.0).variant is DEVICE_ONLY
+    for time_s in range(1, 50):
+        serve(robot, float(time_s))
+    robot.account.energy_j = 90.0
+    assert serve(robot, 50.0).variant is DEVICE_ONLY  # as published: what is in the cache serves
+    load = robot.update("m", 50.0)
+    assert load is not None and load.variant is SMALL and load.evicts == ()
+
+
+def test_memory_is_taken_from_the_least_recently_used() -> None:
+    models = [catalog(DEVICE_ONLY, model=name) for name in "ab"]
+    robot = scheduler(*models)
+    serve(robot, 0.0, "a")
+    load = serve(robot, 1.0, "b").load
+    assert load is not None and load.evicts == ("a",) and robot.used_bytes == 80
+    assert serve(robot, 2.0, "a").why is Why.FITS
+
+
+@pytest.mark.parametrize(
+    ("preference", "energy_j", "name"),
+    [
+        (Preference.ACCURACY, 200, "there"),
+        (Preference.SERVER_FIRST, 200, "there"),
+        (Preference.DEVICE_FIRST, 200, "here"),
+        (Preference.ACCURACY, 101, "here"),
+        (Preference.SERVER_FIRST, 101, "there"),
+        (Preference.DEVICE_FIRST, 101, "here"),
+    ],
+)
+def test_preferences_of_place(preference: Preference, energy_j: float, name: str) -> None:
+    """With the first request it is 1.2 Hz for 100 s: 1.67 J or 0.84 J a request. Sending takes 1.5 J."""
+    both = catalog(
+        Variant(name="there", accuracy=0.9, costs={Place.CLOUD: Cost(energy_j=1.5)}),
+        Variant(name="here", accuracy=0.8, costs={Place.DEVICE: Cost(energy_j=0.5)}),
+    )
+    assert chosen(serve(scheduler(both, energy_j=energy_j, preference=preference), 0.0))[0] == name
+
+
+def test_after_the_horizon_what_is_left_may_be_used() -> None:
+    robot = scheduler(catalog(DEVICE_ONLY, SMALL), energy_j=13, horizon_s=10.0)
+    assert serve(robot, 1000.0).variant is DEVICE_ONLY
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(CatalogError, match="'m' has two catalogs"):
+        scheduler(catalog(SMALL), catalog(LARGE))
+    with pytest.raises(CatalogError, match="fits 10 bytes"):
+        scheduler(catalog(SMALL), cache_bytes=10)
+    with pytest.raises(CatalogError, match="'x' has no catalog; those that have are m"):
+        scheduler(catalog(SMALL)).choose("x", 0.0)
+
+
+costs = st.builds(
+    Cost,
+    energy_j=st.floats(0, 5),
+    money=st.just(0.0),
+    memory_bytes=st.integers(1, 90),
+    load_energy_j=st.floats(0, 20),
+)
+cloud_costs = st.builds(Cost, energy_j=st.floats(0, 1), money=st.floats(0.001, 1), load_money=st.floats(0, 0.5))
+
+
+@st.composite
+def variants(draw: st.DrawFn) -> Variant:
+    places = {Place.DEVICE: draw(costs), Place.CLOUD: draw(cloud_costs)}
+    whole = places[Place.CLOUD]
+    places[Place.SPLIT] = Cost(
+        energy_j=draw(st.floats(0, 3)), money=whole.money / 2, memory_bytes=draw(st.integers(1, 90))
+    )
+    kept = draw(st.sets(st.sampled_from((Place.DEVICE, Place.SPLIT)), min_size=1))
+    return Variant(
+        name=str(draw(st.integers(0, 10**9))),
+        accuracy=draw(st.sampled_from((0.3, 0.5, 0.7, 0.9))),
+        costs={place: cost for place, cost in places.items() if place in kept or place is Place.CLOUD},
+    )
+
+
+@st.composite
+def days(draw: st.DrawFn) -> tuple[list[Catalog], Trace, dict[float, bool]]:
+    names = ("a", "b", "c", "d")[: draw(st.integers(1, 4))]
+    catalogs = [catalog(*draw(st.lists(variants(), min_size=1, max_size=4)), model=name) for name in names]
+    times = tuple(sorted(draw(st.lists(st.floats(0, 120), min_size=1, max_size=60))))
+    asked = tuple(draw(st.sampled_from(names)) for _ in times)
+    return catalogs, Trace(times_s=times, models=asked), {time: draw(st.booleans()) for time in times}
+
+
+def lived(day: tuple[list[Catalog], Trace, dict[float, bool]], budget: Budget, preference: Preference) -> list[Step]:
+    catalogs, trace, connected = day
+    demands = [Demand(catalog=one, rate_hz=0.5) for one in catalogs]
+    return list(steps(Scheduler(demands, budget, 90, preference=preference), trace, connected.__getitem__))
+
+
+@given(day=days(), energy_j=st.floats(0, 200), money=st.floats(0, 20), preference=st.sampled_from(Preference))
+def test_no_budget_is_exceeded_and_no_memory(
+    day: tuple[list[Catalog], Trace, dict[float, bool]], energy_j: float, money: float, preference: Preference
+) -> None:
+    """Memory is counted anew from what is loaded and evicted."""
+    spent_j = spent = 0.0
+    loaded: dict[str, int] = {}
+    for step in lived(day, Budget(energy_j=energy_j, money=money, horizon_s=100.0), preference):
+        spent_j, spent = spent_j + step.energy_j, spent + step.money
+        assert spent_j <= energy_j + 1e-6 and spent <= money + 1e-6
+        for load in (step.decision.load, step.update):
+            if load is not None:
+                for model in load.evicts:
+                    del loaded[model]
+                loaded[load.model] = 0 if load.place is Place.CLOUD else load.cost.memory_bytes
+                assert sum(loaded.values()) <= 90
+        decision = step.decision
+        assert decision.place is not None or decision.why in (Why.USED_UP, Why.UNREACHABLE)
+        if decision.place is not None:
+            assert decision.place is Place.DEVICE or day[2][step.time_s]
+            assert decision.model in loaded
+
+
+@given(day=days(), energy_j=st.floats(1, 200), money=st.floats(0.1, 20), excess=st.floats(1, 3))
+def test_what_takes_more_than_predicted_exceeds_the_budget_by_one_request_at_most(
+    day: tuple[list[Catalog], Trace, dict[float, bool]], energy_j: float, money: float, excess: float
+) -> None:
+    catalogs, trace, connected = day
+    demands = [Demand(catalog=one, rate_hz=0.5) for one in catalogs]
+    robot = Scheduler(demands, Budget(energy_j=energy_j, money=money, horizon_s=100.0), 90)
+    largest_j = largest = 0.0
+    for time_s, model in trace:
+        before = robot.account.energy_j, robot.account.money
+        decision = robot.choose(model, time_s, connected=connected[time_s])
+        robot.spend(*(excess * value for value in decision.predicted))
+        largest_j = max(largest_j, before[0] - robot.account.energy_j)
+        largest = max(largest, before[1] - robot.account.money)
+        assert robot.account.energy_j >= -largest_j and robot.account.money >= -largest
+
+
+@given(day=days())
+def test_equal_days_are_equal(day: tuple[list[Catalog], Trace, dict[float, bool]]) -> None:
+    budget = Budget(energy_j=50.0, money=2.0, horizon_s=100.0)
+    assert lived(day, budget, Preference.ACCURACY) == lived(day, budget, Preference.ACCURACY)
+
+
+@given(day=days())
+def test_without_a_budget_the_most_accurate_serves(day: tuple[list[Catalog], Trace, dict[float, bool]]) -> None:
+    best = {one.model: max(variant.accuracy for variant in one.variants) for one in day[0]}
+    trace = day[1]
+    robot = Scheduler([Demand(catalog=one) for one in day[0]], Budget(horizon_s=100.0), 90)
+    for step in steps(robot, trace):
+        assert step.decision.variant is not None
+        assert step.decision.variant.accuracy == best[step.decision.model]
