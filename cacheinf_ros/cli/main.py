@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 
 import typer
@@ -20,6 +21,8 @@ from cacheinf_ros.cli.models import models
 from cacheinf_ros.cli.offload import offload, offload_plot, profile
 from cacheinf_ros.cli.replay import replay
 from cacheinf_ros.errors import CacheinfError
+
+_KILLED_BY = 128  # as shells report it
 
 app = typer.Typer(
     help="CNN inference on a camera stream that recomputes only what changed.\n\n"
@@ -48,6 +51,8 @@ def main() -> None:
     logging.basicConfig(
         level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console, show_path=False)]
     )
+    # nodes, network namespaces and limits that were set up are to be taken down then too
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(_KILLED_BY + number))
     try:
         app()
     except CacheinfError as error:

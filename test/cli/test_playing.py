@@ -16,6 +16,8 @@ from rosbags.typesys import Stores, get_typestore
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from cacheinf_ros.nodes import wait_until
+
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 FRAMES = 12
 
@@ -86,3 +88,17 @@ def test_a_model_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
     text = " ".join((result.stdout + result.stderr).split())
     assert result.returncode == 2
     assert "nothing.onnx does not exist" in text and "Traceback" not in text
+
+
+def test_nodes_end_with_the_command_that_started_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "cacheinf_ros.cli.main", "replay", "scene:fixed", "--model", TINY, "--rate", "1"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        assert wait_until(lambda: children(process.pid), 60.0)
+        nodes = children(process.pid)
+        process.terminate()
+        assert process.wait(30.0) == 143
+    assert wait_until(lambda: not any(Path(f"/proc/{node}").exists() for node in nodes), 10.0)
+
+
+def children(process: int) -> list[str]:
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
