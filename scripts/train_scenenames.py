@@ -11,7 +11,6 @@ weights.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from training import one_cycle
 
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.graph import read_card
@@ -73,23 +73,9 @@ def cut(scene: Scene, rng: np.random.Generator, preprocessor: Preprocessor) -> T
 
 
 def train(steps: int, preprocessor: Preprocessor) -> nn.Module:
-    """One cycle of Adam over freshly made frames."""
-    model = scenenames().train()
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's signatures
-    optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps, pct_start=0.15)
-    started, recent = time.monotonic(), 0.0
-    for step, (images, classes) in enumerate(batches(steps, np.random.default_rng(0), preprocessor), start=1):
-        loss = nn.functional.cross_entropy(model(images.to(memory_format=torch.channels_last)), classes)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-        recent += loss.item() / 50
-        if step % 50 == 0:
-            print(f"step {step}/{steps}  loss {recent:.3f}  {time.monotonic() - started:.0f} s", flush=True)
-            recent = 0.0
-    return model.eval()
+    """On freshly made frames."""
+    frames = batches(steps, np.random.default_rng(0), preprocessor)
+    return one_cycle(scenenames(), frames, nn.functional.cross_entropy, steps=steps, learning_rate=LEARNING_RATE)
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ from scenes of the test gallery. The same number of threads on the same machine 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from training import one_cycle
 
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.engine.decoders.centers import decode_centers
@@ -141,24 +141,9 @@ def loss_of(output: Tensor, heat: Tensor, place: Tensor, is_centre: Tensor) -> T
 
 
 def train(steps: int) -> nn.Module:
-    """One cycle of Adam over freshly made crops."""
-    model = scenenet().train()
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's signatures
-    optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps, pct_start=0.15)
-    started, recent = time.monotonic(), 0.0
-    for step, (images, *targets) in enumerate(batches(steps, np.random.default_rng(0)), start=1):
-        loss = loss_of(model(images.to(memory_format=torch.channels_last)), *targets)
-        optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-        optimiser.step()
-        schedule.step()
-        recent += loss.item() / 50
-        if step % 50 == 0:
-            print(f"step {step}/{steps}  loss {recent:.3f}  {time.monotonic() - started:.0f} s", flush=True)
-            recent = 0.0
-    return model.eval()
+    """On freshly made crops."""
+    crops = batches(steps, np.random.default_rng(0))
+    return one_cycle(scenenet(), crops, loss_of, steps=steps, learning_rate=LEARNING_RATE, steepest=10.0)
 
 
 @torch.no_grad()
