@@ -60,8 +60,8 @@ def test_more_variants_serve_more_requests(tmp_path: Path) -> None:
     )
     policies = report["figure12"]["policies"]
     assert policies["accuracy"]["2.0"]["served"]["mean"] > policies["server_first"]["2.0"]["served"]["mean"]
-    for name, plot in PLOTS.items():
-        plot(report[name], tmp_path / f"{name}.png")
+    for name, found in report.items():
+        PLOTS[name](found, tmp_path / f"{name}.png")
         assert cv2.imread(str(tmp_path / f"{name}.png")) is not None
 
 

@@ -14,6 +14,7 @@ from oracle import assert_result_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Helper, Mode, Outdated, Side, Split
+from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.execution.share import Patch
 from cacheinf_ros.errors import EngineError, LinkError
 from cacheinf_ros.graph import Model, load_model
@@ -39,7 +40,9 @@ class Server:
         self._thread: threading.Thread | None = None
 
     def choose(self, outdated: Outdated) -> Split | None:
-        assert 0 <= outdated.changed <= min(outdated.robot, outdated.server) <= 1
+        at_robot = outdated.robot
+        assert (pooled(outdated.changed, (at_robot.shape[0], at_robot.shape[1])) <= at_robot).all()
+        assert (outdated.changed <= outdated.server).all()
         return self.split
 
     def begin(self, start: FrameStart) -> None:

@@ -14,6 +14,8 @@ from cacheinf_ros.matching import MatcherName, MatchingConfig, make_matcher
 
 SEARCHING = [MatcherName.DIAMOND_OPTIMISED, MatcherName.DIAMOND, MatcherName.EXHAUSTIVE]
 
+OPTIMISED = MatchingConfig(matcher=MatcherName.DIAMOND_OPTIMISED)
+
 
 @pytest.mark.parametrize("matcher", SEARCHING)
 @given(seed=st.integers(0, 9), dx=st.integers(-5, 5), dy=st.integers(-5, 5))
@@ -59,7 +61,7 @@ def test_images_of_all_sizes_without_texture(matcher: MatcherName, shape: tuple[
 def test_a_change_of_colour_alone_counts() -> None:
     grey = np.full((20, 20, 3), 100, np.uint8)
     coloured = grey + np.array([100, 0, 0], np.uint8)
-    assert make_matcher(MatchingConfig()).match(grey, coloured).reuse_ratio == 0
+    assert make_matcher(OPTIMISED).match(grey, coloured).reuse_ratio == 0
 
 
 def test_only_every_kth_block_decides_the_mean_movement() -> None:
@@ -70,7 +72,7 @@ def test_only_every_kth_block_decides_the_mean_movement() -> None:
         for column in range(0, 80, 20):
             frame[row : row + 10, column : column + 10] = image[row : row + 10, column : column + 10]
     skipping, thorough = (
-        make_matcher(MatchingConfig(k_skip=k, search_range=6, threshold=30.0)).match(image, frame) for k in (2, 1)
+        make_matcher(OPTIMISED.changed(k_skip=k, search_range=6, threshold=30.0)).match(image, frame) for k in (2, 1)
     )
     assert skipping.motion.is_none
     assert not thorough.motion.is_none
@@ -92,4 +94,4 @@ def test_what_cannot_be_compared_is_refused(
     reference: NDArray[np.uint8], frame: NDArray[np.uint8], complaint: str
 ) -> None:
     with pytest.raises(MatchingError, match=complaint):
-        make_matcher(MatchingConfig()).match(reference, frame)
+        make_matcher(OPTIMISED).match(reference, frame)

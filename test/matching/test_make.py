@@ -16,10 +16,10 @@ def test_every_name_has_its_matcher(name: MatcherName) -> None:
     assert make_matcher(MatchingConfig.checked(matcher=name.value)).name == name.value
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_the_defaults_are_the_papers_but_for_what_looks_for_motion() -> None:
     config = MatchingConfig()
-    assert config.matcher is MatcherName.DIAMOND_OPTIMISED
-    assert (config.threshold, config.block_size, config.k_skip, config.expiry) == (20.0, 10, 2, 10)
+    assert (config.threshold, config.block_size, config.k_skip) == (20.0, 10, 2)
+    assert config.matcher is MatcherName.AUTO
 
 
 @pytest.mark.parametrize("value", [math.inf, "inf", ".inf"])
