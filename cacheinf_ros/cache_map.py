@@ -5,8 +5,9 @@ These are the words every part of the package shares; this module imports nothin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +190,11 @@ class CacheMap:
             field=np.where(reusable[..., None], field, 0).astype(np.int16) if len(moves) > 1 else None,
         )
 
+    @property
+    def is_still(self) -> bool:
+        """Whether what is reusable is where it was."""
+        return self.motion.is_none and self.field is None
+
     @cached_property
     def as_one_piece(self) -> CacheMap:
         """What of this map moved as ``motion`` says: itself, unless it has a field."""
@@ -274,6 +280,18 @@ def compose(earlier: CacheMap, later: CacheMap) -> CacheMap:
     return CacheMap.of_blocks(
         _whole_blocks(kept, later.block_size), later.image_size, later.block_size, earlier.motion.then(later.motion)
     )
+
+
+def fold(maps: Sequence[CacheMap]) -> CacheMap:
+    """Maps of successive frames as one, the earliest first: as :func:`compose` would fold them one by one.
+
+    Where nothing moved, what is reusable is what all call reusable, and blocks are merged only once: that takes long.
+    """
+    last = maps[-1]
+    grid = last.image_size, last.block_size
+    if len(maps) > 1 and all(each.is_still and (each.image_size, each.block_size) == grid for each in maps):
+        return CacheMap.of_blocks(np.logical_and.reduce([each.reusable for each in maps]), *grid, last.motion)
+    return reduce(compose, maps)
 
 
 def _compose_fields(earlier: CacheMap, later: CacheMap) -> CacheMap:

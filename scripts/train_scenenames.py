@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from training import one_cycle
+from training import Progress
 
+from cacheinf_ros.catalog.building.training import one_cycle
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.graph import read_card
 from cacheinf_ros.graph.scenenames import scenenames
@@ -75,7 +76,14 @@ def cut(scene: Scene, rng: np.random.Generator, preprocessor: Preprocessor) -> T
 def train(steps: int, preprocessor: Preprocessor) -> nn.Module:
     """On freshly made frames."""
     frames = batches(steps, np.random.default_rng(0), preprocessor)
-    return one_cycle(scenenames(), frames, nn.functional.cross_entropy, steps=steps, learning_rate=LEARNING_RATE)
+    return one_cycle(
+        scenenames(),
+        frames,
+        nn.functional.cross_entropy,
+        steps=steps,
+        learning_rate=LEARNING_RATE,
+        report=Progress(steps),
+    )
 
 
 @torch.no_grad()

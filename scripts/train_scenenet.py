@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from training import one_cycle
+from training import Progress
 
+from cacheinf_ros.catalog.building.training import one_cycle
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.graph.scenenet import scenenet
@@ -143,7 +144,9 @@ def loss_of(output: Tensor, heat: Tensor, place: Tensor, is_centre: Tensor) -> T
 def train(steps: int) -> nn.Module:
     """On freshly made crops."""
     crops = batches(steps, np.random.default_rng(0))
-    return one_cycle(scenenet(), crops, loss_of, steps=steps, learning_rate=LEARNING_RATE, steepest=10.0)
+    return one_cycle(
+        scenenet(), crops, loss_of, steps=steps, learning_rate=LEARNING_RATE, steepest=10.0, report=Progress(steps)
+    )
 
 
 @torch.no_grad()

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from cacheinf_ros.nodes.domains import reserved_domain
+
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)
 settings.load_profile("cacheinf")
@@ -34,3 +36,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the clips and trained models in {folder} (or $CACHEINF_SHARED_DATA)")
     return folder
+
+
+@pytest.fixture(scope="module")
+def domain() -> Iterator[int]:
+    """A ROS domain for each module, so that nodes of one do not hear those of another."""
+    with reserved_domain() as domain:
+        yield domain

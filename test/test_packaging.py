@@ -112,12 +112,11 @@ def test_package_is_in_the_ament_index(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [file.stem for file in sorted((share / "msg").glob("*.msg"))] == MESSAGES
 
 
-def test_message_crosses_processes() -> None:
+def test_message_crosses_processes(domain: int) -> None:
     """What a wrongly installed type support library breaks: it is searched for by name at run time."""
     rclpy = pytest.importorskip("rclpy")
     from cacheinf_ros.msg import CacheMap
 
-    domain = 150 + os.getpid() % 50
     context = rclpy.Context()
     rclpy.init(context=context, domain_id=domain)
     node = rclpy.create_node("subscriber", context=context)

@@ -85,7 +85,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Day:
+class SimulatedDay:
     """One trace under one regime.
 
     Attributes:
@@ -104,7 +104,7 @@ class Day:
     seed: int
 
 
-def run_day(day: Day) -> tuple[Outcome, float]:
+def simulate_day(day: SimulatedDay) -> tuple[Outcome, float]:
     """Simulate it; what happened, and how many seconds of processor time that took."""
     setting, names = day.setting, [catalog.model for catalog in day.models]
     trace = random_trace(
@@ -127,7 +127,7 @@ def run_figure_11(setting: Setting, progress: Progress) -> dict[str, Any]:
     models = setting.models
     schemes = {scheme.value: [of_scheme(catalog, scheme, setting) for catalog in models] for scheme in Scheme}
     points = {
-        (name, str(rate)): Day(setting=setting, models=chosen, connected=False, load_rate=rate, seed=0)
+        (name, str(rate)): SimulatedDay(setting=setting, models=chosen, connected=False, load_rate=rate, seed=0)
         for name, chosen in schemes.items()
         for rate in setting.load_rates
     }
@@ -137,7 +137,7 @@ def run_figure_11(setting: Setting, progress: Progress) -> dict[str, Any]:
 def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
     """The same by what sending takes, for the policies of where to execute; the cloud is always reached."""
     points = {
-        (preference.value, str(sending_j)): Day(
+        (preference.value, str(sending_j)): SimulatedDay(
             setting=setting,
             models=[with_sending(catalog, sending_j) for catalog in setting.models],
             preference=preference,
@@ -234,15 +234,19 @@ def with_sending(catalog: Catalog, sending_j: float) -> Catalog:
     )
 
 
-def _run(points: Mapping[tuple[str, str], Day], setting: Setting, progress: Progress) -> dict[str, dict[str, Any]]:
+def _run(
+    points: Mapping[tuple[str, str], SimulatedDay], setting: Setting, progress: Progress
+) -> dict[str, dict[str, Any]]:
     """Figures by contender and point, each over all traces; the traces are the same for all contenders."""
     days = [replace(day, seed=seed) for day in points.values() for seed in range(setting.traces)]
     found: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
-        results: Iterator[tuple[Outcome, float]] = map(run_day, days)
+        results: Iterator[tuple[Outcome, float]] = map(simulate_day, days)
         if setting.workers > 1:
             spawn = multiprocessing.get_context("spawn")  # a fork of a process with torch's threads may hang
-            results = stack.enter_context(ProcessPoolExecutor(setting.workers, mp_context=spawn)).map(run_day, days)
+            results = stack.enter_context(ProcessPoolExecutor(setting.workers, mp_context=spawn)).map(
+                simulate_day, days
+            )
         for contender, point in points:
             progress(f"{contender}: {point}")
             found.setdefault(contender, {})[point] = figures(list(islice(results, setting.traces)))

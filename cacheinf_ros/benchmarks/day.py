@@ -29,7 +29,8 @@ from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.nodes import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.nodes.catalog_config import CatalogPolicy
-from cacheinf_ros.nodes.playback import IMAGE_TOPIC, RESULT_TOPIC, free_domain
+from cacheinf_ros.nodes.domains import private_domain
+from cacheinf_ros.nodes.playback import IMAGE_TOPIC, RESULT_TOPIC
 from cacheinf_ros.nodes.processes import ProcessError, Value, wait_until
 from cacheinf_ros.nodes.recorder import Recorded, Recorder
 from cacheinf_ros.schedule.energy import PowerModel
@@ -167,8 +168,8 @@ class _Life:
     budget: dict[str, float]
 
     def live(self, scratch: Path, progress: Progress) -> dict[str, Any]:
-        domain = free_domain()
         with (
+            private_domain() as domain,
             NodeGroup(scratch, domain=domain) as group,
             Recorder(domain=domain, result_topic=RESULT_TOPIC) as recorder,
         ):

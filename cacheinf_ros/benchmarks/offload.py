@@ -26,7 +26,8 @@ from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
-from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, free_domain, lossless, params_file, play
+from cacheinf_ros.nodes.domains import reserved_domain
+from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, lossless, params_file, play
 from cacheinf_ros.nodes.processes import NodeProcess, ProcessError, wait_until
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.offload import WireImage
@@ -114,8 +115,8 @@ def run_offload_benchmark(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cacheinf_offload")))
         laboratory = stack.enter_context(open_laboratory(setting.robot_cores))
-        domain = free_domain()
-        os.environ.update(_UDP)  # free_domain keeps to this machine
+        domain = stack.enter_context(reserved_domain())
+        os.environ.update(_UDP)
         for policy in setting.policies:
             names = list(links)[:1] if policy in _ALONE else list(links)
             for number, group in enumerate(laboratory.together(names)):

@@ -34,6 +34,10 @@ class PriceConfig(Config):
         high=1e3,
     )
 
+    def dollars(self, server_ms: float, sent_bytes: float) -> float:
+        """For so much of the server's time, and so many bytes to and from it."""
+        return self.price_server_s * server_ms / 1e3 + self.price_mb * sent_bytes / 1e6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
@@ -71,7 +75,7 @@ def costs_of(
     load_j = power.joules(load_ms, load_ms, 0.0, 0.0)
     # the cloud's storage is taken to be no faster than the device's
     remote_load_ms = stored_bytes / prices.storage_mb_s / 1e3 + measured.prepare_ms / prices.server_speedup
-    load_money = prices.price_server_s * remote_load_ms / 1e3
+    load_money = prices.dollars(remote_load_ms, 0)
     local = measured.device_ms
     found = {
         Place.DEVICE: Cost(
@@ -113,7 +117,7 @@ def _cost(
     load_energy_j: float = 0.0,
 ) -> Cost:
     rate = conditions.link.bytes_per_ms
-    money = prices.price_server_s * times.server_busy / 1e3 + prices.price_mb * (times.sent + times.received) / 1e6
+    money = prices.dollars(times.server_busy, times.sent + times.received)
     return Cost(
         energy_j=power.joules(times.end, times.robot_busy, times.sent / rate, times.received / rate), money=money,
         latency_ms=times.end, memory_bytes=memory_bytes, load_energy_j=load_energy_j, load_money=load_money,

@@ -67,16 +67,20 @@ def demo(
 
 def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: int, out: Path) -> list[Trial]:
     from cacheinf_ros.nodes import NodeCommand, NodeGroup, ProcessError
-    from cacheinf_ros.nodes.playback import RESULT_TOPIC, free_domain, lossless, params_file, play
+    from cacheinf_ros.nodes.domains import private_domain
+    from cacheinf_ros.nodes.playback import RESULT_TOPIC, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 
-    domain = free_domain()
     nodes = {
         "matcher": lossless(),
         "inference": lossless(model=model, threads=threads, result_topic=RESULT_TOPIC, map_timeout_ms=5000.0),
     }
     columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns) as progress, NodeGroup(out / "logs", domain=domain) as group:
+    with (
+        private_domain() as domain,
+        Progress(*columns) as progress,
+        NodeGroup(out / "logs", domain=domain) as group,
+    ):
         starting = progress.add_task("starting the nodes", total=len(nodes))
         processes = [
             group.start(NodeCommand(executable=name, parameters=parameters, params_file=params_file()))

@@ -62,12 +62,16 @@ def replay(
 
 def _play(source: str, parameters: dict[str, Any], *, rate: float, frames: int, out: Path) -> Played:
     from cacheinf_ros.nodes import NodeCommand, NodeGroup
-    from cacheinf_ros.nodes.playback import RESULT_TOPIC, free_domain, lossless, params_file, play
+    from cacheinf_ros.nodes.domains import private_domain
+    from cacheinf_ros.nodes.playback import RESULT_TOPIC, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 
-    domain = free_domain()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, transient=True) as progress, NodeGroup(out / "logs", domain=domain) as group:
+    with (
+        private_domain() as domain,
+        Progress(*columns, transient=True) as progress,
+        NodeGroup(out / "logs", domain=domain) as group,
+    ):
         task = progress.add_task("starting the node")
         node = group.start(
             NodeCommand(

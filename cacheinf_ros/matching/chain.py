@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import reduce
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, compose
+from cacheinf_ros.cache_map import CacheMap, fold
 from cacheinf_ros.errors import CacheinfError
 
 MAPS_KEPT = 32
@@ -172,7 +171,7 @@ class CacheChain:
             if earlier is None:
                 return Fold(cache_map=None, gap=BROKEN)
             links.append(earlier)
-        return Fold(cache_map=reduce(compose, (link.cache_map for link in reversed(links))))
+        return Fold(cache_map=fold([link.cache_map for link in reversed(links)]))
 
     def hold(self, stamp_ns: int) -> None:
         """The cache now holds the frame with this stamp: maps up to its own are done with."""

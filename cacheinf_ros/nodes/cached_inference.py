@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine import EngineConfig, usable
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.matching.chain import Link
@@ -84,8 +84,10 @@ class CachedInferenceNode(FrameNode):
 
     def _link(self, arrival: Arrival) -> tuple[_Matched, Link]:
         image = image_from(arrival.message)
-        config = usable(self.parameters.get(MatchingConfig), self.parameters.get(EngineConfig).mode)
-        link = self._tracker.link(image, arrival.stamp_ns, config, self._pipeline.dense_ms)
+        get = self.parameters.get
+        link = self._tracker.link(
+            image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
+        )
         return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
 
     def _failed(self, arrival: Arrival, error: CacheinfError) -> tuple[_Matched, Link]:

@@ -47,7 +47,7 @@ class CatalogCloud:
             catalogs: of the models; each with a variant that runs in the cloud, or it is never asked for.
         """
         get = node.parameters.get
-        self._config = config
+        self._load_deadline_ms, self._prices = config.load_deadline_ms, config.prices
         self._link = ServerLink(
             node, get(ServerTopicsConfig), get(OffloadConfig), "", node.health, Sender(node, get(LimitConfig))
         )
@@ -70,14 +70,14 @@ class CatalogCloud:
         """
         self._tried[model] = variant
         before = self._link.bytes_sent
-        more_ms = self._config.load_deadline_ms if is_new else 0.0
+        more_ms = self._load_deadline_ms if is_new else 0.0
         message = self._link.ask(header, image, model=f"{model}/{variant}", more_ms=more_ms)
         sent = self._link.bytes_sent - before
         if message is None:
-            return Answer(message=None, money=self._config.price(0.0, sent))
+            return Answer(message=None, money=self._prices.dollars(0.0, sent))
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
-        money = self._config.price(sum(stages.values()), sent + len(message.data))
+        money = self._prices.dollars(sum(stages.values()), sent + len(message.data))
         message.header, message.model, message.variant = header, model, variant
         return Answer(message=message, money=money, link_ms=link_ms)
 
@@ -90,4 +90,4 @@ class CatalogCloud:
             return 0.0
         before = self._link.bytes_sent
         self._link.ask(header, image, model=f"{model}/{self._tried[model]}")
-        return self._config.price(0.0, self._link.bytes_sent - before)
+        return self._prices.dollars(0.0, self._link.bytes_sent - before)

@@ -154,9 +154,10 @@ class CatalogConfig(CatalogFoldersConfig):
         """Where requests may be served."""
         return self.policy.places(use_server=self.use_server)
 
-    def price(self, server_ms: float, sent_bytes: int) -> float:
-        """Dollars for so much of the server's time, and so many bytes to and from it."""
-        return self.price_server_s * server_ms / 1e3 + self.price_mb * sent_bytes / 1e6
+    @property
+    def prices(self) -> PriceConfig:
+        """Of the server."""
+        return PriceConfig(price_server_s=self.price_server_s, price_mb=self.price_mb)
 
     def demands(self, folders: Iterable[CatalogFolder]) -> tuple[Demand, ...]:
         """What the scheduler is told of the models.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.folder import CatalogFolder
-from cacheinf_ros.engine import EngineConfig, Mode, usable
+from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.matching.chain import CacheChain
 from cacheinf_ros.nodes.conversions import FrameResult
+from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.runner import Runner
@@ -31,17 +31,12 @@ class View:
     stamp_ns: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A variant that can run.
-
-    Attributes:
-        chain: of the maps from what its cache holds; it is not shown every image.
-    """
+    """A variant that can run."""
 
     variant: str
-    runner: Runner
-    chain: CacheChain = field(default_factory=CacheChain)
+    held: HeldCache
 
 
 class DeviceModels:
@@ -79,7 +74,7 @@ class DeviceModels:
             self._note(f"{model}: {name}", text)
 
         runner = Runner(self._folders[model].load(variant), self._parameters.get(EngineConfig), note)
-        self._loaded[model] = _Loaded(variant, runner)
+        self._loaded[model] = _Loaded(variant, HeldCache(runner))
 
     def drop(self, model: str) -> None:
         """Free what the model has loaded, if anything."""
@@ -98,14 +93,7 @@ class DeviceModels:
         loaded = self._loaded[model]
         config = self._parameters.get(EngineConfig)
         match_ms = self._match(view, config)
-        if loaded.runner.configure(config):
-            loaded.chain.forget()
-        fold = loaded.chain.fold(view.stamp_ns)
-        loaded.chain.forget()  # where the run fails, its cache is half updated
-        if fold.cache_map is None:
-            loaded.runner.reset()
-        result = loaded.runner.run(view.image, fold.cache_map)
-        loaded.chain.hold(view.stamp_ns)
+        result = loaded.held.run(view.image, view.stamp_ns, config)
         if match_ms and self._is_heaviest(loaded):
             self._tracker.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
         return replace(result, model=model, variant=loaded.variant, stage_ms={"match": match_ms, **result.stage_ms})
@@ -113,7 +101,7 @@ class DeviceModels:
     def audit(self, model: str, *, idle: bool) -> None:
         """Check bounded mode's promise, where it is due."""
         if model in self._loaded:
-            self._loaded[model].runner.audit_if_due(idle=idle)
+            self._loaded[model].held.runner.audit_if_due(idle=idle)
 
     def _match(self, view: View, config: EngineConfig) -> float:
         """What it took, in milliseconds; 0 where it had been done."""
@@ -121,15 +109,15 @@ class DeviceModels:
             return 0.0
         if self._matched is not None and view.stamp_ns <= self._matched.stamp_ns:
             for loaded in self._loaded.values():
-                loaded.chain.forget_from(view.stamp_ns)
+                loaded.held.chain.forget_from(view.stamp_ns)
         self._matched = view
-        matching = usable(self._parameters.get(MatchingConfig), config.mode)
-        dense_ms = max(loaded.runner.dense_ms for loaded in self._loaded.values())
-        link = self._tracker.link(view.image, view.stamp_ns, matching, dense_ms)
+        matching = self._parameters.get(MatchingConfig)
+        dense_ms = max(loaded.held.runner.dense_ms for loaded in self._loaded.values())
+        link = self._tracker.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
         for loaded in self._loaded.values():
-            loaded.chain.add(link)
+            loaded.held.add(link)
         return link.matching_ms
 
     def _is_heaviest(self, loaded: _Loaded) -> bool:
         """It alone teaches the choice of matchers: frames of several networks side by side would confuse it."""
-        return all(loaded.runner.dense_ms >= other.runner.dense_ms for other in self._loaded.values())
+        return all(loaded.held.runner.dense_ms >= other.held.runner.dense_ms for other in self._loaded.values())

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from rclpy.node import Node
 
+from cacheinf_ros.nodes.energy import announced_meter
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.schedule.energy import EnergyKind, PowerModel, Spent
-from cacheinf_ros.schedule.meters import NoMeter, find_meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,7 @@ class RequestEnergy:
         """Look for a meter, and say in the log what was found."""
         self._model = model
         self._health = health
-        meter = find_meter()
-        self._meter = None if isinstance(meter, NoMeter) else meter
-        found = f"modelled, no meter: {meter.reason}" if isinstance(meter, NoMeter) else f"measured by {meter.name}"
-        node.get_logger().info(f"energy of requests: {found}")
+        self._meter = announced_meter(node, "energy of requests")
 
     def begin(self) -> Reading:
         """A request begins."""
@@ -43,10 +40,10 @@ class RequestEnergy:
             spent: for the model; what is not spent in it, the robot waited.
         """
         now = self._read()
-        is_measured = now is not None and begun.joules is not None
-        self._health.note("energy_kind", (EnergyKind.MEASURED if is_measured else EnergyKind.MODELLED).value)
         if now is not None and begun.joules is not None:
+            self._health.note("energy_kind", EnergyKind.MEASURED.value)
             return now - begun.joules
+        self._health.note("energy_kind", EnergyKind.MODELLED.value)
         return self._model.joules(took_ms, spent.compute_ms, spent.transmit_ms, spent.receive_ms)
 
     def _read(self) -> float | None:

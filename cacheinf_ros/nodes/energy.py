@@ -9,9 +9,19 @@ from rclpy.node import Node
 
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.schedule.energy import EnergyAccount, PowerModel, Spent
-from cacheinf_ros.schedule.meters import NoMeter, find_meter
+from cacheinf_ros.schedule.meters import EnergyMeter, NoMeter, find_meter
 
 _PERIOD_S = 1.0
+
+
+def announced_meter(node: Node, of: str) -> EnergyMeter | None:
+    """The machine's meter, if it has one; the log says so, or what is missing, of what it is to measure."""
+    meter = find_meter()
+    if isinstance(meter, NoMeter):
+        node.get_logger().info(f"{of}: modelled, no meter: {meter.reason}")
+        return None
+    node.get_logger().info(f"{of}: measured by {meter.name}")
+    return meter
 
 
 class EnergyWatch:
@@ -20,13 +30,7 @@ class EnergyWatch:
     def __init__(self, node: Node, model: PowerModel, health: Health) -> None:
         """Look for a meter, and say in the log what was found."""
         self._health = health
-        meter = find_meter()
-        if isinstance(meter, NoMeter):
-            node.get_logger().info(f"energy: modelled, no meter: {meter.reason}")
-            self._account = EnergyAccount(model)
-        else:
-            node.get_logger().info(f"energy: measured by {meter.name}")
-            self._account = EnergyAccount(model, meter)
+        self._account = EnergyAccount(model, announced_meter(node, "energy"))
         self._timer = node.create_timer(_PERIOD_S, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def add(self, spent: Spent) -> None:

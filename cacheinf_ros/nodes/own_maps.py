@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine import Mode, usable
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
 from cacheinf_ros.matching.auto import Choice
-from cacheinf_ros.matching.chain import CacheChain, Fold, Link, Linker
+from cacheinf_ros.matching.chain import Link, Linker
 
 _MS_PER_S = 1e3
 _REMEMBERED = 16  # frames between matching and computing, at most
@@ -29,15 +30,25 @@ class Tracker:
         self._linker = Linker(self._stream, secrets.token_hex(4))
         self._choices: dict[int, Choice | None] = {}  # by stamp, of the latest frames
 
-    def link(self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig, dense_ms: float = 0.0) -> Link:
+    def link(
+        self,
+        image: NDArray[np.uint8],
+        stamp_ns: int,
+        config: MatchingConfig,
+        *,
+        mode: Mode = Mode.BOUNDED,
+        dense_ms: float = 0.0,
+    ) -> Link:
         """The map of the next frame.
 
         Args:
             image: uint8 [height, width, 3], BGR.
             stamp_ns: of the frame.
             config: a new one holds from this frame on.
+            mode: of the engine that the map is for; where nobody knows, the one that can make most of it.
             dense_ms: what computing everything takes, 0 where that is not known; the configuration's goes first.
         """
+        config = usable(config, mode)
         if (config, dense_ms) != self._asked:
             self._asked = config, dense_ms
             self._stream.reconfigure(config if config.dense_ms else config.changed(dense_ms=dense_ms))
@@ -56,23 +67,3 @@ class Tracker:
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
         """The map of a frame that cannot be read."""
         return self._linker.unreadable(stamp_ns, image_size, reason)
-
-
-class OwnMaps:
-    """A tracker, and the chain from what the engine's cache holds to its latest frame."""
-
-    def __init__(self, config: MatchingConfig) -> None:
-        self._tracker = Tracker(config)
-        self.chain = CacheChain()
-
-    def match(
-        self, image: NDArray[np.uint8], stamp_ns: int, config: MatchingConfig, dense_ms: float
-    ) -> tuple[Link, Fold]:
-        """The frame's map, as by :meth:`Tracker.link`, and what is reusable of the cache for it."""
-        link = self._tracker.link(image, stamp_ns, config, dense_ms)
-        self.chain.add(link)
-        return link, self.chain.fold(stamp_ns)
-
-    def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
-        """See :meth:`Tracker.learn`."""
-        self._tracker.learn(stamp_ns, computed_share, computing_ms)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,12 +45,6 @@ class Played:
     def unanswered(self) -> int:
         """Accepted images without a result."""
         return max(0, self.accepted - len(self.results))
-
-
-def free_domain() -> int:
-    """A ROS_DOMAIN_ID that nobody else on this machine is likely to use, on this machine only."""
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"  # inherited by the nodes: nothing leaves this machine
-    return random.SystemRandom().randint(1, 100)
 
 
 def params_file() -> Path:

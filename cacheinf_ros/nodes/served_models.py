@@ -15,7 +15,8 @@ from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest
 from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
 from cacheinf_ros.nodes.conversions import FrameResult, encoded_image_from
-from cacheinf_ros.nodes.own_maps import OwnMaps
+from cacheinf_ros.nodes.held_cache import HeldCache
+from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.runner import Runner
 
@@ -31,23 +32,20 @@ class ServedModel:
 
     def __init__(self, model: Model, parameters: Parameters, note: Note) -> None:
         self._parameters = parameters
-        self._runner = Runner(model, parameters.get(EngineConfig), note)
-        self._maps = OwnMaps(parameters.get(MatchingConfig))
-        engine = self._runner.engine
+        self._held = HeldCache(Runner(model, parameters.get(EngineConfig), note))
+        self._tracker = Tracker(parameters.get(MatchingConfig))
+        engine = self._held.runner.engine
         self.bytes = weight_bytes(model.graph) + engine.cache_bytes + engine.arena_bytes
 
     def run(self, request: FrameRequest, stamp_ns: int) -> FrameResult:
         """Match and run one frame; where this raises, the cache is empty."""
-        if self._runner.configure(self._parameters.get(EngineConfig)):
-            self._maps.chain.forget()
-        image = encoded_image_from(request)
-        config = self._parameters.get(MatchingConfig)
-        link, fold = self._maps.match(image, stamp_ns, config, self._runner.dense_ms)
-        self._maps.chain.forget()
-        result = self._runner.run(image, fold.cache_map)
-        self._maps.chain.hold(stamp_ns)
-        self._maps.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
-        self._runner.audit_if_due(idle=False)
+        image, config, runner = encoded_image_from(request), self._parameters.get(EngineConfig), self._held.runner
+        matching = self._parameters.get(MatchingConfig)
+        link = self._tracker.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
+        self._held.add(link)
+        result = self._held.run(image, stamp_ns, config)
+        self._tracker.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
+        runner.audit_if_due(idle=False)
         return replace(result, stage_ms={"match": link.matching_ms, **result.stage_ms})
 
 

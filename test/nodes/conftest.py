@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -101,18 +99,6 @@ class Station:
     def _keep(self, message: Any) -> None:
         for status in message.status:
             self.diagnostics[status.name] = status
-
-
-@pytest.fixture(scope="session")
-def network_domain() -> int:
-    """A ROS domain that no other test run on this machine uses, hopefully."""
-    return random.Random(os.getpid() ^ time.time_ns()).randint(1, 100)
-
-
-@pytest.fixture(scope="module")
-def domain(network_domain: int, request: pytest.FixtureRequest) -> int:
-    """One domain per module, so that nodes of one do not hear those of another."""
-    return 1 + (network_domain + hash(request.module.__name__)) % 100
 
 
 @pytest.fixture(scope="module")

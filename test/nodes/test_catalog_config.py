@@ -78,7 +78,7 @@ def test_nobody_to_ask() -> None:
 def test_price_by_hand() -> None:
     """Half a second at 0.2 dollars each, and 3 MB at 0.1."""
     config = CatalogConfig.checked(price_server_s=0.2, price_mb=0.1)
-    assert config.price(500.0, 3_000_000) == pytest.approx(0.1 + 0.3)
+    assert config.prices.dollars(500.0, 3_000_000) == pytest.approx(0.1 + 0.3)
 
 
 def test_a_catalog_that_does_not_exist() -> None:

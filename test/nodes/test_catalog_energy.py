@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.nodes import catalog_energy
+from cacheinf_ros.nodes import energy as energy_watch
 from cacheinf_ros.nodes.catalog_energy import RequestEnergy
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.schedule.energy import PowerModel, Spent
@@ -47,7 +47,7 @@ class Meter:
 
 
 def energy(monkeypatch: pytest.MonkeyPatch, meter: Any) -> tuple[RequestEnergy, Log, Health]:
-    monkeypatch.setattr(catalog_energy, "find_meter", lambda: meter)
+    monkeypatch.setattr(energy_watch, "find_meter", lambda: meter)
     log, health = Log(), Health()
     node: Any = log
     return RequestEnergy(node, MODEL, health), log, health

@@ -8,7 +8,7 @@ shown, larger, half of the time mirrored.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cacheinf_ros.catalog.building.techniques.probe import as_tensors, outputs_of
+from cacheinf_ros.catalog.building.training import one_cycle
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.graph import Model
@@ -59,26 +60,23 @@ class Tutor:
         if not self.teaches:
             return module
         config = self._config
-        student = copy.deepcopy(module).train()
-        student.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's signatures
-        optimiser = torch.optim.AdamW(student.parameters(), lr=config.learning_rate, weight_decay=1e-3)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimiser, config.learning_rate, total_steps=config.steps, pct_start=0.15
-        )
-        rng = np.random.default_rng(config.seed)
+        student = copy.deepcopy(module)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)  # of layers that drop at random
-            for _ in range(config.steps):
-                images = torch.cat([part_of(self._chosen(rng), rng) for _ in range(config.batch)])
-                wanted = outputs_of(self._original, images)
-                outputs = as_tensors(student(images.to(memory_format=torch.channels_last)))
-                optimiser.zero_grad()
-                self._loss(outputs, wanted).backward()
-                nn.utils.clip_grad_norm_(student.parameters(), _LONGEST)
-                optimiser.step()
-                schedule.step()
-        student.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        return student.eval()
+            one_cycle(
+                student,
+                self._batches(np.random.default_rng(config.seed)),
+                lambda outputs, wanted: self._loss(as_tensors(outputs), wanted),
+                steps=config.steps,
+                learning_rate=config.learning_rate,
+                steepest=_LONGEST,
+            )
+        return student.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+
+    def _batches(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, list[Tensor]]]:
+        for _ in range(self._config.steps):
+            images = torch.cat([part_of(self._chosen(rng), rng) for _ in range(self._config.batch)])
+            yield images, outputs_of(self._original, images)
 
     def _chosen(self, rng: np.random.Generator) -> Tensor:
         return self._inputs[rng.integers(len(self._inputs))]

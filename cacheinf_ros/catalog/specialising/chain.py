@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, compose
+from cacheinf_ros.cache_map import CacheMap, fold
 from cacheinf_ros.catalog.specialising.specialiser import Answered
 from cacheinf_ros.catalog.specialising.specialist import Specialist
 from cacheinf_ros.engine import Engine, EngineResult, Mode
@@ -146,21 +144,4 @@ class _Shown:
     def _folded(self, cache_map: CacheMap | None) -> CacheMap | None:
         if self._behind is None or cache_map is None:
             return None
-        return fold([*self._behind, cache_map]) if self._behind else cache_map
-
-
-def fold(maps: Sequence[CacheMap]) -> CacheMap:
-    """Maps of successive frames as one, the earliest first; see :func:`compose`, which costs milliseconds for each.
-
-    Where nothing moved, what is reusable is what all call reusable.
-    """
-    last = maps[-1]
-    grid = last.image_size, last.block_size
-    if all(_is_still(each) and (each.image_size, each.block_size) == grid for each in maps):
-        reusable = np.logical_and.reduce([each.reusable for each in maps])
-        return CacheMap.of_blocks(reusable, *grid, last.motion)
-    return reduce(lambda later, earlier: compose(earlier, later), reversed(maps))
-
-
-def _is_still(cache_map: CacheMap) -> bool:
-    return cache_map.motion.is_none and cache_map.field is None
+        return fold([*self._behind, cache_map])

@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 from oracle import changed, dense
 
-from cacheinf_ros.cache_map import CacheMap, Motion, compose
+from cacheinf_ros.cache_map import CacheMap, Motion, compose, fold
 from cacheinf_ros.catalog.features import pre_forward, trunk_model
 from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.sharing.attributes import Labelled
-from cacheinf_ros.catalog.specialising.chain import Chain, fold
+from cacheinf_ros.catalog.specialising.chain import Chain
 from cacheinf_ros.catalog.specialising.dominance import Dominance, Pair
 from cacheinf_ros.catalog.specialising.specialiser import Answered
 from cacheinf_ros.catalog.specialising.specialist import Expectation, Specialist

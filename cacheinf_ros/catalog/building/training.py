@@ -1,0 +1,48 @@
+"""The loop that trains networks: one cycle of AdamW."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_WARM_UP = 0.15  # of all steps
+_DECAY = 1e-3
+
+
+def one_cycle(
+    model: nn.Module,
+    batches: Iterable[tuple[Tensor, *tuple[Any, ...]]],
+    loss_of: Callable[..., Tensor],
+    *,
+    steps: int,
+    learning_rate: float,
+    steepest: float = math.inf,
+    report: Callable[[int, float], None] = lambda step, loss: None,
+) -> nn.Module:
+    """Train a network, which ends in mode eval with its values in channels_last.
+
+    Args:
+        batches: of inputs and targets, as many as steps.
+        loss_of: of the model's outputs and the targets.
+        steepest: gradients are scaled down to this norm.
+        report: is told each step, from 1, and its loss.
+    """
+    model.train()
+    layout: Any = {"memory_format": torch.channels_last}
+    model.to(**layout)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=_DECAY)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, total_steps=steps, pct_start=_WARM_UP)
+    for step, (images, *targets) in enumerate(batches, start=1):
+        loss = loss_of(model(images.to(**layout)), *targets)
+        optimiser.zero_grad()
+        loss.backward()
+        if steepest < math.inf:
+            nn.utils.clip_grad_norm_(model.parameters(), steepest)
+        optimiser.step()
+        schedule.step()
+        report(step, loss.item())
+    return model.eval()

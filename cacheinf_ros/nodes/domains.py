@@ -1,0 +1,65 @@
+"""ROS domains for nodes that are started to be asked something and that nobody else is to hear."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cacheinf_ros.errors import CacheinfError
+
+_RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+_DOMAINS = range(1, 101)  # above, their ports meet those that Linux hands out
+_FIRST_PORT, _PORTS, _UNICAST = 7400, 250, 10  # of DDS discovery (RTPS 2.5, 9.6.2.3): d0 is 0 for multicast
+
+
+@contextlib.contextmanager
+def private_domain() -> Iterator[int]:
+    """A reserved domain that does not leave this machine, for nodes that inherit this process' environment."""
+    before = os.environ.get(_RANGE)
+    os.environ[_RANGE] = "LOCALHOST"
+    try:
+        with reserved_domain() as domain:
+            yield domain
+    finally:
+        del os.environ[_RANGE]
+        os.environ.update({} if before is None else {_RANGE: before})
+
+
+@contextlib.contextmanager
+def reserved_domain() -> Iterator[int]:
+    """A ROS_DOMAIN_ID that nobody else on this machine uses.
+
+    Raises:
+        CacheinfError: all of them are in use.
+    """
+    for domain in random.SystemRandom().sample(_DOMAINS, len(_DOMAINS)):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.enter_context(_locked(domain))
+            _refuse_if_heard(domain)
+            kept = stack.pop_all()
+            break
+    else:
+        raise CacheinfError(f"all ROS domains from {_DOMAINS[0]} to {_DOMAINS[-1]} are in use on this machine")
+    with kept:
+        yield domain
+
+
+@contextlib.contextmanager
+def _locked(domain: int) -> Iterator[None]:
+    """Against others who ask here too; the lock ends with the process, however that ends. Raises OSError."""
+    path = Path(tempfile.gettempdir()) / f"cacheinf_ros_domain_{domain}.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _refuse_if_heard(domain: int) -> None:
+    """Raises OSError if the first participant of the domain on this machine is there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("", _FIRST_PORT + _PORTS * domain + _UNICAST))

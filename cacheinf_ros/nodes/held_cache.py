@@ -1,0 +1,38 @@
+"""A model that is not shown every frame, with the chain of cache maps from what its cache holds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.matching.chain import CacheChain, Link
+from cacheinf_ros.nodes.conversions import FrameResult
+from cacheinf_ros.nodes.runner import Runner
+
+
+class HeldCache:
+    """Not for use from several threads.
+
+    Attributes:
+        runner: that runs the model.
+        chain: of maps; the maps of frames that the model is not shown belong in it too.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.chain = CacheChain()
+
+    def add(self, link: Link) -> None:
+        """The map of a frame that the model may be shown."""
+        self.chain.add(link)
+
+    def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
+        """Run a frame whose map was added; where this raises, the cache is taken to hold nothing."""
+        if self.runner.configure(config):
+            self.chain.forget()
+        fold = self.chain.fold(stamp_ns)
+        self.chain.forget()
+        result = self.runner.run(image, fold.cache_map)
+        self.chain.hold(stamp_ns)
+        return result
