@@ -11,11 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 from cacheinf_ros.errors import CacheinfError
@@ -161,8 +163,9 @@ class NodeGroup:
         """Start a node, without waiting until it is ready."""
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / f"{len(self.processes)}_{command.name or command.executable}.log"
-        process = NodeProcess(command, log=log, domain=self._domain, prefix=self._prefix)
-        self.processes.append(process)
+        with _signals_deferred():  # or the process would run on, unknown to us
+            process = NodeProcess(command, log=log, domain=self._domain, prefix=self._prefix)
+            self.processes.append(process)
         return process
 
     def stop(self) -> None:
@@ -179,6 +182,25 @@ class NodeGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """A signal to end us takes effect when this is left; only the main thread ever sees one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    handlers = {
+        number: signal.signal(number, lambda *seen: came.append(seen)) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for seen, _ in came:
+            signal.raise_signal(seen)
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
