@@ -96,7 +96,7 @@ class ServerTopicsConfig(Config):
     request_topic: str = parameter("frame_requests", "whole frames from the robots to the server")
     response_topic: str = parameter("frame_responses", "answers; one topic per robot below this name")
     share_topic: str = parameter("frame_shares", "what robots send to the server while they share frames with it")
-    shared_topic: str = parameter("frame_shared", "what the server sends; one topic per robot below this name")
+    shared_topic: str = parameter("frame_shared", "what the server sends; one topic per session below this name")
 
 
 class LimitConfig(Config):
