@@ -15,7 +15,7 @@ from cacheinf_ros.engine import decode
 from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.engine.following import move_output, shift_output
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.card import ClassVector, DenseMap
+from cacheinf_ros.graph.card import Detector
 
 SCORE_THRESHOLD = 0.5
 """Of detections that are compared; that of the model's card is for use."""
@@ -83,7 +83,7 @@ class Answer:
     def detections(self) -> Detections | None:
         """The boxes in pixels of the frame; None where the model is no detector."""
         decoder = self._card.decoder
-        if decoder is None or isinstance(decoder, (ClassVector, DenseMap)):
+        if not isinstance(decoder, Detector):
             return None
         card = self._card.model_copy(
             update={"decoder": decoder.model_copy(update={"score_threshold": SCORE_THRESHOLD})}

@@ -75,6 +75,8 @@ def share(
 
 
 def _print(trained: tuple[Head, ...], shared: SharedModel, whole: Model, out: Path) -> None:
+    from cacheinf_ros.catalog.sharing.head_folder import CARD
+
     table = Table("head", "classes", "accuracy", "samples", title=f"heads on the trunk of {whole.name}")
     for head in trained:
         table.add_row(head.name, ", ".join(head.labels), f"{head.accuracy:.1%}", str(head.samples))
@@ -83,5 +85,6 @@ def _print(trained: tuple[Head, ...], shared: SharedModel, whole: Model, out: Pa
     alone = sum(whole.graph.flops(operator) for operator in whole.graph.operators)
     console.print(
         f"all together: {shared.merged.flops / alone:.2f} times the operations of {whole.name} alone, "
-        f"instead of {shared.merged.flops_apart / alone:.2f}; written to {out}"
+        f"instead of {shared.merged.flops_apart / alone:.2f}; written to {out}\n"
+        f"{out / CARD} is a model: give it to nodes and commands as `model`"
     )

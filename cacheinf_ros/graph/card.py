@@ -82,6 +82,21 @@ class FastestDet(Config):
     iou_threshold: float = parameter(0.45, "boxes of one class that overlap more are merged", low=0, high=1)
 
 
+class Attribute(Config):
+    """One of several class vectors [1, classes], of logits."""
+
+    name: str = parameter("", "what it tells")
+    output: str = parameter("", "name of the output")
+    labels: tuple[str, ...] = parameter((), "names of its classes")
+
+
+class Attributes(Config):
+    """Several outputs [1, classes]: of each the best class is reported, as ``NAME: CLASS``."""
+
+    kind: Literal["attributes"] = "attributes"
+    attributes: tuple[Attribute, ...] = parameter((), "in the order of reports")
+
+
 class DenseMap(Config):
     """Output [1, classes, h, w]: the best class of each pixel."""
 
@@ -91,7 +106,7 @@ class DenseMap(Config):
 Detector = Centers | Boxes | SsdBoxes | FastestDet
 """Decoders that give boxes."""
 
-Decoder = Annotated[ClassVector | Detector | DenseMap, Field(discriminator="kind")]
+Decoder = Annotated[ClassVector | Attributes | Detector | DenseMap, Field(discriminator="kind")]
 
 
 class ModelCard(Config):

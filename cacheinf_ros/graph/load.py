@@ -111,11 +111,11 @@ def model_of(module: torch.nn.Module, card: ModelCard) -> Model:
     Raises:
         ModelError: it cannot be exported or run at this size.
     """
-    return _lowered(module, _export(module, card), card)
+    return _lowered(module, export(module, card), card)
 
 
 def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard) -> Model:
-    with _quiet_torch():
+    with quiet_torch():
         program = program.run_decompositions({})
     graph = fuse(lower(program))
     return Model(module=module, graph=graph, card=recognised(_sized(card, program), graph))
@@ -133,12 +133,13 @@ def _module(card: ModelCard, path: Path) -> torch.nn.Module:
     return module
 
 
-def _export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
+def export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
+    """The network as torch.export gives it; :class:`ModelError` where that cannot be done at this size."""
     size = getattr(module, "input_size", None) or card.input_size or _DEFAULT_SIZE
     if card.input_size and tuple(card.input_size) != tuple(size):
         raise ModelError(f"model {card.name!r} takes images of {tuple(size)}, not {tuple(card.input_size)}")
     try:
-        with _quiet_torch(), torch.no_grad():
+        with quiet_torch(), torch.no_grad():
             return torch.export.export(module, (torch.zeros(1, 3, *size),))
     except Exception as error:
         text = str(error).strip().splitlines()
@@ -149,7 +150,7 @@ def _export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
 
 
 @contextmanager
-def _quiet_torch() -> Iterator[None]:
+def quiet_torch() -> Iterator[None]:
     """Export warns of torch's own internals and logs whole graphs when it fails; our error says what matters."""
     logger = logging.getLogger("torch")
     level = logger.level
@@ -168,7 +169,7 @@ def _read_program(path: Path, card: ModelCard) -> ExportedProgram:
     if card.weights:
         raise ModelError(f"model {path} holds its weights already: leave out 'weights'")
     try:
-        with _quiet_torch():
+        with quiet_torch():
             return torch.export.load(path)
     except Exception as error:  # torch raises whatever its readers stumble over
         raise ModelError(f"{path} is not a torch.export file: {type(error).__name__}: {error}") from None

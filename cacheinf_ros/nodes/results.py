@@ -16,6 +16,7 @@ from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.nodes.vision import VisionTopics
 
 _RESULT_DEPTH = 10
+_CAPTION_CLASSES = 3
 
 
 class ResultTopics:
@@ -50,6 +51,6 @@ class ResultTopics:
 def _caption(result: InferenceResult) -> list[str]:
     total = sum(result.stage_ms)
     lines = [f"{result.mode} ({result.where}): reuse {result.reuse_ratio:.2f}, {total:.0f} ms"]
-    if result.class_names:
-        lines.append(f"{result.class_names[0]} {result.class_scores[0]:.2f}")
+    best = zip(result.class_names, result.class_scores, strict=True)
+    lines += [f"{name} {score:.2f}" for name, score in best][:_CAPTION_CLASSES]
     return [*lines, result.error] if result.error else lines

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from cacheinf_ros.cli.main import main
+
 
 def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cacheinf_ros.cli.main", *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    """The command in this process: one of its own would spend seconds on imports; others test that it starts."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["cacheinf", *words])
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_nodes_end_with_the_command_that_started_them(tmp_path: Path) -> None:
         nodes = children(process.pid)
         process.terminate()
         assert process.wait(30.0) == 143
-    assert wait_until(lambda: not any(Path(f"/proc/{node}").exists() for node in nodes), 10.0)
+    assert wait_until(lambda: not any(Path(f"/proc/{node}").exists() for node in nodes), 60.0)
 
 
 def children(process: int) -> list[str]:

@@ -20,7 +20,7 @@ from cacheinf_ros.catalog.building.training import one_cycle
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.card import Centers, ClassVector
+from cacheinf_ros.graph.card import Attributes, Centers, ClassVector
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
 """Of a batch of outputs and of what they should be."""
@@ -94,11 +94,16 @@ def part_of(image: Tensor, rng: np.random.Generator) -> Tensor:
 
 
 def class_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
-    """Cross entropy to the original's probabilities at temperature 2, logits [n, classes] each (section 2)."""
-    (ours,), (theirs,) = outputs, wanted
-    probabilities = torch.softmax(theirs / _TEMPERATURE, 1)
-    log_ours = torch.log_softmax(ours / _TEMPERATURE, 1)
-    return -(probabilities * log_ours).sum(1).mean() * _TEMPERATURE**2
+    """Cross entropy to the original's probabilities at temperature 2 (section 2), summed over all outputs.
+
+    Each output is logits [n, classes].
+    """
+
+    def entropy(ours: Tensor, theirs: Tensor) -> Tensor:
+        probabilities = torch.softmax(theirs / _TEMPERATURE, 1)
+        return -(probabilities * torch.log_softmax(ours / _TEMPERATURE, 1)).sum(1).mean()
+
+    return torch.stack([entropy(*pair) for pair in zip(outputs, wanted, strict=True)]).sum() * _TEMPERATURE**2
 
 
 def center_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
@@ -128,7 +133,7 @@ def spread_loss(spreads: Sequence[float]) -> Loss:
 
 def _loss_for(model: Model, inputs: Sequence[Tensor]) -> Loss:
     decoder = model.card.decoder
-    if isinstance(decoder, ClassVector) and decoder.softmax:
+    if isinstance(decoder, Attributes) or (isinstance(decoder, ClassVector) and decoder.softmax):
         return class_loss
     if isinstance(decoder, Centers):
         return center_loss

@@ -1,4 +1,7 @@
-"""Heads on disk: heads.yaml says which model's trunk they are for, and each has a safetensors file beside it."""
+"""Heads on disk: heads.yaml says which model's trunk they are for, and each has a safetensors file beside it.
+
+Beside them lies the model with all heads, exported, and its card: that is what nodes and commands are given.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,11 @@ from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError, ConfigError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph.write import write_model
 
 _FILE = "heads.yaml"
+CARD = "shared.yaml"
+"""The card of the model with all heads."""
 _VERSION = 1
 _NAME = r"^[A-Za-z0-9_-]{1,64}$"
 
@@ -104,10 +110,12 @@ def write_heads(
         "cut_at": cut_at, "trunk": graph_hash(trunk.graph), "data": data, "heads": entries,
     }  # fmt: skip
     _checked(content, folder / _FILE)
+    shared = merge_models([head_model(trunk, head) for head in heads], name=folder.name).model
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for head in heads:
             save_file({"weight": head.layer.weight, "bias": head.layer.bias}, _weights_of(folder, head.name))
+        write_model(shared, folder / CARD)
         (folder / _FILE).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     except OSError as error:
         raise CatalogError(f"heads cannot be written to {folder}: {error}") from None

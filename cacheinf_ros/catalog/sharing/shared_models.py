@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import Engine
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, ModelCard
+from cacheinf_ros.graph.card import Attribute, Attributes, ClassVector
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.merge import Merged, merge_graphs
 
@@ -26,7 +27,7 @@ class SharedModel:
     """Several models as one.
 
     Attributes:
-        model: computes the outputs of all; it has no decoder, each of the models has its own.
+        model: computes the outputs of all; where all are classifiers its decoder reads them all, else it has none.
         members: the models, by whose cards their outputs are read.
         merged: which operators serve whom.
     """
@@ -93,17 +94,32 @@ def obstacle(first: Model, second: Model) -> str:
     return ""
 
 
-def merge_models(models: Sequence[Model]) -> SharedModel:
+def merge_models(models: Sequence[Model], name: str = "") -> SharedModel:
     """Make one model of several whose images are prepared alike.
+
+    Args:
+        name: of it; "": those of the models.
 
     Raises:
         ModelError: their images have different sizes.
     """
     merged = merge_graphs({model.name: model.graph for model in models})
     same = {field: getattr(models[0].card, field) for field in _PREPARATION}
-    card = ModelCard(name="+".join(model.name for model in models), **same)
+    card = ModelCard(name=name or "+".join(model.name for model in models), decoder=_decoder(models), **same)
     model = Model(module=DenseGraph(merged.graph), graph=merged.graph, card=card)
     return SharedModel(model=model, members=tuple(models), merged=merged)
+
+
+def _decoder(models: Sequence[Model]) -> Attributes | None:
+    if not all(isinstance(model.card.decoder, ClassVector) for model in models):
+        return None
+    outputs = [(model, name) for model in models for name, _ in model.graph.outputs]
+    return Attributes(
+        attributes=tuple(
+            Attribute(name=model.name, output=f"{model.name}/{name}", labels=model.card.labels)
+            for model, name in outputs
+        )
+    )
 
 
 def use_same_kernels(shared: SharedModel, together: Engine, apart: Engine) -> None:

@@ -17,6 +17,7 @@ from cacheinf_ros.engine.decoders.suppress import Found
 from cacheinf_ros.engine.following import move_boxes, move_class_map
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import (
+    Attributes,
     Centers,
     ClassVector,
     Decoder,
@@ -46,6 +47,8 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motio
     try:
         if isinstance(decoder, ClassVector):
             return Decoded(classes=_classes(_only(outputs), decoder, card))
+        if isinstance(decoder, Attributes):
+            return Decoded(classes=_attributes(outputs, decoder))
         if isinstance(decoder, DenseMap):
             class_map = _only(outputs)[0].argmax(0).astype(np.uint8)
             return Decoded(class_map=class_map if motion is None else move_class_map(class_map, motion, _size(card)))
@@ -92,12 +95,25 @@ def _size(card: ModelCard) -> tuple[int, int]:
 
 
 def _classes(vector: NDArray[Any], decoder: ClassVector, card: ModelCard) -> tuple[ScoredClass, ...]:
-    scores = vector.reshape(-1).astype(np.float64)
-    if decoder.softmax:
-        scores = np.exp(scores - scores.max())
-        scores /= scores.sum()
+    scores = _probabilities(vector) if decoder.softmax else vector.reshape(-1).astype(np.float64)
     best = np.argsort(-scores, kind="stable")[: decoder.top_k]
-    return tuple(ScoredClass(id=int(i), name=_label(card, int(i)), score=float(scores[i])) for i in best)
+    return tuple(ScoredClass(id=int(i), name=_label(card.labels, int(i)), score=float(scores[i])) for i in best)
+
+
+def _attributes(outputs: Outputs, decoder: Attributes) -> tuple[ScoredClass, ...]:
+    found = []
+    for attribute in decoder.attributes:
+        scores = _probabilities(outputs[attribute.output])
+        best = int(scores.argmax())
+        name = f"{attribute.name}: {_label(attribute.labels, best)}"
+        found.append(ScoredClass(id=best, name=name, score=float(scores[best])))
+    return tuple(found)
+
+
+def _probabilities(logits: NDArray[Any]) -> NDArray[np.float64]:
+    values = logits.reshape(-1).astype(np.float64)
+    exponentials: NDArray[np.float64] = np.exp(values - values.max())
+    return exponentials / exponentials.sum()
 
 
 def _boxes(
@@ -110,10 +126,10 @@ def _boxes(
     height, width = _size(card)
     scale = np.array([image_size[1] / width, image_size[0] / height] * 2)
     return tuple(
-        Box(x=x, y=y, width=w, height=h, class_id=int(i), name=_label(card, int(i)), score=float(s))
+        Box(x=x, y=y, width=w, height=h, class_id=int(i), name=_label(card.labels, int(i)), score=float(s))
         for (x, y, w, h), s, i in zip((boxes * scale).tolist(), scores, ids, strict=True)
     )
 
 
-def _label(card: ModelCard, index: int) -> str:
-    return card.labels[index] if index < len(card.labels) else str(index)
+def _label(labels: tuple[str, ...], index: int) -> str:
+    return labels[index] if index < len(labels) else str(index)

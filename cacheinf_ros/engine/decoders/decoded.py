@@ -35,7 +35,7 @@ class Decoded:
     """What the outputs say.
 
     Attributes:
-        classes: best first.
+        classes: best first; of several attributes, each one's best.
         boxes: best first.
         class_map: uint8 [height, width] at the model's output size, or None.
     """

@@ -12,6 +12,9 @@ import torch
 import yaml
 from safetensors.numpy import load_file, save_file
 
+from cacheinf_ros.catalog.building.finetune import class_loss
+from cacheinf_ros.catalog.building.frames import Sample
+from cacheinf_ros.catalog.building.judge import Judge
 from cacheinf_ros.catalog.features import pre_forward, trunk_model
 from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.sharing.attributes import (
@@ -23,6 +26,7 @@ from cacheinf_ros.catalog.sharing.attributes import (
 )
 from cacheinf_ros.catalog.sharing.head_folder import read_heads, write_heads
 from cacheinf_ros.catalog.sharing.heads import Head, head_model, train_heads
+from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS
@@ -101,6 +105,44 @@ def test_heads_are_read_as_they_were_written(trunk: Model, folder: Path) -> None
         together = shared.model.module(image)
         for head in expected:
             assert torch.equal(together[f"{head.name}/logits"], head_model(trunk, head).module(image)["logits"])
+
+
+def test_all_heads_are_one_model_for_everybody(folder: Path) -> None:
+    """The card that lies beside them is read as any model's, and its results name each attribute's class."""
+    shared, loaded = read_heads(folder).shared(), load_model(str(folder / "shared.yaml"))
+    assert loaded.name == "heads"
+    assert len(loaded.graph.operators) == len(shared.model.graph.operators)
+    (sample,) = (s for i, s in enumerate(coloured(1)) if i == 0)
+    result = Engine(loaded, EngineConfig.checked(threads=1)).run(sample.image, None)
+    assert set(result.outputs) == {"hue/logits", "light/logits"}
+    decoded = decode(result.outputs, loaded.card, (48, 64))
+    assert [c.name for c in decoded.classes] == [
+        f"{name}: {LABELS[name][sample.classes[name]]}" for name in ("hue", "light")
+    ]
+    assert all(0.5 < c.score <= 1 for c in decoded.classes)
+
+
+def test_a_catalog_of_all_heads_agrees_in_each(folder: Path) -> None:
+    """One of two heads always says the same: right as often as the original happens to say it."""
+    model = load_model(str(folder / "shared.yaml"))
+    samples = [Sample(image=labelled.image) for labelled in coloured(20)]
+    judge = Judge(model, samples)
+    assert judge.accuracy(model.module) == 1.0
+    found = [model.module(torch.from_numpy(Preprocessor(model.card).input(s.image))) for s in samples]
+    bright = np.mean([int(outputs["light/logits"].argmax()) == 1 for outputs in found])
+    assert 0 < bright < 1
+
+    class Constant(torch.nn.Module):
+        def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {**model.module(image), "light/logits": torch.tensor([[0.0, 1.0]])}
+
+    assert judge.accuracy(Constant()) == pytest.approx((1 + bright) / 2)
+
+
+def test_class_losses_add_up() -> None:
+    """By hand: two classes alike give log 2 at any temperature T, times T squared, which is 4; twice."""
+    even, other = torch.zeros(1, 2), torch.tensor([[1.0, 1.0]])
+    assert float(class_loss([even, other], [even, other])) == pytest.approx(8 * np.log(2))
 
 
 def _change(folder: Path, **values: object) -> None:
