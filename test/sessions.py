@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from faults import Faults
 
 from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode
+from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload.frames import OffloadConfig
 from cacheinf_ros.offload.greeting import Identity
@@ -35,7 +36,7 @@ class Both:
         self.start_server()
 
     def start_server(self) -> None:
-        self.server = ServerSession("robot", self._identity, self._helper, self._to_robot, self.complaints.append)
+        self.server = ServerSession("robot", self._helper, self._to_robot, self.complaints.append)
         self._thread = threading.Thread(target=self.server.serve)
         self._thread.start()
 
@@ -47,7 +48,9 @@ class Both:
     def connect(self) -> None:
         until(lambda: not self.robot.complaint, self.robot.poll)
 
-    def _helper(self) -> tuple[Helper, list[list[float]]]:
+    def _helper(self, asked: Identity) -> tuple[Helper, list[list[float]]]:
+        if asked.network != self._identity.network:
+            raise MessageError("start both with the same model")
         helper = Helper(self._model, ENGINE)
         return helper, [[0.0] * 6 for _ in helper.splitting.heights]
 

@@ -19,8 +19,9 @@ from cacheinf_ros.catalog.building.techniques import Change, Recipe, Technique, 
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError, ConfigError
-from cacheinf_ros.graph import Model, ModelCard, load_module, model_of
+from cacheinf_ros.graph import Model, ModelCard, load_card, load_module, model_of
 from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph.known_models import possible_cards
 
 FILE = "catalog.yaml"
 _REMEDY = "build it anew with `cacheinf catalog build`"
@@ -134,6 +135,15 @@ class CatalogFolder:
     def catalog(self) -> Catalog:
         """The variants that have weights."""
         return Catalog(model=self.file.name, variants=tuple(entry.variant for entry in self.file.variants))
+
+    @property
+    def cards(self) -> tuple[ModelCard, ...]:
+        """One of them is the variants', which one depends on their network; none is loaded.
+
+        Raises:
+            ModelError: the original's card cannot be read.
+        """
+        return possible_cards(sized(load_card(self.file.model), self.file))
 
     def load(self, name: str) -> Model:
         """A variant, ready for the engine; its outputs are those of the one that was built, bit for bit.

@@ -2,6 +2,8 @@
 
 from cacheinf_ros.graph.card import ModelCard, read_card
 from cacheinf_ros.graph.ir import Graph
-from cacheinf_ros.graph.load import Model, load_model, load_module, model_names, model_of
+from cacheinf_ros.graph.load import Model, load_card, load_model, load_module, model_names, model_of
 
-__all__ = ["Graph", "Model", "ModelCard", "load_model", "load_module", "model_names", "model_of", "read_card"]
+__all__ = [
+    "Graph", "Model", "ModelCard", "load_card", "load_model", "load_module", "model_names", "model_of", "read_card",
+]  # fmt: skip

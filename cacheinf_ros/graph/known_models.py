@@ -14,6 +14,7 @@ from cacheinf_ros.graph.card import ModelCard, SsdBoxes
 from cacheinf_ros.graph.ir import Concat, Graph
 
 _CARDS = Path(__file__).parent / "cards" / "known"
+_KNOWN = ("fastestdet", "rfb")
 _SAID = {"decoder", "channel_order", "scale", "mean", "std"}
 _FASTESTDET_STRIDE = 16
 
@@ -25,6 +26,13 @@ def recognised(card: ModelCard, graph: Graph) -> ModelCard:
     if _is_fastestdet(graph):
         return _completed(card, "fastestdet")
     return _completed(card, "rfb") if _is_rfb(graph) else card
+
+
+def possible_cards(card: ModelCard) -> tuple[ModelCard, ...]:
+    """All that :func:`recognised` makes of a card, each of some graph."""
+    if card.model_fields_set & _SAID:
+        return (card,)
+    return card, *(_completed(card, name) for name in _KNOWN)
 
 
 def _completed(card: ModelCard, name: str) -> ModelCard:

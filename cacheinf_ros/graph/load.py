@@ -68,7 +68,7 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     Raises:
         ModelError: there is no such model, or it cannot be loaded, exported or run at this size.
     """
-    card = _card(reference)
+    card = load_card(reference)
     card = card.model_copy(update={"weights": weights or card.weights, "input_size": input_size or card.input_size})
     path = Path(card.factory)
     if path.suffix == ".pt2":
@@ -77,13 +77,27 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     return model_of(_module(card, path), card)
 
 
+def load_card(reference: str) -> ModelCard:
+    """The card of what :func:`load_model` takes, as it is before the network is known; no network is loaded.
+
+    Raises:
+        ModelError: the card cannot be read.
+    """
+    if reference in model_names():
+        return read_card(_CARDS / f"{reference}.yaml")
+    if reference.endswith((".yaml", ".yml")):
+        return read_card(Path(reference))
+    name = reference.removeprefix("torchvision:") if reference.startswith("torchvision:") else Path(reference).name
+    return ModelCard(name=name, factory=reference)
+
+
 def load_module(reference: str) -> tuple[torch.nn.Module, ModelCard]:
     """A network and its card, not exported: to be changed, or to be given other weights.
 
     Raises:
         ModelError: there is no such model, or it cannot be loaded.
     """
-    card = _card(reference)
+    card = load_card(reference)
     path = Path(card.factory)
     return (_read_program(path, card).module() if path.suffix == ".pt2" else _module(card, path)), card
 
@@ -105,15 +119,6 @@ def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard)
         program = program.run_decompositions({})
     graph = fuse(lower(program))
     return Model(module=module, graph=graph, card=recognised(_sized(card, program), graph))
-
-
-def _card(reference: str) -> ModelCard:
-    if reference in model_names():
-        return read_card(_CARDS / f"{reference}.yaml")
-    if reference.endswith((".yaml", ".yml")):
-        return read_card(Path(reference))
-    name = reference.removeprefix("torchvision:") if reference.startswith("torchvision:") else Path(reference).name
-    return ModelCard(name=name, factory=reference)
 
 
 def _module(card: ModelCard, path: Path) -> torch.nn.Module:

@@ -13,7 +13,7 @@ from cacheinf_ros.catalog.scheduling.options import options_of
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
-from cacheinf_ros.nodes.configs import LimitConfig, ServerTopicsConfig
+from cacheinf_ros.nodes.configs import ServerTopicsConfig
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.server_link import ServerLink
@@ -40,7 +40,7 @@ class Answer:
 class CatalogCloud:
     """Frames for variants on the server, called ``MODEL/VARIANT``."""
 
-    def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Sequence[Catalog]) -> None:
+    def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Sequence[Catalog], sender: Sender) -> None:
         """Prepare.
 
         Args:
@@ -48,9 +48,7 @@ class CatalogCloud:
         """
         get = node.parameters.get
         self._load_deadline_ms, self._prices = config.load_deadline_ms, config.prices
-        self._link = ServerLink(
-            node, get(ServerTopicsConfig), get(OffloadConfig), "", node.health, Sender(node, get(LimitConfig))
-        )
+        self._link = ServerLink(node, get(ServerTopicsConfig), get(OffloadConfig), "", node.health, sender)
         self._tried: dict[str, str] = {}  # by model, the variant that it is tried with
         for catalog in catalogs:
             there = [option for option in options_of(catalog) if option.place is Place.CLOUD]

@@ -28,9 +28,9 @@ class CatalogPolicy(Enum):
     ACCURACY = "accuracy"
     """Wherever the most accurate variant fits its budget."""
     SERVER_FIRST = "server_first"
-    """By the server if any variant fits the money; what sending takes is not looked at."""
+    """By the server if any variant fits the money; what sending takes is not looked at. Else split, else here."""
     DEVICE_FIRST = "device_first"
-    """On the device if any variant fits."""
+    """On the device if any variant fits; else split, else by the server."""
     SERVER_ONLY = "server_only"
     """By the server, or not at all."""
     DEVICE_ONLY = "device_only"
@@ -42,12 +42,12 @@ class CatalogPolicy(Enum):
         return Preference(self.value) if self.value in {p.value for p in Preference} else Preference.ACCURACY
 
     def places(self, *, use_server: bool) -> frozenset[Place]:
-        """Where requests may be served. Split execution needs a link per model, which the node does not have."""
-        left_out = {
+        """Where requests may be served."""
+        left_out: dict[CatalogPolicy, set[Place]] = {
             CatalogPolicy.SERVER_ONLY: {Place.SPLIT, Place.DEVICE},
             CatalogPolicy.DEVICE_ONLY: {Place.SPLIT, Place.CLOUD},
-        }.get(self, {Place.SPLIT})
-        return frozenset(Place) - left_out - (set() if use_server else {Place.CLOUD})
+        }
+        return frozenset(Place) - left_out.get(self, set()) - (set() if use_server else {Place.SPLIT, Place.CLOUD})
 
 
 class CatalogFoldersConfig(Config):
@@ -112,7 +112,7 @@ class CatalogConfig(CatalogFoldersConfig):
         "where requests are served: accuracy (wherever the most accurate variant fits its budget), server_first, "
         "device_first; server_only, device_only: what it is compared with",
     )
-    use_server: bool = parameter(False, "have a server with the same catalogs serve requests too")
+    use_server: bool = parameter(False, "have a server with the same catalogs serve requests too, whole or in part")
     load_deadline_ms: float = parameter(
         5000.0, "time for the server to load a variant, beside server_deadline_ms, ms", low=0.0, high=600_000.0
     )

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.own_maps import Tracker
@@ -43,7 +45,11 @@ class DeviceModels:
     """Runs what was loaded. Not for use from several threads."""
 
     def __init__(
-        self, folders: Iterable[CatalogFolder], parameters: Parameters, note: Callable[[str, str], None]
+        self,
+        folders: Iterable[CatalogFolder],
+        parameters: Parameters,
+        note: Callable[[str, str], None],
+        split: CatalogSplit | None = None,
     ) -> None:
         """Prepare; nothing is loaded yet.
 
@@ -51,7 +57,9 @@ class DeviceModels:
             folders: of all models.
             parameters: of the node, for matching and engines.
             note: takes names and texts for diagnostics.
+            split: loads variants that are to be split; None: none is.
         """
+        self._split = split
         self._folders = {folder.file.name: folder for folder in folders}
         self._parameters = parameters
         self._note = note
@@ -59,30 +67,40 @@ class DeviceModels:
         self._loaded: dict[str, _Loaded] = {}
         self._matched: View | None = None
 
-    def load(self, model: str, variant: str) -> None:
+    def load(self, model: str, variant: str, place: Place = Place.DEVICE) -> None:
         """Have a variant ready in place of the one that the model had; does nothing where it is.
+
+        Args:
+            place: the device, or split between it and the server.
 
         Raises:
             CatalogError: its weights are missing or changed.
         """
         loaded = self._loaded.get(model)
-        if loaded is not None and loaded.variant == variant:
+        if loaded is not None and loaded.variant == variant and loaded.held.share(wanted=place is Place.SPLIT):
             return
         self.drop(model)  # first: there may be no memory for both
 
         def note(name: str, text: str) -> None:
             self._note(f"{model}: {name}", text)
 
-        runner = Runner(self._folders[model].load(variant), self._parameters.get(EngineConfig), note)
-        self._loaded[model] = _Loaded(variant, HeldCache(runner))
+        network, config = self._folders[model].load(variant), self._parameters.get(EngineConfig)
+        if place is Place.SPLIT:
+            assert self._split is not None
+            self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, note))
+        else:
+            self._loaded[model] = _Loaded(variant, HeldCache(Runner(network, config, note)))
 
     def drop(self, model: str) -> None:
         """Free what the model has loaded, if anything."""
-        self._loaded.pop(model, None)
+        loaded = self._loaded.pop(model, None)
+        if loaded is not None:
+            loaded.held.close()
 
     def drop_all(self) -> None:
         """Free everything."""
-        self._loaded.clear()
+        for model in tuple(self._loaded):
+            self.drop(model)
 
     def run(self, model: str, view: View) -> FrameResult:
         """Run what the model has loaded; an image is matched for the first model that is asked about it.

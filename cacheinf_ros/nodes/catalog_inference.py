@@ -28,6 +28,11 @@ class CatalogInferenceNode(FrameNode):
         self._images = subscribe_to_images(self, self.parameters.get(ImageConfig), self._store_image)
         self.begin(self._asking, self._pipeline.answer, self._pipeline.rest)
 
+    def close(self) -> None:
+        """Finish the request at hand, and tell the server."""
+        super().close()
+        self._pipeline.close()
+
     def _store_image(self, message: Any) -> None:
         self.health.count("received")
         self.store(lambda: self._asking.put(Arrival(message)))

@@ -22,9 +22,11 @@ from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.catalog_energy import Reading, RequestEnergy
 from cacheinf_ros.nodes.catalog_report import CatalogReport
-from cacheinf_ros.nodes.configs import LimitConfig, ResultConfig, ServerTopicsConfig
+from cacheinf_ros.nodes.catalog_split import CatalogSplit
+from cacheinf_ros.nodes.configs import LimitConfig, ResultConfig, ServerTopicsConfig, SharingConfig
 from cacheinf_ros.nodes.conversions import FrameResult, image_from, result_message
 from cacheinf_ros.nodes.frame_node import Arrival, FrameNode
+from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.schedule.energy import PowerModel, Spent
@@ -42,7 +44,8 @@ class CatalogPipeline:
     """
 
     CONFIGS = (
-        MatchingConfig, EngineConfig, ResultConfig, ServerTopicsConfig, OffloadConfig, PowerModel, LimitConfig,
+        MatchingConfig, EngineConfig, ResultConfig, ServerTopicsConfig, SharingConfig, OffloadConfig, PowerModel,
+        LimitConfig,
     )  # fmt: skip
     """What the node must declare beside :class:`CatalogConfig`."""
 
@@ -53,13 +56,13 @@ class CatalogPipeline:
         self._folders = config.read()
         self._demands = config.demands(self._folders)
         self.models: Sequence[str] = tuple(demand.catalog.model for demand in self._demands)
-        if any(Place.SPLIT in variant.costs for f in self._folders for variant in f.catalog.variants):
-            node.get_logger().info("split execution of variants is left out: this node runs them whole")
-        self._device = DeviceModels(self._folders, node.parameters, node.health.note)
-        self._cloud = None
-        if Place.CLOUD in config.places:
-            catalogs = [demand.catalog for demand in self._demands]
-            self._cloud = CatalogCloud(node, config, catalogs)
+        catalogs = [demand.catalog for demand in self._demands]
+        sender = Sender(node, node.parameters.get(LimitConfig))
+        self._split = None
+        if any(Place.SPLIT in variant.costs for catalog in catalogs for variant in catalog.variants):
+            self._split = CatalogSplit(node, config, catalogs, sender)
+        self._device = DeviceModels(self._folders, node.parameters, node.health.note, self._split)
+        self._cloud = CatalogCloud(node, config, catalogs, sender) if Place.CLOUD in config.places else None
         self._energy = RequestEnergy(node, node.parameters.get(PowerModel), node.health)
         self._report = CatalogReport(node.health, self.models)
         self._results = publish_on(
@@ -103,9 +106,14 @@ class CatalogPipeline:
         except Exception:  # a bug must not end the worker
             self._node.get_logger().error(traceback.format_exc())
 
-    @property
-    def _is_connected(self) -> bool:
-        return self._cloud is not None and self._cloud.is_up
+    def close(self) -> None:
+        """End the sessions with a server; when the node does not spin any more."""
+        if self._split is not None:
+            self._split.close()
+
+    def _is_connected(self, model: str) -> bool:
+        is_lost = self._split is not None and self._split.is_lost(model)
+        return self._cloud is not None and self._cloud.is_up and not is_lost
 
     def _begin(self, config: CatalogConfig) -> Scheduler:
         start_s = time.monotonic()
@@ -131,7 +139,7 @@ class CatalogPipeline:
 
     def _serve(self, model: str, arrival: Arrival) -> InferenceResult:
         view = self._seen(arrival)
-        decision = self._choose(model, connected=self._is_connected)
+        decision = self._choose(model, connected=self._is_connected(model))
         why = self._why(decision)
         if decision.place is Place.CLOUD:
             assert decision.variant is not None
@@ -167,6 +175,10 @@ class CatalogPipeline:
     def _make_room(self, load: Load) -> None:
         for other in load.evicts:
             self._device.drop(other)
+        if self._split is not None:
+            capacity = round(self._config.device_memory_mb * 1e6)
+            for other in self._split.in_the_way(load, capacity - self._scheduler.used_bytes):
+                self._device.drop(other)
         if load.place is Place.CLOUD:
             self._device.drop(load.model)
         self._loaded_as[load.model] = load.why
@@ -178,17 +190,17 @@ class CatalogPipeline:
         return f"{decision.why.value}; loaded as {before.value}"
 
     def _here(self, decision: Decision, arrival: Arrival, view: View, why: str) -> InferenceResult:
-        assert decision.variant is not None
+        assert decision.variant is not None and decision.place is not None
         begun, started = self._energy.begin(), time.perf_counter()
         try:
-            self._device.load(decision.model, decision.variant.name)
+            self._device.load(decision.model, decision.variant.name, decision.place)
             load_ms = _ms_since(started)
             result = self._device.run(decision.model, view)
             self._device.audit(decision.model, idle=False)
         finally:  # also what fails takes energy
             self._spend_computing(begun, started)
         stages = {"load": load_ms, **result.stage_ms} if decision.load else result.stage_ms
-        return self._message(arrival, replace(result, why=why, stage_ms=stages))
+        return self._message(arrival, replace(result, why=why + result.why, stage_ms=stages))
 
     def _ask(self, model: str, variant: str, arrival: Arrival, view: View, *, is_new: bool) -> InferenceResult | None:
         """The server's answer, which is paid for; None: it gave none, which is paid for as far as is known."""
@@ -201,7 +213,7 @@ class CatalogPipeline:
 
     def _update(self, model: str) -> None:
         now_s = time.monotonic()
-        load = self._scheduler.update(model, now_s, connected=self._is_connected)
+        load = self._scheduler.update(model, now_s, connected=self._is_connected(model))
         if load is None or self._view is None:
             return
         if load.place is Place.CLOUD:
@@ -210,15 +222,16 @@ class CatalogPipeline:
                 return  # what the device has is still there
         self._scheduler.apply(load, now_s)
         self._make_room(load)
-        if load.place is Place.DEVICE:
+        if load.place is not Place.CLOUD:
             begun, started = self._energy.begin(), time.perf_counter()
-            self._device.load(model, load.variant.name)
+            self._device.load(model, load.variant.name, load.place)
             self._spend_computing(begun, started)
 
     def _spend_computing(self, begun: Reading, started: float) -> None:
-        """What the device did since then took all its time."""
+        """What the device did since then took all its time, but for what it waited for its part of a split frame."""
         took_ms = _ms_since(started)
-        self._scheduler.spend(self._energy.end(begun, took_ms, Spent(compute_ms=took_ms)), 0.0)
+        spent, money = self._split.outlay.take(took_ms) if self._split else (Spent(compute_ms=took_ms), 0.0)
+        self._scheduler.spend(self._energy.end(begun, took_ms, spent), money)
 
     def _tell(self) -> None:
         """Called by a timer in another thread: what is left is told also while no image comes."""

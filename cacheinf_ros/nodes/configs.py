@@ -96,7 +96,7 @@ class ServerTopicsConfig(Config):
     request_topic: str = parameter("frame_requests", "whole frames from the robots to the server")
     response_topic: str = parameter("frame_responses", "answers; one topic per robot below this name")
     share_topic: str = parameter("frame_shares", "what robots send to the server while they share frames with it")
-    shared_topic: str = parameter("frame_shared", "what the server sends; one topic per robot below this name")
+    shared_topic: str = parameter("frame_shared", "what the server sends; one topic per session below this name")
 
 
 class LimitConfig(Config):
@@ -109,12 +109,9 @@ class LimitConfig(Config):
     )
 
 
-class UseServerConfig(Config):
-    """Whether the inference node uses a server, and how."""
+class SharingConfig(Config):
+    """How frames are shared with a server."""
 
-    use_server: bool = parameter(
-        False, "share frames with a server, and compute alone those of which its part does not come in time"
-    )
     offload_policy: OffloadPolicy = parameter(
         OffloadPolicy.CACHEINF,
         "who computes what: cacheinf divides every operator's rows, with caches, whichever way a frame ends soonest; "
@@ -126,11 +123,23 @@ class UseServerConfig(Config):
     )
 
 
+class UseServerConfig(SharingConfig):
+    """Whether the inference node uses a server, and how."""
+
+    use_server: bool = parameter(
+        False, "share frames with a server, and compute alone those of which its part does not come in time"
+    )
+
+
 class ServerConfig(Config):
     """The server's own limits."""
 
     max_robots: int = parameter(
-        4, "robots that have a cache here at a time; the one heard least recently is forgotten", low=1, high=1000
+        4,
+        "robots that have a cache here at a time; where frames are shared, each model of a robot counts; the one heard "
+        "least recently is forgotten",
+        low=1,
+        high=1000,
     )
 
 

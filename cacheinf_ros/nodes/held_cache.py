@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import EngineConfig, Partner
 from cacheinf_ros.matching.chain import CacheChain, Link
 from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.runner import Runner
@@ -27,12 +27,25 @@ class HeldCache:
         """The map of a frame that the model may be shown."""
         self.chain.add(link)
 
-    def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
-        """Run a frame whose map was added; where this raises, the cache is taken to hold nothing."""
+    def share(self, *, wanted: bool) -> bool:
+        """Have frames shared with a server from now on, or not. Returns whether that can be."""
+        return not wanted
+
+    def close(self) -> None:
+        """It is not used any more."""
+
+    def run(
+        self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: Partner | None = None
+    ) -> FrameResult:
+        """Run a frame whose map was added; where this raises, the cache is taken to hold nothing.
+
+        Args:
+            partner: to share the frame with; None: it is computed here.
+        """
         if self.runner.configure(config):
             self.chain.forget()
         fold = self.chain.fold(stamp_ns)
         self.chain.forget()
-        result = self.runner.run(image, fold.cache_map)
+        result = self.runner.run(image, fold.cache_map, partner)
         self.chain.hold(stamp_ns)
         return result

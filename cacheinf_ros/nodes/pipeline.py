@@ -23,6 +23,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.results import ResultTopics
 from cacheinf_ros.nodes.runner import Runner, open_model
 from cacheinf_ros.nodes.server_link import ServerLink
+from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import SplitLink
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.schedule import OffloadPolicy
@@ -79,8 +80,9 @@ class Pipeline:
         if shares_frames:
             engine = self._runner.engine
             self._sharing = SplitLink(
-                node, topics, use, offload, model, engine, node.health, sender, slowdown=contention.slowdown
-            )
+                node, SplitCommon(node, topics, sender), use, offload, model, engine, node.health,
+                slowdown=contention.slowdown,
+            )  # fmt: skip
         self._energy = EnergyWatch(node, get(PowerModel), node.health)
         self._spent = Spent()
         self._gap = ""

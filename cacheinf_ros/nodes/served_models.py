@@ -50,7 +50,11 @@ class ServedModel:
 
 
 class ServedModels:
-    """Made when a robot first asks for them. Not for use from several threads."""
+    """Made when a robot first asks for them. Not for use from several threads.
+
+    Attributes:
+        folders: the catalogs.
+    """
 
     def __init__(self, model: Model, config: CatalogServerConfig, parameters: Parameters) -> None:
         """Read the catalogs; :class:`CatalogError` where that cannot be done.
@@ -60,7 +64,8 @@ class ServedModels:
             parameters: of the node, for matching and engines.
         """
         self._own = model
-        self._catalogs = {folder.file.name: folder for folder in config.read()}
+        self.folders = config.read()
+        self._catalogs = {folder.file.name: folder for folder in self.folders}
         self._capacity = config.catalog_memory_mb * 1e6
         self._parameters = parameters
         self._of: dict[str, ServedModel] = {}  # the server's own model, by session

@@ -26,6 +26,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.pairing import LatestOfEach
 from cacheinf_ros.nodes.runner import open_model
 from cacheinf_ros.nodes.served_models import ServedModels
+from cacheinf_ros.nodes.split_models import SplitModels
 from cacheinf_ros.nodes.split_robots import SplitRobots
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
 
@@ -58,7 +59,8 @@ class ServerNode(FrameNode):
         self._subscription = subscribe_to(
             self, FrameRequest, get(ServerTopicsConfig).request_topic, self._store_request, qos
         )
-        self._sharing = SplitRobots(self, self._model, self.parameters, self.health, self._sender)
+        shared = SplitModels(self._model, self._models.folders)
+        self._sharing = SplitRobots(self, shared, self.parameters, self.health, self._sender)
         self.begin(self._requests, self._serve)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The inference node's part in sharing frames with a server: session, link, and the schedule of each frame."""
+"""A robot's part in sharing the frames of a model with a server: session, link, and the schedule of each frame."""
 
 from __future__ import annotations
 
@@ -12,48 +12,57 @@ from rclpy.node import Node
 from cacheinf_ros.engine import Engine, Outdated, Split
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.msg import SplitPacket
-from cacheinf_ros.nodes.configs import ServerTopicsConfig, UseServerConfig
-from cacheinf_ros.nodes.conversions import packet_from, packet_message
+from cacheinf_ros.nodes.configs import SharingConfig
 from cacheinf_ros.nodes.health import Health
-from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
-from cacheinf_ros.offload import Frame, FramePartner, Identity, OffloadConfig, Packet, RobotSession, WireImage
+from cacheinf_ros.nodes.split_common import SplitCommon
+from cacheinf_ros.offload import Frame, FramePartner, Identity, OffloadConfig, RobotSession, WireImage
 from cacheinf_ros.schedule import Choice, Scheduler, Surroundings, Workload, load_or_solve
 from cacheinf_ros.schedule import profile as profile_of
 from cacheinf_ros.schedule.energy import Spent
 
-_DEPTH = 200  # packets on their way: a whole frame's rows
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
 _NICE = 10
 _TICK_S = 0.1
 
 
 class SplitLink:
-    """Used by the node's worker thread, but for what arrives and for greeting the server."""
+    """Used by the node's worker thread, but for what arrives, for greeting the server and for the end.
+
+    Attributes:
+        session: with the server.
+        bytes_crossed: of all frames so far, in both directions.
+    """
 
     def __init__(
         self,
         node: Node,
-        topics: ServerTopicsConfig,
-        use: UseServerConfig,
+        common: SplitCommon,
+        sharing: SharingConfig,
         config: OffloadConfig,
         model: Model,
         engine: Engine,
         health: Health,
-        sender: Sender,
         *,
         slowdown: float,
+        prefix: str = "",
     ) -> None:
-        """``slowdown``: how many times longer this machine takes, at first sight, than it was measured to take."""
+        """Prepare, and greet the server from now on.
+
+        Args:
+            slowdown: how many times longer this machine takes, at first sight, than it was measured to take.
+            prefix: of what is said in log and diagnostics, where the node has several such links.
+        """
         assert engine.shared is not None
-        self._policy = use.offload_policy
-        self._schedule_s = use.schedule_s
+        self.bytes_crossed = 0
+        self._node = node
+        self._common = common
+        self._prefix = prefix
+        self._policy = sharing.offload_policy
+        self._schedule_s = sharing.schedule_s
         self._model_name = model.name
         self._slowdown = slowdown
         self._config = config
         self._health = health
-        self._sender = sender
         self._logger = node.get_logger()
         self._workload = Workload(engine.program.layout)
         self._at_robot = profile_of(self._workload.names, engine.cost)
@@ -63,16 +72,35 @@ class SplitLink:
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
         self._said = ""
         name = f"robot_{secrets.token_hex(4)}"
-        self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
-        identity = Identity.of(model)
-        self.session = RobotSession(name, identity, engine.shared.splitting, config, self._send)
-        self._answers = subscribe_to(node, SplitPacket, f"{topics.shared_topic}/{name}", self._receive, profile(_DEPTH))
+        self.session = RobotSession(name, Identity.of(model), engine.shared.splitting, config, common.send)
+        self._is_closing = False
+        self._answers = common.hear(name, self.session.receive)
         self._timer = node.create_timer(min(_TICK_S, config.probe_s), self._tick)
 
     @property
     def uses_cache(self) -> bool:
         """Whether the policy makes use of earlier frames."""
         return self._policy.is_cached
+
+    @property
+    def why_alone(self) -> str:
+        """Why the last frame was not shared."""
+        if self._partner is not None and self._choice is None:
+            return "engine mode deepcache shares no frames"
+        if self._choice is not None and self._choice.split is None:
+            return "alone it was predicted to end sooner"
+        return self.session.complaint or "the session has only just started"
+
+    def close(self) -> None:
+        """End soon: by the executor's thread, which must not be left with what another has destroyed."""
+        self._is_closing = True
+
+    def end(self) -> None:
+        """End, and tell the server; by the executor's thread, or when that has ended."""
+        self.session.close()
+        self._node.destroy_subscription(self._answers)
+        self._node.destroy_timer(self._timer)
+        self._note("server", "not used")
 
     def partner(self) -> FramePartner | None:
         """The server, for one frame; None: it is computed here."""
@@ -96,6 +124,7 @@ class SplitLink:
             return Spent(compute_ms=robot_ms)
         transmit_ms = partner.bytes_sent / self.session.up.bytes_per_ms
         receive_ms = partner.bytes_received / self.session.down.bytes_per_ms
+        self.bytes_crossed += partner.bytes_sent + partner.bytes_received
         self._health.count("bytes_sent", partner.bytes_sent)
         self._health.count("bytes_received", partner.bytes_received)
         self._health.count("transmit_us", round(1e3 * transmit_ms))
@@ -110,14 +139,17 @@ class SplitLink:
             f"{choice.local_share:.2f}, changed {choice.changed:.3f}; bytes {partner.bytes_sent} up, "
             f"{partner.bytes_received} down; link {self.session.up}; {scheduler.state}"
         )
-        self._health.note("link_mbit_s", f"{self.session.up.mbit_s:.1f}")
-        self._health.note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")
-        self._health.note("local_share", f"{choice.local_share:.2f}")
-        self._health.note("predicted_ms", f"{choice.predicted_ms:.1f}")
+        self._note("link_mbit_s", f"{self.session.up.mbit_s:.1f}")
+        self._note("link_delay_ms", f"{self.session.up.delay_ms:.2f}")
+        self._note("local_share", f"{choice.local_share:.2f}")
+        self._note("predicted_ms", f"{choice.predicted_ms:.1f}")
         return Spent(compute_ms=robot_ms, transmit_ms=transmit_ms, receive_ms=receive_ms)
 
     def _tick(self) -> None:
         """Greet the server where there is none, also while no frames come."""
+        if self._is_closing:
+            self.end()
+            return
         self.session.poll()
         welcome = self.session.welcome
         if welcome is not None and self._scheduler is None:
@@ -152,30 +184,31 @@ class SplitLink:
 
     def _solve(self, scheduler: Scheduler, surroundings: Surroundings) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-        self._health.note("schedule", "searching")
-        try:
-            scheduler.table = load_or_solve(
-                self._model_name, self._workload, surroundings, time_limit_s=self._schedule_s
-            )
-        except (CacheinfError, ValueError, MemoryError) as error:
-            self._health.note("schedule", f"failed: {error}")
-            self._logger.error(f"no schedules were found, only simple ones are used: {error}")
-            return
-        self._health.note("schedule", "solved")
-        self._logger.info("schedules are solved")
+        self._note("schedule", "waiting for another search")
+        with self._common.solving:
+            if self._is_closing:
+                return
+            self._note("schedule", "searching")
+            try:
+                scheduler.table = load_or_solve(
+                    self._model_name, self._workload, surroundings, time_limit_s=self._schedule_s
+                )
+            except (CacheinfError, ValueError, MemoryError) as error:
+                self._note("schedule", f"failed: {error}")
+                self._logger.error(f"{self._prefix}no schedules were found, only simple ones are used: {error}")
+                return
+        self._note("schedule", "solved")
+        self._logger.info(f"{self._prefix}schedules are solved")
 
-    def _send(self, packet: Packet) -> None:
-        self._sender.publish(self._packets, packet_message(packet), packet.bytes_on_wire)
-
-    def _receive(self, message: SplitPacket) -> None:
-        self.session.receive(packet_from(message))
+    def _note(self, name: str, text: str) -> None:
+        self._health.note(f"{self._prefix}{name}", text)
 
     def _say(self, complaint: str) -> None:
         if complaint == self._said:
             return
         self._said = complaint
-        self._health.note("server", complaint or "up")
+        self._note("server", complaint or "up")
         if complaint:
-            self._logger.warning(f"server: {complaint}; frames are computed here until a session starts")
+            self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until a session starts")
         else:
-            self._logger.info("server: a session has started")
+            self._logger.info(f"{self._prefix}server: a session has started")

@@ -1,4 +1,4 @@
-"""The robots that share frames with this server: a session, an engine and a thread for each."""
+"""The robots that share frames with this server: for each of their models a session, an engine and a thread."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rclpy.publisher import Publisher
 
 from cacheinf_ros.engine import EngineConfig, Helper
 from cacheinf_ros.errors import LinkError
-from cacheinf_ros.graph import Model
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.configs import ServerConfig, ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import packet_from, packet_message
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.split_models import SplitModels
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to
 from cacheinf_ros.offload import Identity, Packet, ServerSession
 from cacheinf_ros.schedule import profile as profile_of
@@ -39,13 +39,15 @@ class _Robot:
 
 
 class SplitRobots:
-    """Takes packets of any robot; the one that was heard least recently makes room for a new one."""
+    """Takes packets of any robot; the one that was heard least recently makes room for a new one.
 
-    def __init__(self, node: Node, model: Model, parameters: Parameters, health: Health, sender: Sender) -> None:
+    A robot that shares frames of several models counts once for each.
+    """
+
+    def __init__(self, node: Node, models: SplitModels, parameters: Parameters, health: Health, sender: Sender) -> None:
         self._node = node
         self._sender = sender
-        self._model = model
-        self._identity = Identity.of(model)
+        self._models = models
         self._parameters = parameters
         self._health = health
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
@@ -65,6 +67,9 @@ class SplitRobots:
         self._health.count("packets")
         packet = packet_from(message)
         robot = self._robots.get(packet.session)
+        if robot is not None and packet.ends_session:
+            self._forget(packet.session)
+            return
         if robot is None:
             if not packet.starts_session or not self._has_room():
                 return
@@ -81,27 +86,35 @@ class SplitRobots:
         if time.monotonic() - oldest.heard < _SILENT_S:
             self._complain("a robot was turned away: raise max_robots")
             return False
-        del self._robots[name]
-        oldest.session.close()
-        self._node.destroy_publisher(oldest.answers)
+        self._forget(name)
         self._node.get_logger().info(f"forgot {name}: too many robots")
         return True
+
+    def _forget(self, name: str) -> None:
+        """Its thread ends by itself, and its engine goes with it."""
+        robot = self._robots.pop(name)
+        robot.session.close()
+        self._node.destroy_publisher(robot.answers)
+        self._note()
+
+    def _note(self) -> None:
+        self._health.note("sharing robots", str(len(self._robots)))
 
     def _welcome(self, name: str) -> _Robot:
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
         answers = publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
-        session = ServerSession(name, self._identity, lambda: self._helper(name), self._to(answers), self._complain)
+        session = ServerSession(name, lambda asked: self._helper(name, asked), self._to(answers), self._complain)
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
-        self._health.note("sharing robots", str(len(self._robots)))
+        self._note()
         return robot
 
-    def _helper(self, name: str) -> tuple[Helper, list[list[float]]]:
+    def _helper(self, name: str, asked: Identity) -> tuple[Helper, list[list[float]]]:
         with self._compiling:
             if name not in self._robots:
                 raise LinkError(f"{name} was forgotten before its turn to be compiled for came")
-            helper = Helper(self._model, self._parameters.get(EngineConfig))
+            helper = Helper(self._models.find(asked), self._parameters.get(EngineConfig))
         return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
 
     def _to(self, answers: Publisher[Any]) -> Callable[[Packet], None]:

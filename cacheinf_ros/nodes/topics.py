@@ -54,6 +54,13 @@ def subscribe_to(
     return node.create_subscription(message_type, topic, callback, qos, qos_overriding_options=_OVERRIDABLE)
 
 
+def subscribe_to_one(
+    node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
+) -> Subscription[Any]:
+    """A subscription to what is meant for one robot: topics that come and go declare no parameters."""
+    return node.create_subscription(message_type, topic, callback, qos)
+
+
 def subscribe_to_images(node: Node, config: ImageConfig, callback: Callable[[Any], None]) -> Subscription[Any]:
     """The camera's images, raw or compressed."""
     message_type, topic = image_topic(config.image_topic, config.image_transport)

@@ -3,7 +3,8 @@
 from cacheinf_ros.offload.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
 from cacheinf_ros.offload.greeting import Identity
 from cacheinf_ros.offload.packets import Packet
-from cacheinf_ros.offload.robot import Frame, FramePartner, RobotSession
+from cacheinf_ros.offload.partner import Frame, FramePartner
+from cacheinf_ros.offload.robot import RobotSession
 from cacheinf_ros.offload.server import ServerSession
 
 __all__ = [

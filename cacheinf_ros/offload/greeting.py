@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import Model, ModelCard
 from cacheinf_ros.graph.identity import graph_hash
 
 PROTOCOL = 1
@@ -70,26 +70,24 @@ class Identity:
     @classmethod
     def of(cls, model: Model) -> Identity:
         """Of a model; takes some time."""
-        card = model.card
-        prepared = (card.input_size, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
-        network = hashlib.sha256(f"{graph_hash(model.graph)}{prepared}".encode()).hexdigest()[:32]
-        return cls(model=model.name, network=network)
+        return cls.stated(model.name, graph_hash(model.graph), model.card)
 
-    def objection(self, hello: Hello) -> str:
-        """Why no session can start; empty: it can."""
-        if hello.protocol != PROTOCOL:
-            return f"the server speaks protocol {PROTOCOL}, the robot {hello.protocol}: install the same version"
-        if hello.network != self.network:
-            return (
-                f"the server runs {self.model!r}, the robot {hello.model!r} with another graph, weights or "
-                "card: start both with the same model, weights and input size"
-            )
-        return ""
+    @classmethod
+    def stated(cls, name: str, graph: str, card: ModelCard) -> Identity:
+        """Of a model that is not loaded: its name, :func:`graph_hash` of its graph, and its card with an input size."""
+        prepared = (card.input_size, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
+        network = hashlib.sha256(f"{graph}{prepared}".encode()).hexdigest()[:32]
+        return cls(model=name, network=network)
 
 
 def read_hello(data: bytes) -> Hello:
-    """What the robot says; :class:`MessageError` where it makes no sense."""
-    return _read(Hello, data)
+    """What the robot says; :class:`MessageError` where it makes no sense, or is of another protocol."""
+    hello = _read(Hello, data)
+    if hello.protocol != PROTOCOL:
+        raise MessageError(
+            f"the server speaks protocol {PROTOCOL}, the robot {hello.protocol}: install the same version"
+        )
+    return hello
 
 
 def read_welcome(data: bytes) -> Welcome:

@@ -36,6 +36,8 @@ class Kind(IntEnum):
     """Either: the frame cannot be finished, and the session must start anew."""
     DONE = 7
     """Server: my part is done; what it took."""
+    BYE = 8
+    """Robot: the session ends for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,11 @@ class Packet:
         """Whether a session may begin with it: it greets, and the name can be part of a topic's."""
         name = self.session
         return self.is_sound and self.kind == Kind.HELLO and name.isidentifier() and name.isascii() and len(name) < 100
+
+    @property
+    def ends_session(self) -> bool:
+        """Whether the robot needs the session no more."""
+        return self.is_sound and self.kind == Kind.BYE
 
     @property
     def is_sound(self) -> bool:

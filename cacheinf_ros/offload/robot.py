@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from cacheinf_ros.engine import FrameStart, Outdated, Split, Splitting
+from cacheinf_ros.engine import FrameStart, Splitting
 from cacheinf_ros.engine.cost.model import POINTS
-from cacheinf_ros.engine.execution.share import Patch, Rows
 from cacheinf_ros.errors import LinkError, MessageError
-from cacheinf_ros.offload.crossing import DONE, Crossing, Send, Wire
+from cacheinf_ros.offload.crossing import DONE, Send, Wire
 from cacheinf_ros.offload.frames import OffloadConfig
 from cacheinf_ros.offload.greeting import PROTOCOL, Hello, Identity, Welcome, read_welcome, written
 from cacheinf_ros.offload.link import LEAST_BYTES, LinkEstimate
 from cacheinf_ros.offload.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.packets import Assembly, Kind, Packet, cut
+from cacheinf_ros.offload.partner import Choose, Frame, FramePartner
 from cacheinf_ros.offload.starts import encode_start
 
-Choose = Callable[[Outdated], Split | None]
-Frame = tuple[int, int]
-"""An epoch, and a frame's number in it."""
 _NOT_YET = "no server has answered yet"
 _QUIET_S = 1.0  # without a word of the server: it is greeted again, and answers if it is still the same
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
@@ -58,6 +54,7 @@ class RobotSession:
         complaint: why there is no server to share with; empty: there is one.
         served: the last frame of which the server has said what it took for its part, without waiting; and
             milliseconds. It says so after the frame has ended.
+        served_ms: of all frames so far.
     """
 
     def __init__(
@@ -72,6 +69,7 @@ class RobotSession:
         self.up, self.down = LinkEstimate(), LinkEstimate()
         self.complaint = _NOT_YET
         self.served: tuple[Frame, float] | None = None
+        self.served_ms = 0.0
         self._splitting = splitting
         self._config = config
         self._send = send
@@ -90,6 +88,7 @@ class RobotSession:
         self._welcome: Welcome | None = None
         self._mailbox = self._new_mailbox()
         self._sent: _Sent | None = None
+        self._is_open = True
 
     @property
     def welcome(self) -> Welcome | None:
@@ -104,6 +103,8 @@ class RobotSession:
     def poll(self) -> None:
         """To be called now and then: greets the server where there is none or where it is silent."""
         with self._lock:
+            if not self._is_open:
+                return
             now = time.monotonic()
             if self._welcome is not None and now - self._heard > max(_SILENT_S, self._config.server_deadline_ms / 500):
                 self._fail("the server is silent")
@@ -117,12 +118,21 @@ class RobotSession:
         for packet in packets:
             self._send(packet)
 
+    def close(self) -> None:
+        """End for good, and let the server know; by the thread that calls :meth:`poll`, so that no greeting follows."""
+        with self._lock:
+            self._is_open = False
+            epoch = self._epoch
+            self._fail("the session was closed")
+        for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
+            self._send(packet)
+
     def receive(self, packet: Packet) -> None:
         """Take what came from the server; what is damaged, late or not ours is left out."""
         if packet.session != self.name or not packet.is_sound:
             return
         with self._lock:
-            if packet.epoch != self._epoch:
+            if packet.epoch != self._epoch or not self._is_open:
                 return
             self._heard = time.monotonic()
             if packet.kind in (Kind.WELCOME, Kind.REFUSED):
@@ -227,7 +237,12 @@ class RobotSession:
             self.up.observe(start.size, took - self.up.delay_ms)
         elif packet.kind == Kind.DONE and start.arrived is not None and len(packet.data) == DONE.size:
             took, waited, size = DONE.unpack(packet.data)
-            self.served = (packet.epoch, packet.frame), max(0.0, took - waited)
+            # by its own account, but no longer than it can have been: a robot may pay for it
+            served_ms = min(max(0.0, took - waited), 1e3 * (now - start.at))
+            frame = packet.epoch, packet.frame
+            if self.served is None or self.served[0] != frame:  # packets may come twice
+                self.served_ms += served_ms
+            self.served = frame, served_ms
             self.down.delay_ms = self.up.delay_ms
             self.down.observe(size, 1e3 * (now - start.arrived) - took + self.down.delay_ms)
 
@@ -237,62 +252,6 @@ class RobotSession:
         self._welcome, self._greeted, self.complaint = None, None, reason
         self._epoch += 1
         self._next_hello = time.monotonic() + self._config.probe_s
-
-
-class FramePartner:
-    """The server, for one frame; see :class:`.sharing.Partner`."""
-
-    def __init__(self, session: RobotSession, wire: Wire, choose: Choose, patience_s: float) -> None:
-        self.choose = choose
-        self.epoch = wire.epoch
-        self._session = session
-        self._wire = wire
-        self._patience_s = patience_s
-        self._crossing: Crossing | None = None
-        self._start_bytes = 0
-
-    @property
-    def frame(self) -> Frame | None:
-        """Which one it is; None before it has begun."""
-        return (self.epoch, self._crossing.frame) if self._crossing else None
-
-    @property
-    def bytes_sent(self) -> int:
-        """In all, the pixels of the input too."""
-        return self._start_bytes + (self._crossing.sent if self._crossing else 0)
-
-    @property
-    def bytes_received(self) -> int:
-        """Of rows."""
-        return self._crossing.received if self._crossing else 0
-
-    @property
-    def waited_ms(self) -> float:
-        """For rows of the server."""
-        return 1e3 * self._crossing.waited_s if self._crossing else 0.0
-
-    def begin(self, start: FrameStart) -> None:
-        """As :meth:`Partner.begin`."""
-        content = self._session.encoded(start)
-        frame = self._session.begun(self.epoch, len(content))
-        self._start_bytes = len(content)
-        self._crossing = Crossing(self._wire, frame, time.monotonic() + self._patience_s)
-        self._wire.put(Kind.START, content, frame)
-
-    def send(self, tensor: str, patch: Patch) -> None:
-        """As :meth:`Exchange.send`."""
-        assert self._crossing is not None
-        self._crossing.send(tensor, patch)
-
-    def receive(self, tensor: str, rows: Rows) -> Patch:
-        """As :meth:`Exchange.receive`; ends the epoch where nothing comes."""
-        assert self._crossing is not None
-        try:
-            return self._crossing.receive(tensor, rows)
-        except LinkError as error:
-            self._session.late(self._crossing.frame, self.bytes_sent)
-            self._session.fail(self.epoch, str(error))
-            raise
 
 
 def _is_curve(took_ms: list[float]) -> bool:

@@ -37,22 +37,20 @@ class ServerSession:
     def __init__(
         self,
         name: str,
-        identity: Identity,
-        make_helper: Callable[[], tuple[Helper, list[list[float]]]],
+        make_helper: Callable[[Identity], tuple[Helper, list[list[float]]]],
         send: Send,
         complain: Callable[[str], None],
     ) -> None:
         """Prepare.
 
         Args:
-            make_helper: gives what computes, and the profile for the robot; takes its time, and is called by
-                :meth:`serve`.
+            make_helper: gives what computes the robot's model, and the profile for the robot; takes its time, and is
+                called by :meth:`serve`. Raises :class:`CacheinfError` where there is no such model.
             send: takes packets for the robot; it must not wait.
             complain: takes what the server's operator should know.
         """
         self.name = name
         self._instance = secrets.token_hex(8)
-        self._identity = identity
         self._make_helper = make_helper
         self._send = send
         self._complain = complain
@@ -61,6 +59,7 @@ class ServerSession:
         self._wire: Wire | None = None
         self._hello: Hello | None = None
         self._helper: Helper | None = None
+        self._network = ""  # that it computes
         self._profile: list[list[float]] = []
         self._frame = 1
         self._is_open = True
@@ -122,24 +121,27 @@ class ServerSession:
             wire_type = _WIRE_TYPES.get(hello.wire_type)
             if wire_type is None:
                 raise MessageError(f"wire type {hello.wire_type!r}: one of {', '.join(_WIRE_TYPES)}")
-            objection = self._identity.objection(hello)
-            if objection:
-                raise MessageError(objection)
-            if self._helper is None:
-                self._helper, self._profile = self._make_helper()
+            helper = self._helper_for(Identity(model=hello.model, network=hello.network))
         except CacheinfError as error:
             self._complain(str(error))
             self._answer(packet.epoch, Kind.REFUSED, str(error).encode())
             return
-        self._helper.forget()
+        helper.forget()
         wire = Wire(
-            session=self.name, epoch=packet.epoch, splitting=self._helper.splitting, wire_type=wire_type,
+            session=self.name, epoch=packet.epoch, splitting=helper.splitting, wire_type=wire_type,
             compress=hello.compress, send=self._send,
-            mailbox=Mailbox(room_for(self._helper.splitting), len(self._helper.splitting.numbers)),
+            mailbox=Mailbox(room_for(helper.splitting), len(helper.splitting.numbers)),
         )  # fmt: skip
         with self._changed:
             self._wire, self._hello, self._frame = wire, hello, 1
         self._welcome(packet.epoch)
+
+    def _helper_for(self, asked: Identity) -> Helper:
+        if self._helper is None or asked.network != self._network:
+            self._helper = None  # first: there may be no memory for both
+            self._helper, self._profile = self._make_helper(asked)
+            self._network = asked.network
+        return self._helper
 
     def _welcome(self, epoch: int) -> None:
         self._answer(epoch, Kind.WELCOME, written(Welcome(instance=self._instance, profile=self._profile)))

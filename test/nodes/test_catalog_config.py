@@ -45,9 +45,9 @@ def test_values_as_ros_gives_them() -> None:
 @pytest.mark.parametrize(
     ("policy", "preference", "with_server", "without"),
     [
-        (CatalogPolicy.ACCURACY, Preference.ACCURACY, {DEVICE, CLOUD}, {DEVICE}),
-        (CatalogPolicy.SERVER_FIRST, Preference.SERVER_FIRST, {DEVICE, CLOUD}, {DEVICE}),
-        (CatalogPolicy.DEVICE_FIRST, Preference.DEVICE_FIRST, {DEVICE, CLOUD}, {DEVICE}),
+        (CatalogPolicy.ACCURACY, Preference.ACCURACY, {DEVICE, SPLIT, CLOUD}, {DEVICE}),
+        (CatalogPolicy.SERVER_FIRST, Preference.SERVER_FIRST, {DEVICE, SPLIT, CLOUD}, {DEVICE}),
+        (CatalogPolicy.DEVICE_FIRST, Preference.DEVICE_FIRST, {DEVICE, SPLIT, CLOUD}, {DEVICE}),
         (CatalogPolicy.SERVER_ONLY, Preference.ACCURACY, {CLOUD}, set()),
         (CatalogPolicy.DEVICE_ONLY, Preference.ACCURACY, {DEVICE}, {DEVICE}),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import zlib
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from sessions import Both, both, until
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Side, Split
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.offload.packets import Kind, Packet
+from cacheinf_ros.offload.crossing import DONE
+from cacheinf_ros.offload.packets import Kind, Packet, cut
 
 NETWORKS = Path(__file__).parents[1] / "networks"
 MODEL = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
@@ -122,6 +124,42 @@ def test_a_server_that_ends_says_so() -> None:
         sessions.start_server()
         sessions.connect()
         assert Stream(sessions).next() == ""
+
+
+def test_a_robot_that_ends_says_so_and_greets_no_more() -> None:
+    with both(MODEL) as sessions:
+        sessions.connect()
+        said: list[Packet] = []
+        sessions.robot._send = said.append
+        sessions.robot.close()
+        assert [packet.ends_session for packet in said] == [True]
+        assert sessions.robot.complaint and sessions.robot.frame(lambda _: None) is None
+        sessions.robot._next_hello = 0.0
+        sessions.robot.poll()
+        sessions.robot.receive(said[0])
+        assert len(said) == 1
+
+
+def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made_up() -> None:
+    with both(MODEL) as sessions:
+        sessions.connect()
+        stream = Stream(sessions)
+        while sessions.robot._sent is None or sessions.robot._sent.arrived is None:
+            assert stream.next() == ""
+        sent = sessions.robot._sent
+        frame = sent.frame
+        until(lambda: sessions.robot.served is not None and sessions.robot.served[0][1] == frame)
+        before = sessions.robot.served_ms
+        for took_ms in (np.nan, np.inf, -1.0, 1e9):
+            (packet,) = cut(
+                DONE.pack(took_ms, 0.0, 0), session="robot", epoch=sessions.robot.epoch, kind=Kind.DONE, frame=frame
+            )
+            sessions.robot.receive(packet)
+            assert sessions.robot.served_ms == before
+            sessions.robot.served = None  # as if nothing had been said of it
+            sessions.robot.receive(packet)
+            assert 0 <= sessions.robot.served_ms - before <= 1e3 * (time.monotonic() - sent.at)
+            before = sessions.robot.served_ms
 
 
 def test_another_network_is_refused() -> None:

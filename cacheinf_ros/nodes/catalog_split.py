@@ -1,0 +1,215 @@
+"""Variants that are split: loaded with a link to the server each, paid for what crosses it and what the server does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.catalog.prices import PriceConfig
+from cacheinf_ros.catalog.scheduling.decision import Load
+from cacheinf_ros.catalog.variant import Catalog, Cost, Place
+from cacheinf_ros.engine import EngineConfig, Partner
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.nodes.catalog_config import CatalogConfig
+from cacheinf_ros.nodes.catalog_contact import Contact
+from cacheinf_ros.nodes.configs import ServerTopicsConfig, SharingConfig
+from cacheinf_ros.nodes.conversions import FrameResult
+from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.held_cache import HeldCache
+from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.runner import Runner
+from cacheinf_ros.nodes.split_common import SplitCommon
+from cacheinf_ros.nodes.split_link import SplitLink
+from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.schedule import OffloadPolicy
+from cacheinf_ros.schedule.contention import Contention
+from cacheinf_ros.schedule.energy import Spent
+
+_UNUSABLE = (OffloadPolicy.LOCAL, OffloadPolicy.REMOTE_JPEG)  # they split nothing
+
+
+class Outlay:
+    """What shared frames have taken beside computing here, and what is to be paid for them."""
+
+    def __init__(self) -> None:
+        self._spent, self._waited_ms, self._money = Spent(), 0.0, 0.0
+
+    def add(self, spent: Spent, took_ms: float, money: float) -> None:
+        """A frame took so long, in which the robot did what was spent, and dollars."""
+        self._spent = Spent(
+            transmit_ms=self._spent.transmit_ms + spent.transmit_ms,
+            receive_ms=self._spent.receive_ms + spent.receive_ms,
+        )
+        self._waited_ms += took_ms - spent.compute_ms
+        self._money += money
+
+    def take(self, took_ms: float) -> tuple[Spent, float]:
+        """What came together since the last time, in which so many ms have gone by; and dollars."""
+        spent, money = replace(self._spent, compute_ms=max(0.0, took_ms - self._waited_ms)), self._money
+        self._spent, self._waited_ms, self._money = Spent(), 0.0, 0.0
+        return spent, money
+
+
+class SplitCache(HeldCache):
+    """A variant that may run split, or alone: with the server it needs all of its feature maps, alone only some.
+
+    Attributes:
+        variant: its name.
+        is_shared: whether its frames are to be shared.
+        is_closed: whether it is not used any more.
+        complaint: why there is no session; empty: there is one.
+        more_bytes: of memory, beside what it would take were it never shared.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        link: SplitLink,
+        outlay: Outlay,
+        prices: PriceConfig,
+        *,
+        variant: str,
+        costs: Iterable[Cost],
+    ) -> None:
+        """``costs``: of the variant, split and alone."""
+        super().__init__(runner)
+        split, alone = costs
+        self.variant = variant
+        self.is_shared, self.is_closed = True, False
+        self.more_bytes = max(0, split.memory_bytes - alone.memory_bytes)
+        self._link, self._outlay, self._prices = link, outlay, prices
+        self._load_money = split.load_money
+        self._loaded_by = ""  # which instance of a server
+        self._paid_bytes, self._paid_ms = 0, 0.0
+
+    @property
+    def complaint(self) -> str:
+        """See above."""
+        return self._link.session.complaint
+
+    def share(self, *, wanted: bool) -> bool:
+        """See :meth:`HeldCache.share`: it can be either."""
+        self.is_shared = wanted
+        return True
+
+    def close(self) -> None:
+        """End the session soon."""
+        self.is_closed = True
+        self._link.close()
+
+    def end(self) -> None:
+        """End the session at once; when the node does not spin any more."""
+        self.is_closed = True
+        self._link.end()
+
+    def run(
+        self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: Partner | None = None
+    ) -> FrameResult:
+        """As :meth:`HeldCache.run`; the result's ``why`` says why the frame was not shared, if it was not."""
+        if not self.is_shared:
+            return super().run(image, stamp_ns, config)
+        if not self._link.uses_cache:
+            self.runner.reset()
+            self.chain.forget()
+        result = super().run(image, stamp_ns, config, self._link.partner())
+        was_shared, took_ms = result.where != "local", result.stage_ms["compute"]
+        spent = self._link.computed(was_shared=was_shared, took_ms=took_ms)
+        self._outlay.add(spent, took_ms, self._money())
+        return result if was_shared else replace(result, why=f"; not shared: {self._link.why_alone}")
+
+    def _money(self) -> float:
+        """What is to be paid since the last time. The server says what a frame took when that has ended."""
+        crossed, served_ms = self._link.bytes_crossed, self._link.session.served_ms
+        money = self._prices.dollars(served_ms - self._paid_ms, crossed - self._paid_bytes)
+        self._paid_bytes, self._paid_ms = crossed, served_ms
+        welcome = self._link.session.welcome
+        if welcome is not None and welcome.instance != self._loaded_by:
+            self._loaded_by = welcome.instance
+            money += self._load_money
+        return money
+
+
+class CatalogSplit:
+    """Used by the node's worker thread only."""
+
+    def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Iterable[Catalog], sender: Sender) -> None:
+        """Prepare; :class:`ConfigError` where ``offload_policy`` splits nothing."""
+        get = node.parameters.get
+        self._sharing, self._offload, self._prices = get(SharingConfig), get(OffloadConfig), config.prices
+        if self._sharing.offload_policy in _UNUSABLE:
+            raise ConfigError(
+                f"offload_policy {self._sharing.offload_policy.value} splits no frames: choose another one, or keep "
+                "requests here with policy: device_only"
+            )
+        self._node = node
+        self._common = SplitCommon(node, get(ServerTopicsConfig), sender)
+        self._catalogs = {catalog.model: catalog for catalog in catalogs}
+        contact = Contact(
+            patience_s=config.load_deadline_ms / 1e3,
+            grace_s=2 * self._offload.probe_s + self._offload.server_deadline_ms / 1e3,
+            pause_s=self._offload.probe_max_s,
+        )
+        self._contacts = {model: replace(contact) for model in self._catalogs}
+        self._caches: dict[str, SplitCache] = {}
+        self.outlay = Outlay()
+        """Of all models."""
+
+    def load(
+        self, model: str, variant: str, network: Model, config: EngineConfig, note: Callable[[str, str], None]
+    ) -> SplitCache:
+        """Compile a variant, and greet the server for it from now on; ``note``: see :class:`Runner`."""
+        with Contention() as contention:
+            runner = Runner(network, config, note, with_server=True)
+        link = SplitLink(
+            self._node, self._common, self._sharing, self._offload, network, runner.engine, self._node.health,
+            slowdown=contention.slowdown, prefix=f"{model}: ",
+        )  # fmt: skip
+        known = self._catalogs[model].find(variant)
+        assert known is not None
+        costs = (known.costs[place] if place in known.costs else Cost() for place in (Place.SPLIT, Place.DEVICE))
+        cache = SplitCache(runner, link, self.outlay, self._prices, variant=variant, costs=costs)
+        self._caches[model] = cache
+        self._contacts[model].begin()
+        return cache
+
+    def is_lost(self, model: str) -> bool:
+        """Whether the model's requests had better be served without the server, for its sessions do not start."""
+        cache = self._open.get(model)
+        return self._contacts[model].is_lost(None if cache is None else cache.complaint, time.monotonic())
+
+    def in_the_way(self, load: Load, room_bytes: int) -> list[str]:
+        """Models to drop: they could be shared, and run alone with more memory than is counted for that.
+
+        They are loaded anew when they are asked. As long as there is room they are not, for that takes longer than
+        the server is away in most cases.
+
+        Args:
+            load: what is loaded next.
+            room_bytes: what is left of the device's memory, as it is counted.
+        """
+        found = []
+        for model, cache in self._open.items():
+            stays = cache.variant == load.variant.name and load.place is Place.DEVICE
+            if stays if model == load.model else not cache.is_shared:
+                room_bytes -= cache.more_bytes
+                if room_bytes < 0:
+                    room_bytes += cache.more_bytes
+                    found.append(model)
+        return found
+
+    def close(self) -> None:
+        """End all sessions at once; when the node does not spin any more."""
+        for cache in self._open.values():
+            cache.end()
+        self._caches.clear()
+
+    @property
+    def _open(self) -> dict[str, SplitCache]:
+        """By model."""
+        self._caches = {model: cache for model, cache in self._caches.items() if not cache.is_closed}
+        return self._caches
