@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog.folder import CatalogFolder
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes.catalog_special import held_cache
 from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.own_maps import Tracker
@@ -43,7 +44,11 @@ class DeviceModels:
     """Runs what was loaded. Not for use from several threads."""
 
     def __init__(
-        self, folders: Iterable[CatalogFolder], parameters: Parameters, note: Callable[[str, str], None]
+        self,
+        folders: Iterable[CatalogFolder],
+        parameters: Parameters,
+        note: Callable[[str, str], None],
+        say: Callable[[str], None],
     ) -> None:
         """Prepare; nothing is loaded yet.
 
@@ -51,7 +56,9 @@ class DeviceModels:
             folders: of all models.
             parameters: of the node, for matching and engines.
             note: takes names and texts for diagnostics.
+            say: takes lines for the log.
         """
+        self._say = say
         self._folders = {folder.file.name: folder for folder in folders}
         self._parameters = parameters
         self._note = note
@@ -73,16 +80,20 @@ class DeviceModels:
         def note(name: str, text: str) -> None:
             self._note(f"{model}: {name}", text)
 
-        runner = Runner(self._folders[model].load(variant), self._parameters.get(EngineConfig), note)
-        self._loaded[model] = _Loaded(variant, HeldCache(runner))
+        folder = self._folders[model]
+        runner = Runner(folder.load(variant), self._parameters.get(EngineConfig), note)
+        self._loaded[model] = _Loaded(variant, held_cache(runner, folder, variant, self._parameters, note, self._say))
 
     def drop(self, model: str) -> None:
         """Free what the model has loaded, if anything."""
-        self._loaded.pop(model, None)
+        loaded = self._loaded.pop(model, None)
+        if loaded is not None:
+            loaded.held.close()
 
     def drop_all(self) -> None:
         """Free everything."""
-        self._loaded.clear()
+        for model in tuple(self._loaded):
+            self.drop(model)
 
     def run(self, model: str, view: View) -> FrameResult:
         """Run what the model has loaded; an image is matched for the first model that is asked about it.
@@ -94,14 +105,15 @@ class DeviceModels:
         config = self._parameters.get(EngineConfig)
         match_ms = self._match(view, config)
         result = loaded.held.run(view.image, view.stamp_ns, config)
-        if match_ms and self._is_heaviest(loaded):
+        if match_ms and "compute" in result.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
             self._tracker.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
-        return replace(result, model=model, variant=loaded.variant, stage_ms={"match": match_ms, **result.stage_ms})
+        stage_ms = {"match": match_ms, **result.stage_ms}
+        return replace(result, model=model, variant=result.variant or loaded.variant, stage_ms=stage_ms)
 
     def audit(self, model: str, *, idle: bool) -> None:
         """Check bounded mode's promise, where it is due."""
         if model in self._loaded:
-            self._loaded[model].held.runner.audit_if_due(idle=idle)
+            self._loaded[model].held.audit_if_due(idle=idle)
 
     def _match(self, view: View, config: EngineConfig) -> float:
         """What it took, in milliseconds; 0 where it had been done."""
@@ -109,7 +121,7 @@ class DeviceModels:
             return 0.0
         if self._matched is not None and view.stamp_ns <= self._matched.stamp_ns:
             for loaded in self._loaded.values():
-                loaded.held.chain.forget_from(view.stamp_ns)
+                loaded.held.forget_from(view.stamp_ns)
         self._matched = view
         matching = self._parameters.get(MatchingConfig)
         dense_ms = max(loaded.held.runner.dense_ms for loaded in self._loaded.values())

@@ -11,6 +11,7 @@ from rclpy.clock import Clock, ClockType
 
 from cacheinf_ros.catalog.scheduling.decision import Decision, Load, Why
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
+from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
@@ -43,6 +44,7 @@ class CatalogPipeline:
 
     CONFIGS = (
         MatchingConfig, EngineConfig, ResultConfig, ServerTopicsConfig, OffloadConfig, PowerModel, LimitConfig,
+        SpecialiseConfig,
     )  # fmt: skip
     """What the node must declare beside :class:`CatalogConfig`."""
 
@@ -55,7 +57,7 @@ class CatalogPipeline:
         self.models: Sequence[str] = tuple(demand.catalog.model for demand in self._demands)
         if any(Place.SPLIT in variant.costs for f in self._folders for variant in f.catalog.variants):
             node.get_logger().info("split execution of variants is left out: this node runs them whole")
-        self._device = DeviceModels(self._folders, node.parameters, node.health.note)
+        self._device = DeviceModels(self._folders, node.parameters, node.health.note, node.get_logger().info)
         self._cloud = None
         if Place.CLOUD in config.places:
             catalogs = [demand.catalog for demand in self._demands]

@@ -36,3 +36,14 @@ class HeldCache:
         result = self.runner.run(image, fold.cache_map)
         self.chain.hold(stamp_ns)
         return result
+
+    def forget_from(self, stamp_ns: int) -> None:
+        """Time went back: what is cached belongs to frames of before."""
+        self.chain.forget_from(stamp_ns)
+
+    def audit_if_due(self, *, idle: bool) -> None:
+        """Check bounded mode's promise, see :meth:`Runner.audit_if_due`."""
+        self.runner.audit_if_due(idle=idle)
+
+    def close(self) -> None:
+        """It is not used any more."""
