@@ -13,7 +13,7 @@ _WIDTH = 32
 def colours() -> nn.Module:
     """Eight classes from a frame of 48x64 pixels; weights are given, nothing is trained."""
     first = nn.Conv2d(3, 6, 3, 2, 1)  # how much more, and how much less, than half of each colour there is
-    middle = [nn.Conv2d(6, _WIDTH, 3, 1, 1), *(nn.Conv2d(_WIDTH, _WIDTH, 3, 1, 1) for _ in range(3))]
+    middle = [nn.Conv2d(6, _WIDTH, 3, 1, 1), nn.Conv2d(_WIDTH, _WIDTH, 3, 1, 1)]
     last = nn.Linear(_WIDTH, len(CORNERS))
     with torch.no_grad():
         for layer in (first, *middle, last):
