@@ -25,14 +25,14 @@ TINY = f"{Path(__file__).parent / 'networks' / 'tiny.py'}:tiny"
 ORIGINAL, SMALL = Recipe(), Recipe(bits=8)
 
 
-def made_catalog(folder: Path, name: str, costs: Mapping[Place, Cost]) -> CatalogFolder:
+def made_catalog(folder: Path, name: str, costs: Mapping[Place, Cost], reference: str = TINY) -> CatalogFolder:
     """The original, and one with fewer bits, less accurate; both cost the same."""
-    model = load_model(TINY)
+    model = load_model(reference)
     variants = (_variant(folder, model, ORIGINAL, 0.9, costs), _variant(folder, model, SMALL, 0.8, costs))
     size = model.input_size
     write_catalog(
         folder,
-        CatalogFile(format=1, name=name, model=TINY, input_size=size, measure="", data="", variants=variants),
+        CatalogFile(format=1, name=name, model=reference, input_size=size, measure="", data="", variants=variants),
     )
     return read_catalog(folder)
 

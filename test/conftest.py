@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from cacheinf_ros.nodes.domains import reserved_domain
+
+if TYPE_CHECKING:
+    from cacheinf_ros.catalog.folder import CatalogFolder
+    from cacheinf_ros.catalog.specialising.folder import SpecialiseFolder
 
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)
@@ -43,3 +48,11 @@ def domain() -> Iterator[int]:
     """A ROS domain for each module, so that nodes of one do not hear those of another."""
     with reserved_domain() as domain:
         yield domain
+
+
+@pytest.fixture(scope="session")
+def coloured(tmp_path_factory: pytest.TempPathFactory) -> tuple[CatalogFolder, SpecialiseFolder]:
+    """A catalog that names colours, with specialists; not to be written to."""
+    from coloured import made_specialise  # here: most tests need no network
+
+    return made_specialise(tmp_path_factory.mktemp("coloured") / "colours")

@@ -251,7 +251,9 @@ class _Life:
             "served_connected": share([not r.error for r, gone in zip(results, away, strict=True) if not gone]),
             "served_disconnected": share([not r.error for r, gone in zip(results, away, strict=True) if gone]),
             "refused_why": _counted(result.error for result in results if result.error),
-            "accuracy": float(np.mean([accuracy[r.model, r.variant] for r in served])) if served else None,
+            "accuracy": float(np.mean([accuracy[r.model, r.variant.partition("@")[0]] for r in served]))
+            if served
+            else None,
             "where": _counted(result.where for result in served),
             "variants": _counted(f"{result.model}/{result.variant}" for result in served),
             "compute_ms": float(np.median([result.compute_ms for result in served])) if served else None,

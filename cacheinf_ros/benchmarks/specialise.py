@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.benchmarks.frames import Image
 from cacheinf_ros.benchmarks.skewed import Seen, SkewedCamera, chances, learned
 from cacheinf_ros.benchmarks.timing import measured, summary
+from cacheinf_ros.catalog.building.measure import frames_ms
 from cacheinf_ros.catalog.features import small_trunks
 from cacheinf_ros.catalog.specialising.chain import Chain, ChainResult
 from cacheinf_ros.catalog.specialising.dominance import Pair
@@ -28,7 +28,6 @@ from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
 
 _MOST_FRAMES = 2000  # until something happens that must
-_TIMING_FRAMES = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +101,7 @@ class _Run:
         self._sets = dict(zip(trunks, sets, strict=True))
         engines = {name: Engine(trunk, config) for name, trunk in trunks.items()} | {"": Engine(generic, config)}
         image = next(self._camera.look(1, {0: 1.0})).image
-        self._took_ms = _times(engines, image)
+        self._took_ms = dict(zip(engines, frames_ms(list(engines.values()), image), strict=True))
         self._found, self._winnow_ms = measured(self._assess)
         self._pairs = useful_pairs(self._found)
         self._trunk = cheapest(self._found[Pair(n=7, p=0.9)])
@@ -231,12 +230,3 @@ class _Run:
                 for c in each
             ],
         }
-
-
-def _times(engines: Mapping[str, Engine], image: Image) -> dict[str, float]:
-    """Median milliseconds of a frame that is computed completely, measured in turn."""
-    took: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(_TIMING_FRAMES):
-        for name, engine in engines.items():
-            took[name].append(measured(engine.run, image, None)[1])
-    return {name: float(np.median(values)) for name, values in took.items()}

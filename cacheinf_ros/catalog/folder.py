@@ -206,7 +206,7 @@ def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -
         folder.mkdir(parents=True, exist_ok=True)
         save_file(dict(packed), path)
         path.chmod(0o644)  # safetensors makes it private
-        return _digest(path)
+        return digest(path)
     except (OSError, SafetensorError) as error:
         raise CatalogError(f"weights {path} cannot be written: {error}; name another folder") from None
 
@@ -260,11 +260,12 @@ def _check_file(entry: VariantEntry, folder: Path) -> Path:
         raise CatalogError(f"weights {path} of variant {entry.name!r} do not exist; {_REMEDY}")
     if path.resolve().parent != folder.resolve():
         raise CatalogError(f"weights {path} lead out of the catalog's folder; {_REMEDY}")
-    if _digest(path) != entry.sha256:
+    if digest(path) != entry.sha256:
         raise CatalogError(f"weights {path} have changed since the catalog was built; {_REMEDY}")
     return path
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """SHA-256 of a file; :class:`OSError` where it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

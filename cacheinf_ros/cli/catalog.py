@@ -17,6 +17,7 @@ from cacheinf_ros.catalog.building.frames import BUILT_IN
 from cacheinf_ros.catalog.building.techniques import Technique
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.cli.catalog_specialise import print_specialise
 from cacheinf_ros.cli.options import Size, Threads, described
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import CatalogError
@@ -45,6 +46,19 @@ def build(
         list[str], typer.Option(help="Other frames, repeatable, on which accuracy is measured; likewise.")
     ] = [BUILT_IN],  # noqa: B006
     size: Size = None,
+    specialise: Annotated[
+        bool, typer.Option("--specialise", help="Also store what specialists for the classes seen now are made from.")
+    ] = False,
+    labelled: Annotated[
+        str,
+        typer.Option(
+            help="For --specialise: pictures of the model's classes, LABELLED/ATTRIBUTE/CLASS/picture.png; or scenes: "
+            "the built-in ones."
+        ),
+    ] = "scenes",
+    scenes: Annotated[
+        int, typer.Option(min=60, max=100_000, help="For --specialise: built-in scenes, four pictures of each.")
+    ] = 300,
     techniques: Annotated[
         str,
         typer.Option(metavar="NAMES", help=f"Separated by commas: {', '.join(t.value for t in Technique)}; or all."),
@@ -74,10 +88,14 @@ def build(
     """
     from cacheinf_ros.catalog.building.build import Builder
     from cacheinf_ros.catalog.building.frames import load_data
+    from cacheinf_ros.catalog.building.specialise import add_specialise, check_specialisable, labelled_data
     from cacheinf_ros.graph import load_model
 
     chosen, widths = _techniques(techniques), _bits(bits)
     loaded = load_model(model, input_size=parse_size(size))
+    if specialise:  # what cannot be specialised says so before minutes of building
+        check_specialisable(loaded)
+        pictures = labelled_data(loaded, labelled, scenes, seed)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task("reading frames")
@@ -91,7 +109,13 @@ def build(
             power=PowerModel.checked(idle_w=idle_w, compute_w=compute_w, transmit_w=transmit_w, receive_w=receive_w),
             threads=threads,
         )  # fmt: skip
-        built = builder.build(chosen, widths, lambda text: bar.update(task, description=text))
+
+        def say(text: str) -> None:
+            bar.update(task, description=text)
+
+        built = builder.build(chosen, widths, say)
+        if specialise:
+            add_specialise(built, pictures, threads=threads, say=say)
     _print(built)
 
 
@@ -182,6 +206,7 @@ def _print(found: CatalogFolder) -> None:
         console.print(f"dominated, and not kept: {names}", highlight=False)
     for name, reason in file.left_out.items():
         console.print(f"left out: {name}: {reason}", highlight=False)
+    print_specialise(found, console)
 
 
 def _techniques(text: str) -> tuple[Technique, ...]:

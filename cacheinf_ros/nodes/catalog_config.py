@@ -15,6 +15,7 @@ from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
+from cacheinf_ros.catalog.specialising.folder import reserving
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.errors import CatalogError, ConfigError
@@ -112,6 +113,15 @@ class CatalogConfig(CatalogFoldersConfig):
         "where requests are served: accuracy (wherever the most accurate variant fits its budget), server_first, "
         "device_first; server_only, device_only: what it is compared with",
     )
+    specialise: bool = parameter(
+        True,
+        "have a specialist answer before a variant on this device while few classes dominate, where the catalog was "
+        "built with --specialise",
+        live=True,
+    )
+    share_operators: bool = parameter(
+        True, "run leading operators that models on this device have in common once, where they are asked at one rate"
+    )
     use_server: bool = parameter(False, "have a server with the same catalogs serve requests too, whole or in part")
     load_deadline_ms: float = parameter(
         5000.0, "time for the server to load a variant, beside server_deadline_ms, ms", low=0.0, high=600_000.0
@@ -164,12 +174,13 @@ class CatalogConfig(CatalogFoldersConfig):
 
         Raises:
             ConfigError: there is no catalog, or nobody may serve requests.
-            CatalogError: no variant of a model runs where requests may be served.
+            CatalogError: no variant of a model runs where requests may be served, or what its specialists are made from
+                cannot be read.
         """
         if not self.places:
             raise ConfigError(f"policy {self.policy.value} needs a server: set use_server: true")
         demands = tuple(
-            Demand(catalog=in_places(folder.catalog, self.places), rate_hz=rate)
+            Demand(catalog=in_places(reserving(folder), self.places), rate_hz=rate)
             for folder, rate in zip(folders, self.rates_hz, strict=True)
         )
         if not demands:

@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog.folder import CatalogFolder
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes.catalog_config import CatalogConfig
+from cacheinf_ros.nodes.catalog_shared import Group, MemberCache, group_for
+from cacheinf_ros.nodes.catalog_special import specialised_cache
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.runner import Runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,6 +52,7 @@ class DeviceModels:
         folders: Iterable[CatalogFolder],
         parameters: Parameters,
         note: Callable[[str, str], None],
+        say: Callable[[str], None],
         split: CatalogSplit | None = None,
     ) -> None:
         """Prepare; nothing is loaded yet.
@@ -57,8 +61,10 @@ class DeviceModels:
             folders: of all models.
             parameters: of the node, for matching and engines.
             note: takes names and texts for diagnostics.
+            say: takes lines for the log.
             split: loads variants that are to be split; None: none is.
         """
+        self._say = say
         self._split = split
         self._folders = {folder.file.name: folder for folder in folders}
         self._parameters = parameters
@@ -84,12 +90,46 @@ class DeviceModels:
         def note(name: str, text: str) -> None:
             self._note(f"{model}: {name}", text)
 
-        network, config = self._folders[model].load(variant), self._parameters.get(EngineConfig)
+        folder, config = self._folders[model], self._parameters.get(EngineConfig)
+        network = folder.load(variant)
         if place is Place.SPLIT:
             assert self._split is not None
             self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, note))
         else:
-            self._loaded[model] = _Loaded(variant, HeldCache(Runner(network, config, note)))
+            held = specialised_cache(network, folder, variant, self._parameters, note, self._say)
+            self._loaded[model] = _Loaded(variant, held or self._grouped(model, network))
+
+    def regroup(self) -> None:
+        """Models are asked at other rates now: what is shared at rates that differ is dropped."""
+        for group in self._groups:
+            if len({self._rate_of(model) for model in group.members}) > 1:
+                for model in group.members:
+                    self.drop(model)
+
+    def _grouped(self, model: str, network: Model) -> MemberCache:
+        rate = self._rate_of(model)
+        alike = (g for g in self._groups if all(self._rate_of(member) == rate for member in g.members))
+        group = group_for(network, alike) if self._parameters.get(CatalogConfig).share_operators else None
+        if group is None:
+            group = Group(lambda: self._parameters.get(EngineConfig), self._note_of, self._say)
+        member = group.join(model, network)
+        try:
+            group.prepare()
+        except Exception:
+            group.leave(model)
+            raise
+        return member
+
+    @property
+    def _groups(self) -> tuple[Group, ...]:
+        helds = (loaded.held for loaded in self._loaded.values())
+        return tuple(dict.fromkeys(held.group for held in helds if isinstance(held, MemberCache)))
+
+    def _rate_of(self, model: str) -> float:
+        return dict(zip(self._folders, self._parameters.get(CatalogConfig).rates_hz, strict=True))[model]
+
+    def _note_of(self, model: str, name: str, text: str) -> None:
+        self._note(f"{model}: {name}", text)
 
     def drop(self, model: str) -> None:
         """Free what the model has loaded, if anything."""
@@ -112,14 +152,15 @@ class DeviceModels:
         config = self._parameters.get(EngineConfig)
         match_ms = self._match(view, config)
         result = loaded.held.run(view.image, view.stamp_ns, config)
-        if match_ms and self._is_heaviest(loaded):
+        if match_ms and "compute" in result.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
             self._tracker.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
-        return replace(result, model=model, variant=loaded.variant, stage_ms={"match": match_ms, **result.stage_ms})
+        stage_ms = {"match": match_ms, **result.stage_ms}
+        return replace(result, model=model, variant=result.variant or loaded.variant, stage_ms=stage_ms)
 
     def audit(self, model: str, *, idle: bool) -> None:
         """Check bounded mode's promise, where it is due."""
         if model in self._loaded:
-            self._loaded[model].held.runner.audit_if_due(idle=idle)
+            self._loaded[model].held.audit_if_due(idle=idle)
 
     def _match(self, view: View, config: EngineConfig) -> float:
         """What it took, in milliseconds; 0 where it had been done."""
@@ -127,7 +168,7 @@ class DeviceModels:
             return 0.0
         if self._matched is not None and view.stamp_ns <= self._matched.stamp_ns:
             for loaded in self._loaded.values():
-                loaded.held.chain.forget_from(view.stamp_ns)
+                loaded.held.forget_from(view.stamp_ns)
         self._matched = view
         matching = self._parameters.get(MatchingConfig)
         dense_ms = max(loaded.held.runner.dense_ms for loaded in self._loaded.values())

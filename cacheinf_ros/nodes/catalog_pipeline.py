@@ -11,6 +11,7 @@ from rclpy.clock import Clock, ClockType
 
 from cacheinf_ros.catalog.scheduling.decision import Decision, Load, Why
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
+from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
@@ -45,7 +46,7 @@ class CatalogPipeline:
 
     CONFIGS = (
         MatchingConfig, EngineConfig, ResultConfig, ServerTopicsConfig, SharingConfig, OffloadConfig, PowerModel,
-        LimitConfig,
+        LimitConfig, SpecialiseConfig,
     )  # fmt: skip
     """What the node must declare beside :class:`CatalogConfig`."""
 
@@ -61,7 +62,9 @@ class CatalogPipeline:
         self._split = None
         if any(Place.SPLIT in variant.costs for catalog in catalogs for variant in catalog.variants):
             self._split = CatalogSplit(node, config, catalogs, sender)
-        self._device = DeviceModels(self._folders, node.parameters, node.health.note, self._split)
+        self._device = DeviceModels(
+            self._folders, node.parameters, node.health.note, node.get_logger().info, self._split
+        )
         self._cloud = CatalogCloud(node, config, catalogs, sender) if Place.CLOUD in config.places else None
         self._energy = RequestEnergy(node, node.parameters.get(PowerModel), node.health)
         self._report = CatalogReport(node.health, self.models)
@@ -131,6 +134,8 @@ class CatalogPipeline:
         """A new budget holds from now on, with nothing loaded: the scheduler that knew what is loaded is gone."""
         config, old = self._node.parameters.get(CatalogConfig), self._config
         self._config = config
+        if config.rates_hz != old.rates_hz:
+            self._device.regroup()
         if config.budget != old.budget:
             self._device.drop_all()
             self._hits.clear()

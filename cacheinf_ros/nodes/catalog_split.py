@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.scheduling.decision import Load
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place
-from cacheinf_ros.engine import EngineConfig, Partner
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
@@ -107,16 +107,14 @@ class SplitCache(HeldCache):
         self.is_closed = True
         self._link.end()
 
-    def run(
-        self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: Partner | None = None
-    ) -> FrameResult:
+    def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
         """As :meth:`HeldCache.run`; the result's ``why`` says why the frame was not shared, if it was not."""
         if not self.is_shared:
             return super().run(image, stamp_ns, config)
         if not self._link.uses_cache:
             self.runner.reset()
             self.chain.forget()
-        result = super().run(image, stamp_ns, config, self._link.partner())
+        result = self._run(image, stamp_ns, config, self._link.partner())
         was_shared, took_ms = result.where != "local", result.stage_ms["compute"]
         spent = self._link.computed(was_shared=was_shared, took_ms=took_ms)
         self._outlay.add(spent, took_ms, self._money())

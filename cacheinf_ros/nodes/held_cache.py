@@ -31,17 +31,14 @@ class HeldCache:
         """Have frames shared with a server from now on, or not. Returns whether that can be."""
         return not wanted
 
-    def close(self) -> None:
-        """It is not used any more."""
+    def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
+        """Run a frame whose map was added; where this raises, the cache is taken to hold nothing."""
+        return self._run(image, stamp_ns, config, None)
 
-    def run(
-        self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: Partner | None = None
+    def _run(
+        self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: Partner | None
     ) -> FrameResult:
-        """Run a frame whose map was added; where this raises, the cache is taken to hold nothing.
-
-        Args:
-            partner: to share the frame with; None: it is computed here.
-        """
+        """``partner``: to share the frame with."""
         if self.runner.configure(config):
             self.chain.forget()
         fold = self.chain.fold(stamp_ns)
@@ -49,3 +46,14 @@ class HeldCache:
         result = self.runner.run(image, fold.cache_map, partner)
         self.chain.hold(stamp_ns)
         return result
+
+    def forget_from(self, stamp_ns: int) -> None:
+        """Time went back: what is cached belongs to frames of before."""
+        self.chain.forget_from(stamp_ns)
+
+    def audit_if_due(self, *, idle: bool) -> None:
+        """Check bounded mode's promise, see :meth:`Runner.audit_if_due`."""
+        self.runner.audit_if_due(idle=idle)
+
+    def close(self) -> None:
+        """It is not used any more."""

@@ -23,6 +23,7 @@ from cacheinf_ros.schedule import Workload, profile
 Image = NDArray[np.uint8]
 _PREPARATIONS = 3
 _WARM_UP, _RUNS, _ENOUGH_MS = 3, 15, 1500.0
+_TURNS = 30
 _FAST = [cv2.IMWRITE_PNG_COMPRESSION, 1]
 
 
@@ -50,15 +51,34 @@ def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> M
         raise CatalogError(
             "the engine's kernels are not compiled here, so that nothing can be measured: run `cacheinf doctor`"
         )
-    weights = weight_bytes(model.graph)
     return Measured(
         device_ms=_significant(_frame_ms(engine, image)),
         prepare_ms=_significant(min(took_ms)),
-        memory_bytes=weights + engine.cache_bytes + engine.arena_bytes,
-        whole_bytes=weights + _every_map(engine),
+        memory_bytes=resident_bytes(engine),
+        whole_bytes=weight_bytes(model.graph) + _every_map(engine),
         workload=workload,
         took=took,
     )
+
+
+def resident_bytes(engine: Engine) -> int:
+    """Of a loaded model: parameters, kept tensors, and the planned arena."""
+    return weight_bytes(engine.model.graph) + engine.cache_bytes + engine.arena_bytes
+
+
+def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
+    """Median milliseconds of a frame that is computed completely, of each; measured in turn, so that they compare.
+
+    Args:
+        image: uint8 [height, width, 3] of any size.
+    """
+    took: list[list[float]] = [[] for _ in engines]
+    for _ in range(_TURNS):
+        for engine, times in zip(engines, took, strict=True):
+            started = time.perf_counter()
+            engine.run(image, None)
+            times.append(1e3 * (time.perf_counter() - started))
+    return [float(np.median(times)) for times in took]
 
 
 def image_bytes_per_pixel(images: Sequence[Image], card: ModelCard) -> float:

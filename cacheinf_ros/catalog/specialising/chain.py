@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, fold
+from cacheinf_ros.catalog.specialising.cascade import cascade, class_output
 from cacheinf_ros.catalog.specialising.specialiser import Answered
 from cacheinf_ros.catalog.specialising.specialist import Specialist
 from cacheinf_ros.engine import Engine, EngineResult, Mode
-from cacheinf_ros.errors import CatalogError
 
 _MOST_BEHIND = 20
 """Frames that an engine was not shown, after which nothing of its cache is taken to be of use."""
@@ -43,8 +43,8 @@ class ChainResult:
 class Chain:
     """Answers frames with a specialist where there is one, else with the generic model.
 
-    The engines' caches are kept up to date only as far as frames need them: the maps of the frames that an engine was
-    not shown are folded into one when it is shown one again.
+    Who answers is :func:`cascade`'s matter. The engines' caches are kept up to date only as far as frames need them:
+    the maps of the frames that an engine was not shown are folded into one when it is shown one again.
     """
 
     def __init__(self, small: Engine, generic: Engine) -> None:
@@ -57,11 +57,8 @@ class Chain:
         Raises:
             CatalogError: the generic model does not give one vector of classes.
         """
-        outputs = generic.model.graph.outputs
-        if len(outputs) != 1 or len(generic.model.graph.tensors[outputs[0][1]].shape) != 2:
-            raise CatalogError(f"model {generic.model.name} cannot be specialised: its output is no vector of classes")
         self._small, self._generic = _Shown(small), _Shown(generic)
-        self._output = outputs[0][0]
+        self._output = class_output(generic.model)
 
     def run(
         self,
@@ -82,36 +79,32 @@ class Chain:
         Raises:
             EngineError: the frame or its map is unusable.
         """
-        if specialist is None:
-            self._small.skip(cache_map)
-            return self._generically(image, cache_map, (), Answered.GENERIC)
-        small = self._small.run(image, cache_map)
-        (features,) = small.outputs.values()
-        answer = specialist.answer(features.ravel())
-        if answer.class_id is None:
-            return self._generically(image, cache_map, (small,), Answered.PASSED_ON)
-        if not audit:
-            self._generic.skip(cache_map)
-            outputs: dict[str, NDArray[Any]] = {self._output: specialist.logits(answer)}
-            return ChainResult(class_id=answer.class_id, outputs=outputs, answered=Answered.SPECIALIST, runs=(small,))
-        checked = self._generically(image, cache_map, (small,), Answered.CONFIRMED)
-        if checked.class_id == answer.class_id:
-            return checked
-        return ChainResult(
-            class_id=checked.class_id, outputs=checked.outputs, answered=Answered.CONTRADICTED, runs=checked.runs
-        )
+        runs: list[EngineResult] = []
+        not_shown = [self._small, self._generic]
+
+        def show(engine: _Shown) -> NDArray[Any]:
+            not_shown.remove(engine)
+            runs.append(engine.run(image, cache_map))
+            (output,) = runs[-1].outputs.values()
+            return output
+
+        try:
+            verdict = cascade(
+                specialist,
+                small=lambda: show(self._small).ravel(),
+                generic=lambda: int(show(self._generic).argmax()),
+                audit=audit,
+            )
+        finally:  # also where one failed: the other has not seen the frame
+            for engine in not_shown:
+                engine.skip(cache_map)
+        outputs = runs[-1].outputs if verdict.logits is None else {self._output: verdict.logits}
+        return ChainResult(class_id=verdict.class_id, outputs=outputs, answered=verdict.answered, runs=tuple(runs))
 
     def reset(self) -> None:
         """Forget both caches."""
         self._small.reset()
         self._generic.reset()
-
-    def _generically(
-        self, image: NDArray[np.uint8], cache_map: CacheMap | None, before: tuple[EngineResult, ...], by: Answered
-    ) -> ChainResult:
-        result = self._generic.run(image, cache_map)
-        class_id = int(result.outputs[self._output].argmax())
-        return ChainResult(class_id=class_id, outputs=result.outputs, answered=by, runs=(*before, result))
 
 
 class _Shown:

@@ -128,7 +128,7 @@ def calibrate(trial: Trial, small_ms: float, generic_ms: float) -> tuple[float, 
     threshold = float(trial.confidence[taken[-1]]) if len(taken) else float(np.nextafter(1.0, 2.0))
     weight_taken = float(trial.weights[taken].sum())
     generic_accuracy = float(trial.weights @ trial.generic_right)
-    passed = 1 - weight_taken
+    passed = max(0.0, 1 - weight_taken)  # weights are summed with rounding errors
     return threshold, Expectation(
         accuracy=generic_accuracy + (float(won[len(taken) - 1]) if len(taken) else 0.0),
         generic_accuracy=generic_accuracy,

@@ -62,13 +62,13 @@ def test_a_skew_is_seen_when_half_of_the_window_is() -> None:
     stream = Stream()
     order = stream.show(draw(np.random.default_rng(0), 1000))
     assert isinstance(order, Prepare)
-    assert stream.now_s == pytest.approx(CONFIG.detect_window_s / 2, abs=0.2)
+    assert stream.now_s == pytest.approx(CONFIG.specialise_window_s / 2, abs=0.2)
     assert sorted(order.dominance.classes) == list(range(7))
     assert stream.specialiser.stage is Stage.PREPARING and stream.specialiser.specialist is None
 
 
 def test_few_results_decide_nothing() -> None:
-    assert Stream().show([1] * (CONFIG.detect_results - 1)) is None
+    assert Stream().show([1] * (CONFIG.specialise_results - 1)) is None
 
 
 def test_classes_that_are_all_seen_alike_are_no_skew() -> None:
@@ -84,7 +84,7 @@ def test_while_the_skew_lasts_the_specialist_stays_and_is_audited() -> None:
     assert stream.show(draw(np.random.default_rng(1), 6000)) is None
     assert stream.specialiser.stage is Stage.SPECIALISED
     known = 0.9 * (stream.now_s - before) * FPS
-    assert stream.audits == pytest.approx(known / CONFIG.audit_every, rel=0.05)
+    assert stream.audits == pytest.approx(known / CONFIG.specialise_audit_every, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -115,7 +115,7 @@ def test_one_that_is_contradicted_is_withdrawn() -> None:
     stream.specialise()
     before = stream.now_s
     for i in range(300):
-        answered = Answered.CONTRADICTED if i % CONFIG.audit_every == 0 else Answered.SPECIALIST
+        answered = Answered.CONTRADICTED if i % CONFIG.specialise_audit_every == 0 else Answered.SPECIALIST
         order = stream.show([i % 7], answered=answered)
         if order:
             break
@@ -155,11 +155,11 @@ def test_after_a_failure_there_is_a_pause(withdrawn: bool) -> None:
         stream.specialiser.rejected()
     before = stream.now_s
     assert isinstance(stream.show(draw(np.random.default_rng(3), 3000)), Prepare)
-    assert stream.now_s - before == pytest.approx(CONFIG.pause_s, abs=0.2)
+    assert stream.now_s - before == pytest.approx(CONFIG.specialise_pause_s, abs=0.2)
 
 
 def test_without_audits_none_is_due() -> None:
-    stream = Stream(SpecialiseConfig(audit_every=0))
+    stream = Stream(SpecialiseConfig(specialise_audit_every=0))
     stream.specialise()
     assert stream.show(draw(np.random.default_rng(1), 500)) is None
     assert stream.audits == 0

@@ -1,0 +1,82 @@
+"""Pictures of one colour each, for the network that names colours, and a catalog of it with specialists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from catalogs import made_catalog
+from networks.colours import CORNERS
+from numpy.typing import NDArray
+
+from cacheinf_ros.catalog.features import training_sets, trunk_model
+from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.sharing.attributes import Labelled
+from cacheinf_ros.catalog.specialising.folder import (
+    PairEntry,
+    SpecialiseFile,
+    SpecialiseFolder,
+    TrunkEntry,
+    UsefulTrunk,
+    write_samples,
+    write_specialise,
+)
+from cacheinf_ros.catalog.variant import Cost, Place
+
+COLOURS = str(Path(__file__).parent / "networks" / "colours.yaml")
+LABELS = ("black", "blue", "green", "cyan", "red", "magenta", "yellow", "white")
+TRUNK_BYTES = 5000
+_SIZE = (48, 64)
+
+
+def picture(class_id: int, seed: int) -> NDArray[np.uint8]:
+    """uint8 [48, 64, 3], BGR, of a colour, with noise."""
+    rng = np.random.default_rng(seed)
+    red, green, blue = (200 if is_on else 55 for is_on in CORNERS[class_id])
+    noisy = rng.normal((blue, green, red), 25, (*_SIZE, 3))
+    return np.clip(noisy, 0, 255).astype(np.uint8)
+
+
+def samples(per_class: int = 32) -> Iterator[Labelled]:
+    """Of all colours; every fourth is held out."""
+    for class_id in range(len(LABELS)):
+        for number in range(per_class):
+            image = picture(class_id, 1000 * class_id + number)
+            yield Labelled(image=image, classes={"colour": class_id}, held_out=number % 4 == 3)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """So small a network takes several times as long with more of torch's threads than there are idle processors."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def made_specialise(folder: Path, name: str = "colours") -> tuple[CatalogFolder, SpecialiseFolder]:
+    """A catalog with two variants, and specialists for seven of eight colours; its times are made up."""
+    costs = {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0)}
+    catalog = made_catalog(folder, name, costs, COLOURS)
+    variants = {entry.name: catalog.load(entry.name) for entry in catalog.file.variants}
+    original = variants["original"]
+    trunk = trunk_model(original, "relu")
+    with one_thread():
+        found = training_sets(original, [trunk, *variants.values()], samples(), "colour")
+    answers = {name: each.features.argmax(axis=1) for name, each in zip(variants, found[1:], strict=True)}
+    (sha256,), of_answers = write_samples(catalog, found[:1], answers)
+    useful = UsefulTrunk(tensor="relu", accuracy=1.0, ms=0.6)
+    file = SpecialiseFile(
+        format=1,
+        classes=len(LABELS),
+        samples=len(found[0].labels),
+        data="made up",
+        variant_ms=dict.fromkeys(variants, 2.0),
+        answers=of_answers,
+        trunks=(TrunkEntry(tensor="relu", ms=0.5, memory_bytes=TRUNK_BYTES, sha256=sha256),),
+        pairs=tuple(PairEntry(n=7, p=p, accuracy=1.0, trunks=(useful,)) for p in (0.95, 0.9)),
+    )
+    return catalog, write_specialise(catalog, file)

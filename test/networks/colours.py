@@ -1,0 +1,34 @@
+"""Names the colour of a picture by what its pixels are on the mean, with far more effort than that takes."""
+
+import itertools
+
+import torch
+from torch import nn
+
+CORNERS = tuple(itertools.product((0, 1), repeat=3))
+"""Of the cube of colours: red, green, blue of each class, in the order of the card's labels."""
+_WIDTH = 32
+
+
+def colours() -> nn.Module:
+    """Eight classes from a frame of 48x64 pixels; weights are given, nothing is trained."""
+    first = nn.Conv2d(3, 6, 3, 2, 1)  # how much more, and how much less, than half of each colour there is
+    middle = [nn.Conv2d(6, _WIDTH, 3, 1, 1), nn.Conv2d(_WIDTH, _WIDTH, 3, 1, 1)]
+    last = nn.Linear(_WIDTH, len(CORNERS))
+    with torch.no_grad():
+        for layer in (first, *middle, last):
+            layer.weight.zero_()
+            layer.bias.zero_()
+        for colour, (sign, way) in itertools.product(range(3), ((1.0, 0), (-1.0, 1))):
+            first.weight[2 * colour + way, colour, 1, 1] = sign
+            first.bias[2 * colour + way] = -sign / 2
+        for layer in middle:
+            for channel in range(6):
+                layer.weight[channel, channel, 1, 1] = 1.0
+        for class_id, corner in enumerate(CORNERS):
+            for colour, is_on in enumerate(corner):
+                last.weight[class_id, 2 * colour], last.weight[class_id, 2 * colour + 1] = (
+                    (9.0, -9.0) if is_on else (-9.0, 9.0)
+                )
+    layers = [first, nn.ReLU(), *(part for layer in middle for part in (layer, nn.ReLU()))]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), last)

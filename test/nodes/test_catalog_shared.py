@@ -1,0 +1,132 @@
+"""Models of several catalogs that begin alike are computed together on the device."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from catalogs import made_catalog
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.matching.config import IDENTICAL
+from cacheinf_ros.nodes.catalog_config import CatalogConfig
+from cacheinf_ros.nodes.catalog_device import DeviceModels, View
+from cacheinf_ros.nodes.conversions import FrameResult
+
+NAMES = ("door", "lamp", "other")
+
+
+@pytest.fixture(scope="module")
+def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[CatalogFolder]:
+    """Of the same network three times; the last one's variant of 8 bits has other weights."""
+    folder, costs = tmp_path_factory.mktemp("catalogs"), {Place.DEVICE: Cost(memory_bytes=1)}
+    door = made_catalog(folder / "door", "door", costs)
+    for name in NAMES[1:]:
+        path = Path(shutil.copytree(door.path, folder / name)) / "catalog.yaml"
+        path.write_text(path.read_text().replace("name: door", f"name: {name}"))
+    return [read_catalog(folder / name) for name in NAMES]
+
+
+class Robot:
+    """The device's models without a node, shown pictures of which a part changes."""
+
+    def __init__(self, catalogs: Sequence[CatalogFolder], **values: Any) -> None:
+        self.values = {"catalogs": [str(catalog.path) for catalog in catalogs], **values}
+        self.notes: dict[str, str] = {}
+        self.lines: list[str] = []
+        parameters: Any = self
+        self.models = DeviceModels(catalogs, parameters, self.notes.__setitem__, self.lines.append)
+        self._image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+        self._shown = 0
+
+    def get(self, kind: type[Any]) -> Any:
+        return {
+            EngineConfig: EngineConfig.checked(threads=1, mode=Mode.EXACT),
+            MatchingConfig: MatchingConfig(matcher=MatcherName.IDENTITY, threshold=IDENTICAL),
+            SpecialiseConfig: SpecialiseConfig(),
+            CatalogConfig: CatalogConfig.checked(**self.values),
+        }[kind]
+
+    def show(self, *models: str) -> dict[str, FrameResult]:
+        """Each model's result, of the next picture."""
+        self._shown += 1
+        self._image = self._image.copy()
+        self._image[:10, :10] = self._shown
+        view = View(image=self._image, stamp_ns=self._shown)
+        return {model: self.models.run(model, view) for model in models}
+
+
+def outputs(result: FrameResult) -> np.ndarray[Any, Any]:
+    (values,) = result.outputs.values()
+    return np.array(values)
+
+
+def test_what_begins_alike_is_computed_once(catalogs: list[CatalogFolder]) -> None:
+    together, apart = Robot(catalogs), Robot(catalogs, share_operators=False)
+    for robot in (together, apart):
+        for name, variant in zip(NAMES, ("original", "original", "8bit"), strict=True):
+            robot.models.load(name, variant)
+    assert together.lines == ["door, lamp begin alike and are computed together: 50% of their operations"]
+    assert not apart.lines
+    assert [together.notes[f"{name}: shares"] for name in NAMES] == ["lamp", "door", "n/a"]
+    for number in range(4):
+        ours, theirs = together.show(*NAMES), apart.show(*NAMES)
+        for name in NAMES:
+            assert ours[name].model == name and ours[name].outputs.keys() == theirs[name].outputs.keys()
+            np.testing.assert_allclose(outputs(ours[name]), outputs(theirs[name]), rtol=1e-5, atol=1e-6)
+            assert [c.id for c in ours[name].decoded.classes] == [c.id for c in theirs[name].decoded.classes]
+        assert "compute" in ours["door"].stage_ms and ours["lamp"].active_share == 0
+        assert "compute" not in ours["lamp"].stage_ms and "computed with" in ours["lamp"].why
+        if number:
+            assert 0 < ours["door"].active_share < 1 and ours["door"].reuse_ratio > 0.9
+
+
+def test_it_is_exact_whoever_is_asked(catalogs: list[CatalogFolder]) -> None:
+    """Not every model is asked about every picture, and none twice about one but by mistake."""
+    together, apart = Robot(catalogs), Robot(catalogs, share_operators=False)
+    for robot in (together, apart):
+        for name in NAMES[:2]:
+            robot.models.load(name, "original")
+    for asked in (["door"], ["lamp"], ["lamp", "door"], ["door", "door"], [], ["door", "lamp"]):
+        ours, theirs = together.show(*asked), apart.show(*asked)
+        for name in asked:
+            np.testing.assert_allclose(outputs(ours[name]), outputs(theirs[name]), rtol=1e-5, atol=1e-6)
+
+
+def test_who_leaves_is_not_computed_any_more(catalogs: list[CatalogFolder]) -> None:
+    robot = Robot(catalogs)
+    for name in NAMES[:2]:
+        robot.models.load(name, "original")
+    before = robot.show("door", "lamp")
+    robot.models.load("lamp", "8bit")
+    after = robot.show("door", "lamp")
+    assert robot.notes["door: shares"] == "n/a"
+    assert after["lamp"].variant == "8bit" and "compute" in after["lamp"].stage_ms
+    assert outputs(after["door"]).shape == outputs(before["door"]).shape
+    robot.models.drop("door")
+    assert outputs(robot.show("lamp")["lamp"]).size
+
+
+def test_other_rates_are_computed_apart(catalogs: list[CatalogFolder]) -> None:
+    robot = Robot(catalogs, rates=[5.0, 1.0, 1.0])
+    for name in NAMES[:2]:
+        robot.models.load(name, "original")
+    assert not robot.lines
+    robot = Robot(catalogs)
+    for name in NAMES[:2]:
+        robot.models.load(name, "original")
+    robot.values["rates"] = [5.0, 1.0, 1.0]
+    robot.models.regroup()
+    for name in NAMES[:2]:
+        robot.models.load(name, "original")  # they were dropped: the next request loads them
+    assert len(robot.lines) == 1 and robot.notes["door: shares"] == "n/a"

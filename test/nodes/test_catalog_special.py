@@ -1,0 +1,219 @@
+"""A specialist in the node: it comes with a skew, says that it answers, and goes with the skew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from coloured import LABELS, picture
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from std_msgs.msg import Header
+
+from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.specialising.folder import SpecialiseFolder
+from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
+from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.nodes.catalog_config import CatalogConfig
+from cacheinf_ros.nodes.catalog_device import DeviceModels, View
+from cacheinf_ros.nodes.conversions import FrameResult, image_message, outputs_from, time_message
+
+START_S = DEADLINE_S = 60.0
+NAMES = ("specialising", "specialist_classes", "specialist_passed")
+RED, GREEN, BLUE = (LABELS.index(name) for name in ("red", "green", "blue"))
+PARAMETERS = {
+    "specialise_window_s": 4.0, "specialise_results": 10, "specialise_watch_s": 2.0, "specialise_watch_results": 5,
+    "specialise_audit_every": 5, "specialise_pause_s": 0.0,
+}  # fmt: skip
+STEP_NS = 250_000_000  # the camera's time, so that windows of seconds take fewer
+
+
+class Settings:
+    """Stands for the node's parameters."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.configs: dict[type, Any] = {
+            EngineConfig: EngineConfig.checked(mode=Mode.EXACT, threads=1),
+            MatchingConfig: MatchingConfig(),
+            CatalogConfig: CatalogConfig(),
+            SpecialiseConfig: SpecialiseConfig.checked(**{**PARAMETERS, **changes}),
+        }
+
+    def get(self, cls: type) -> Any:
+        return self.configs[cls]
+
+    def specialise(self, value: bool) -> None:
+        self.configs[CatalogConfig] = CatalogConfig.checked(specialise=value)
+
+
+class Device:
+    """The models of a node, and what they say."""
+
+    def __init__(self, catalog: CatalogFolder, **changes: Any) -> None:
+        self.settings, self.notes, self.lines = Settings(**changes), {}, []
+        said: Any = self.settings
+        self.models = DeviceModels([catalog], said, self.notes.__setitem__, self.lines.append)
+        self.name, self.numbers = catalog.file.name, count(1)
+
+    def look(self, *classes: int, until: Callable[[FrameResult], bool] = lambda _: False) -> list[FrameResult]:
+        """At pictures of these classes, over and over, until a result is such or 60 have been shown."""
+        results = []
+        for _ in range(60):
+            number = next(self.numbers)
+            class_id = classes[number % len(classes)]
+            view = View(image=picture(class_id, number % 4), stamp_ns=number * STEP_NS)
+            results.append(self.models.run(self.name, view))
+            decoded = results[-1].decoded
+            assert decoded is not None and decoded.classes[0].name == LABELS[class_id]
+            if until(results[-1]):
+                break
+            if self.notes[f"{self.name}: specialising"] == "preparing":
+                time.sleep(0.05)  # it is made in real time
+        return results
+
+    def note(self, name: str) -> str:
+        return self.notes[f"{self.name}: {name}"]
+
+
+def by_specialist(result: FrameResult) -> bool:
+    return result.variant.endswith("@specialist")
+
+
+def test_a_specialist_answers_while_a_skew_lasts(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
+    device = Device(coloured[0])
+    device.models.load("colours", "original")
+    results = device.look(RED, RED, GREEN, until=by_specialist)
+    assert results[-1].variant == "original@specialist" and {r.variant for r in results[:-1]} == {"original"}
+    assert set(results[-1].stage_ms) == {"match", "specialist"}
+    (output,) = results[-1].outputs.values()
+    (before,) = results[0].outputs.values()
+    assert output.shape == before.shape and list(results[-1].outputs) == list(results[0].outputs)
+    assert device.note("specialising") == "specialised" and device.note("specialist_classes") == "red, green"
+    results = device.look(RED, RED, GREEN)
+    alone = sum(by_specialist(result) for result in results)
+    assert alone >= 40  # the others were checked or passed on
+    assert all({"specialist", "compute"} <= set(r.stage_ms) for r in results if not by_specialist(r))
+    assert float(device.note("specialist_passed")) < 0.3
+    device.look(BLUE, until=lambda _: device.note("specialising") != "specialised")
+    assert device.note("specialist_classes") == "n/a"
+    assert [line.partition(":")[0] for line in device.lines] == ["colours"] * 2
+    assert "a specialist for red, green answers first, from relu; 0.5" in device.lines[0]
+    assert "is withdrawn: its classes make up" in device.lines[1]
+    assert not any(by_specialist(result) for result in device.look(BLUE)[:1])
+
+
+def test_what_is_dropped_leaves_nothing(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
+    device = Device(coloured[0])
+    device.models.load("colours", "original")
+    device.look(RED, RED, GREEN, until=by_specialist)
+    device.models.load("colours", "8bit")
+    assert device.lines[-1].endswith("is withdrawn: original is not loaded any more")
+    assert device.note("specialising") == "generic" and device.note("specialist_classes") == "n/a"
+    results = device.look(RED, RED, GREEN, until=by_specialist)
+    assert {result.variant for result in results} == {"8bit", "8bit@specialist"} and len(results) > 8
+    device.models.drop("colours")
+    assert [device.note(name) for name in NAMES] == ["n/a"] * 3
+
+
+def test_it_can_be_switched_off_and_on_again(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
+    device = Device(coloured[0])
+    device.models.load("colours", "original")
+    device.look(RED, RED, GREEN, until=by_specialist)
+    device.settings.specialise(False)
+    assert not any(by_specialist(result) for result in device.look(RED, RED, GREEN))
+    assert device.note("specialising") == "off" and device.lines[-1].endswith("withdrawn: specialise is false")
+    device.settings.specialise(True)
+    assert by_specialist(device.look(RED, RED, GREEN, until=by_specialist)[-1])
+
+
+def test_a_refusal_says_why(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
+    """The small trunk takes 0.5 ms of the 0.51 that the model is said to take."""
+    device = Device(coloured[0], specialise_pause_s=1000.0)
+    device.models.load("colours", "original")
+    held: Any = device.models._loaded["colours"].held
+    held._folder = replace(held._folder, file=held._folder.file.changed(variant_ms={"original": 0.51}))
+    device.look(RED, RED, GREEN)
+    assert device.note("specialising") == "generic" and len(device.lines) == 1
+    assert "colours: no specialist for red, green: relu: to be as accurate" in device.lines[0]
+
+
+def test_catalogs_without_are_left_alone(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
+    from catalogs import made_catalog
+
+    from cacheinf_ros.catalog.variant import Cost, Place
+
+    device = Device(made_catalog(tmp_path / "tiny", "tiny", {Place.DEVICE: Cost(energy_j=1.0)}))
+    device.models.load("tiny", "original")
+    view = View(image=np.zeros((48, 64, 3), np.uint8), stamp_ns=1)
+    assert device.models.run("tiny", view).variant == "original"
+    assert not any("special" in name for name in device.notes)
+
+
+@pytest.fixture(scope="module")
+def robot(nodes: NodeGroup, coloured: tuple[CatalogFolder, SpecialiseFolder]) -> Iterator[Any]:
+    node = nodes.start(
+        NodeCommand(
+            executable="catalog_inference",
+            parameters={
+                "catalogs": [str(coloured[0].path)], "rates": [100.0], "image_topic": "camera/image", "threads": 1,
+                "image_reliability": "reliable", "result_topic": "results", **PARAMETERS, "specialise_pause_s": 1000.0,
+            },
+        )
+    )  # fmt: skip
+    node.wait_ready(START_S)
+    yield node
+    assert node.stop() == 0
+    assert "Traceback" not in node.output
+
+
+def test_results_say_who_answered(robot: Any, station: Any) -> None:
+    """Red and green, then blue alone."""
+    numbers, shown = count(1), {}
+
+    def message(class_id: int) -> Any:
+        number = next(numbers)
+        stamp = number * STEP_NS
+        shown[stamp] = class_id
+        return image_message(Header(stamp=time_message(stamp), frame_id="camera"), picture(class_id, number % 4))
+
+    def film(*classes: int, until: Callable[[list[Any]], bool]) -> list[Any]:
+        station.clear()
+        deadline = time.monotonic() + DEADLINE_S
+        while not until(station.results):
+            assert time.monotonic() < deadline, (robot.output, [r.variant for r in station.results[-5:]])
+            before = len(station.results)
+            station.publish(message(classes[before % len(classes)]))
+            wait_until(lambda: len(station.results) > before, 1.0)  # noqa: B023  called at once
+        return list(station.results)
+
+    station.wait_for_nodes(message(RED), subscribers=1)
+    results = film(
+        RED, RED, GREEN, until=lambda results: sum(r.variant == "original@specialist" for r in results) >= 10
+    )
+    assert wait_until(lambda: "a specialist for red, green answers first" in robot.output, DEADLINE_S)
+
+    def said() -> dict[str, str]:
+        status = station.diagnostics.get("catalog_inference")
+        return {} if status is None else {value.key: value.value for value in status.values}
+
+    assert wait_until(lambda: said().get("colours: specialising") == "specialised", DEADLINE_S)
+    assert said()["colours: specialist_classes"] == "red, green"
+    results += film(BLUE, until=lambda _: "is withdrawn: its classes make up" in robot.output)
+    results += film(BLUE, until=lambda results: len(results) >= 5)
+    assert not any(result.error for result in results)
+    assert {result.variant for result in results} == {"original", "original@specialist"}
+    assert all(result.variant == "original" for result in results[-2:])
+    for result in results:
+        stamp = result.header.stamp.sec * 1_000_000_000 + result.header.stamp.nanosec
+        assert result.class_names[0] == LABELS[shown[stamp]] and result.where == "local"
+        (output,) = outputs_from(result).values()
+        assert output.shape == (1, 8) and int(output.argmax()) == result.class_ids[0]
