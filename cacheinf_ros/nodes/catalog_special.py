@@ -215,8 +215,9 @@ class SpecialisedCache(HeldCache):
             self._in_use = making.dominance
             self._answers.clear()
             expected = outcome.specialist.expected
+            names = self._names(making.dominance)
             self._say(
-                f"{self._model}: a specialist for {self._names(making.dominance)} answers first, from {outcome.tensor}; "
+                f"{self._model}: a specialist for {names} answers first, from {outcome.tensor}; "
                 f"{expected.latency_ms:.2f} ms a frame instead of {expected.generic_ms:.2f} are expected"
             )
 
