@@ -180,10 +180,21 @@ class SpecialisedCache(HeldCache):
         if isinstance(order, Withdraw):
             self._end(order.why)
         elif isinstance(order, Prepare):
-            if not self._trunks:  # here: two networks cannot be exported at the same time
+            self._prepare(order.dominance)
+
+    def _prepare(self, dominance: Dominance) -> None:
+        try:
+            if not self._trunks:  # in this thread: two networks cannot be exported at the same time
                 self._trunks = load_trunks(self._folder, self._original())
-            work = partial(make_specialist, self._folder, order.dominance, self._variant, self._trunks)
-            self._making = _Making(order.dominance, work)
+        except CacheinfError as error:
+            self._refuse(dominance, f"the original cannot be loaded: {error}")
+            return
+        work = partial(make_specialist, self._folder, dominance, self._variant, self._trunks)
+        self._making = _Making(dominance, work)
+
+    def _refuse(self, dominance: Dominance, why: str) -> None:
+        self._specialiser.rejected()
+        self._say(f"{self._model}: no specialist for {self._names(dominance)}: {why}")
 
     def _original(self) -> Model:
         name = original_name(self._catalog)
@@ -194,19 +205,18 @@ class SpecialisedCache(HeldCache):
         if making is None or making.outcome is None:
             return
         self._making, outcome = None, making.outcome
-        names = self._names(making.dominance)
         if isinstance(outcome, Made):
             try:
                 self._prepare_small(outcome.tensor)
             except CacheinfError as error:
                 outcome = Rejected(why=f"its trunk cannot be loaded: {error}")
         if isinstance(outcome, Rejected):
-            self._specialiser.rejected()
-            self._say(f"{self._model}: no specialist for {names}: {outcome.why}")
+            self._refuse(making.dominance, outcome.why)
         elif self._specialiser.deployed(outcome.specialist):
             self._in_use = making.dominance
             self._answers.clear()
             expected = outcome.specialist.expected
+            names = self._names(making.dominance)
             self._say(
                 f"{self._model}: a specialist for {names} answers first, from {outcome.tensor}; "
                 f"{expected.latency_ms:.2f} ms a frame instead of {expected.generic_ms:.2f} are expected"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,10 +18,11 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.specialising.folder import SpecialiseFolder
 from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
@@ -144,6 +146,29 @@ def test_a_refusal_says_why(coloured: tuple[CatalogFolder, SpecialiseFolder]) ->
     device.look(RED, RED, GREEN)
     assert device.note("specialising") == "generic" and len(device.lines) == 1
     assert "colours: no specialist for red, green: relu: to be as accurate" in device.lines[0]
+
+
+def test_what_vanishes_while_it_runs_is_named(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
+    shutil.copytree(coloured[0].path, tmp_path / "copy")
+    device = Device(read_catalog(tmp_path / "copy"))
+    device.models.load("colours", "original")
+    (tmp_path / "copy" / "specialise" / "trunk-1.safetensors").unlink()
+    device.look(RED, RED, GREEN, until=lambda _: bool(device.lines))
+    assert "no specialist for red, green: it could not be made" in device.lines[0]
+    assert "trunk-1.safetensors cannot be read" in device.lines[0]
+    with pytest.raises(CatalogError, match=r"trunk-1\.safetensors does not exist; build the catalog anew"):
+        device.models.load("colours", "8bit")
+
+
+def test_an_original_that_vanishes_is_named(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
+    """Its trunks are needed before any variant; what was asked is answered."""
+    shutil.copytree(coloured[0].path, tmp_path / "copy")
+    device = Device(read_catalog(tmp_path / "copy"))
+    device.models.load("colours", "8bit")
+    (tmp_path / "copy" / "original.safetensors").unlink()
+    results = device.look(RED, RED, GREEN, until=lambda _: bool(device.lines))
+    assert results and "the original cannot be loaded: weights" in device.lines[0]
+    assert device.note("specialising") == "generic"
 
 
 def test_catalogs_without_are_left_alone(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
