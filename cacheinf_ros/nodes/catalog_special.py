@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
@@ -288,7 +289,11 @@ class _Making:
 
     def _run(self, work: Callable[[Callable[[], bool]], Made | Rejected | None]) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)  # of this thread: so small a problem is slower with more, beside frames several times
         try:
             self.outcome = work(self._cancelled.is_set)
         except (CacheinfError, RuntimeError, ValueError, MemoryError) as error:
             self.outcome = Rejected(why=f"it could not be made: {error}")
+        finally:
+            torch.set_num_threads(before)  # threads that start later begin with the last number set
