@@ -9,7 +9,7 @@ while the camera is seen to move in a way that it cannot follow. Where it is see
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -38,6 +38,8 @@ _OVERHEAD = 0.1  # of a dense frame: what the cheapest frames take
 _MOST_LOADED = 10.0
 _LEAST_SHARE = 1e-2
 _LOST = 0.9  # of a frame computed: hardly anything is saved
+_DOUBT = 12  # frames for which what cannot be told is not taken for motion
+_BETTER = 0.75  # of the share that was computed then: it has passed
 _TYPICAL_PIXELS = 480 * 640
 _TYPICAL = {  # share that is computed, milliseconds for so many pixels
     MatcherName.IDENTITY: (0.15, 0.5),
@@ -91,6 +93,7 @@ class Auto:
         self._size = 1.0  # of frames, in what is typical
         self._records = {name: _Record(*self._typical(name)) for name in _TYPICAL}
         self._starts_anew = False
+        self._doubted: _Record | None = None  # identity's, when it could not be told whether the camera moves
         # by matcher: share really computed / share expected. What a homography does not explain differs by little,
         # and little of that spreads
         self._ratios = {name: 0.5 if name is MatcherName.HOMOGRAPHY else 1.0 for name in _TYPICAL}
@@ -131,10 +134,10 @@ class Auto:
         self.choice = Choice(self.last, expected)
         share = min(1.0, self._ratios[self.last] * expected)
         self._note(share, (time.perf_counter_ns() - started) / 1e6)
-        if share > _LOST and self._choose(anchor, frame):  # a dense frame would cost more than looking again
+        is_lost = share > _LOST
+        is_judged = is_lost or self._records[self.last].frames >= _TRIAL or self._shown(self.last) <= 0
+        if is_judged and self._choose(anchor, frame) and is_lost:  # a dense frame would cost more than looking again
             return self.match_anchor(anchor, frame)
-        if self._records[self.last].frames >= _TRIAL or self._shown(self.last) <= 0:
-            self._choose(anchor, frame)
         return found
 
     def learn(self, choice: Choice, share: float, computing_ms: float) -> None:
@@ -200,19 +203,36 @@ class Auto:
         """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
         best = max((name for name in self._records if name is not self.last), key=self._expected)
         margin = _MARGIN * self._load * self._dense_ms
+        if self._doubted is not None and self._records[self.last].share < _BETTER * self._doubted.share:
+            self._doubted = None
         if self._expected(best) <= self._shown(self.last) + margin:
             return False
-        if self.last is MatcherName.IDENTITY and self._homography.is_at_rest(anchor, frame):
+        if self.last is MatcherName.IDENTITY and not self._may_move(anchor, frame):
             self._rule_others_out()
             return False
+        self._doubted = None
         self.last = best
         self._records[best].frames = 0
         # what others put together is off by a pixel here and there, more than a homography explains
         self._starts_anew = best is MatcherName.HOMOGRAPHY
         return True
 
+    def _may_move(self, anchor: Anchor, frame: Image) -> bool:
+        """Whether the camera seems to have left its place.
+
+        Where that cannot be seen it may be a codec's key frame, a flash, a cut, or an object that is all that has any
+        texture. Only what goes on is taken for motion.
+        """
+        seen = self._homography.sees_motion(anchor, frame)
+        if seen is not None:
+            self._doubted = None
+            return seen
+        now = self._records[MatcherName.IDENTITY]
+        self._doubted = self._doubted or replace(now)
+        return now.frames - self._doubted.frames >= _DOUBT
+
     def _rule_others_out(self) -> None:
-        """It is not the camera's motion that leaves so little to reuse: no other would find more."""
+        """As far as is known it is not the camera's motion that leaves so little to reuse: no other would find more."""
         share = self._records[self.last].share
         for name, record in self._records.items():
             if name is not self.last:

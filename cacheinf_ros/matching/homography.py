@@ -13,7 +13,7 @@ from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of
-from cacheinf_ros.matching.tracker import View, track, track_nearby
+from cacheinf_ros.matching.tracker import View, track, track_most
 from cacheinf_ros.matching.warping import WarpComparison, visible_blocks, without_islands
 
 Image = NDArray[np.uint8]
@@ -54,11 +54,13 @@ class Homography:
             motion = expected  # the camera is at rest
         return self.compare(reference, frame, snapped(motion, view.size))
 
-    def is_at_rest(self, anchor: Anchor, frame: Image) -> bool:
-        """Whether the camera has not moved since the last frame, as far as can be seen."""
+    def sees_motion(self, anchor: Anchor, frame: Image) -> bool | None:
+        """Whether the camera has moved since the last frame; None where too little of the picture agrees in that."""
         view = anchor.glimpse
-        motion = track_nearby(view, View(frame, self.finder), anchor.motion)
-        return motion is not None and largest_move(anchor.motion.inverse().then(motion), view.size) <= HARDLY
+        motion = track_most(view, View(frame, self.finder), anchor.motion)
+        if motion is None:
+            return None
+        return largest_move(anchor.motion.inverse().then(motion), view.size) > HARDLY
 
     def compare(self, reference: Image, frame: Image, motion: Motion) -> CacheMap:
         """Which blocks of a frame show what the reference shows after a motion."""

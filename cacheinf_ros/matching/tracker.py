@@ -125,9 +125,11 @@ def track(reference: View, frame: View, expected: Motion | None = None) -> Track
     return Tracked(motion=motion, reason="" if motion else IMPLAUSIBLE)
 
 
-def track_nearby(reference: View, frame: View, expected: Motion) -> Motion | None:
-    """The motion between two views if it is nearly the expected one; cheaper than :func:`track`."""
+def track_most(reference: View, frame: View, expected: Motion) -> Motion | None:
+    """The motion of most corners between two views, that of a large object at least; never as dear as :func:`track`."""
     found = _followed_nearby(reference, frame, expected)
+    if found is None:
+        found = _followed(reference, frame, _in_grey(reference, expected), _NEAR_SHARE)
     return None if found is None else _plausible_motion(found, reference)
 
 

@@ -14,6 +14,7 @@ from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream, make_matcher
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.auto import Auto, computed_share
+from cacheinf_ros.matching.homography import Homography
 from cacheinf_ros.sources import open_source
 
 Image = NDArray[np.uint8]
@@ -79,6 +80,30 @@ def test_nothing_is_tried_while_the_camera_is_at_rest() -> None:
         frame[60:200, 120:300] = rng.integers(0, 255, (140, 180, 3))
         auto.match_anchor(Anchor(image), frame)
         assert auto.last is MatcherName.IDENTITY
+
+
+def test_a_key_frame_is_no_motion() -> None:
+    """A bare road with a car on it, coded so coarsely that now and then all of it changes."""
+    stream, rng = MatchingStream(CONFIG), np.random.default_rng(0)
+    car = textured(0, 80, 60)
+    for number in range(60):
+        frame = np.full((240, 320, 3), 90, np.uint8)
+        if number % 20 > 17:
+            frame += rng.integers(0, 40, frame.shape, np.uint8)
+        frame[3 * number // 2 :][:80, 130:190] = car[: 240 - 3 * number // 2]
+        stream.match(frame)
+        if stream.choice:
+            assert stream.choice.matcher is MatcherName.IDENTITY
+
+
+def test_motion_that_no_majority_agrees_in_is_found_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Homography, "sees_motion", lambda *_: None)
+    stream, picture = MatchingStream(CONFIG), textured(0, 240, 480)
+    used = []
+    for number in range(40):
+        stream.match(np.ascontiguousarray(picture[:, 3 * number :][:, :320]))
+        used.append(stream.choice.matcher if stream.choice else None)
+    assert MatcherName.IDENTITY in used[:12] and used[-1] is MatcherName.DIAMOND_OPTIMISED
 
 
 def test_changes_that_lie_together_cost_less() -> None:

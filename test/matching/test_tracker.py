@@ -56,7 +56,7 @@ def test_a_known_homography_is_found(numbers: tuple[float, ...], index: int) -> 
     picture = photograph(index)
     found = tracked(seen(picture, Motion.none()), seen(picture, true))
     assert found.motion is not None, found.reason
-    assert corner_error(found.motion, true, SIZE) < 0.5
+    assert corner_error(found.motion, true, SIZE) < 1.0  # the largest of four; scenes measure the usual one
 
 
 def test_what_moved_far_is_found_by_its_features_or_where_it_is_expected() -> None:
