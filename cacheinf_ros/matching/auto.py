@@ -157,7 +157,8 @@ class Auto:
         self._followed = set(_TYPICAL)
         if self.last is MatcherName.HOMOGRAPHY:
             found = self._homography.match_anchor(anchor, frame)
-            self._followed = _following(anchor.motion.inverse().then(found.motion), found)
+            if not found.reason:
+                self._followed = _able_to_follow(anchor.motion.inverse().then(found.motion), found.image_size)
             return found
         if self.last is MatcherName.IDENTITY:
             return self._in_place(anchor, frame)
@@ -207,9 +208,12 @@ class Auto:
             self._doubted = None
         if self._expected(best) <= self._shown(self.last) + margin:
             return False
-        if self.last is MatcherName.IDENTITY and not self._may_move(anchor, frame):
-            self._rule_others_out()
-            return False
+        if self.last is MatcherName.IDENTITY:
+            able = self._able(anchor, frame)
+            self._rule_out(set(_TYPICAL) - able)
+            best = max(able, key=self._expected, default=self.last)
+            if self._expected(best) <= self._shown(self.last) + margin:
+                return False
         self._doubted = None
         self.last = best
         self._records[best].frames = 0
@@ -217,26 +221,27 @@ class Auto:
         self._starts_anew = best is MatcherName.HOMOGRAPHY
         return True
 
-    def _may_move(self, anchor: Anchor, frame: Image) -> bool:
-        """Whether the camera seems to have left its place.
+    def _able(self, anchor: Anchor, frame: Image) -> set[MatcherName]:
+        """The matchers that may follow the camera where it has left its place; none where it has not.
 
         Where that cannot be seen it may be a codec's key frame, a flash, a cut, or an object that is all that has any
         texture. Only what goes on is taken for motion.
         """
-        seen = self._homography.sees_motion(anchor, frame)
-        if seen is not None:
+        motion = self._homography.motion_of_most(anchor, frame)
+        if motion is not None:
             self._doubted = None
-            return seen
+            able = _able_to_follow(motion, (frame.shape[0], frame.shape[1]))
+            return set() if MatcherName.IDENTITY in able else able
         now = self._records[MatcherName.IDENTITY]
         self._doubted = self._doubted or replace(now)
-        return now.frames - self._doubted.frames >= _DOUBT
+        return set(_TYPICAL) if now.frames - self._doubted.frames >= _DOUBT else set()
 
-    def _rule_others_out(self) -> None:
-        """As far as is known it is not the camera's motion that leaves so little to reuse: no other would find more."""
+    def _rule_out(self, names: set[MatcherName]) -> None:
+        """As far as is known these would not find more to reuse."""
         share = self._records[self.last].share
-        for name, record in self._records.items():
-            if name is not self.last:
-                record.share, record.idle = max(record.share, share), 0
+        for name in names - {self.last}:
+            record = self._records[name]
+            record.share, record.idle = max(record.share, share), 0
 
     def _expected(self, name: MatcherName) -> float:
         shown, typical = self._shown(name), self._saved(*self._typical(name))
@@ -246,7 +251,7 @@ class Auto:
     def _see_size(self, size: float) -> None:
         """Matching takes longer where there is more to match: what was learned at another size is void."""
         if size != self._size:
-            self._size = size
+            self._size, self._doubted = size, None
             self._records = {name: _Record(*self._typical(name)) for name in _TYPICAL}
 
     def _typical(self, name: MatcherName) -> tuple[float, float]:
@@ -261,11 +266,9 @@ class Auto:
         return (1 - share) * self._load * self._dense_ms - milliseconds
 
 
-def _following(motion: Motion, found: CacheMap) -> set[MatcherName]:
-    """The matchers that can follow a movement from one frame to the next, by a map that a homography has led to."""
-    if found.reason:
-        return set(_TYPICAL)
-    (dx, dy), size = Drift.of(motion, found.image_size).shift, found.image_size
+def _able_to_follow(motion: Motion, size: tuple[int, int]) -> set[MatcherName]:
+    """The matchers that can follow a movement from one frame of (height, width) to the next."""
+    dx, dy = Drift.of(motion, size).shift
     followed = {MatcherName.HOMOGRAPHY}
     for name, shift in (MatcherName.IDENTITY, (0, 0)), (MatcherName.DIAMOND_OPTIMISED, (round(dx), round(dy))):
         rest = motion.then(Motion.translation(-shift[0], -shift[1]))

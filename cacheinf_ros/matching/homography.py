@@ -54,13 +54,10 @@ class Homography:
             motion = expected  # the camera is at rest
         return self.compare(reference, frame, snapped(motion, view.size))
 
-    def sees_motion(self, anchor: Anchor, frame: Image) -> bool | None:
-        """Whether the camera has moved since the last frame; None where too little of the picture agrees in that."""
-        view = anchor.glimpse
-        motion = track_most(view, View(frame, self.finder), anchor.motion)
-        if motion is None:
-            return None
-        return largest_move(anchor.motion.inverse().then(motion), view.size) > HARDLY
+    def motion_of_most(self, anchor: Anchor, frame: Image) -> Motion | None:
+        """The camera's motion since the last frame; None where too little of the picture agrees in one."""
+        motion = track_most(anchor.glimpse, View(frame, self.finder), anchor.motion)
+        return None if motion is None else anchor.motion.inverse().then(motion)
 
     def compare(self, reference: Image, frame: Image, motion: Motion) -> CacheMap:
         """Which blocks of a frame show what the reference shows after a motion."""

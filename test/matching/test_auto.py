@@ -97,7 +97,7 @@ def test_a_key_frame_is_no_motion() -> None:
 
 
 def test_motion_that_no_majority_agrees_in_is_found_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Homography, "sees_motion", lambda *_: None)
+    monkeypatch.setattr(Homography, "motion_of_most", lambda *_: None)
     stream, picture = MatchingStream(CONFIG), textured(0, 240, 480)
     used = []
     for number in range(40):
