@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from cacheinf_ros.graph import Model
 
 _SCENES = "scenes"
-_PER_SCENE = 4
 
 
 def share(
@@ -50,7 +49,13 @@ def share(
     Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
     """
     from cacheinf_ros.catalog.features import trunk_model
-    from cacheinf_ros.catalog.sharing.attributes import SCENE_ATTRIBUTES, folder_labels, folder_samples, scene_samples
+    from cacheinf_ros.catalog.sharing.attributes import (
+        PICTURES_PER_SCENE,
+        SCENE_ATTRIBUTES,
+        folder_labels,
+        folder_samples,
+        scene_samples,
+    )
     from cacheinf_ros.catalog.sharing.head_folder import read_heads, write_heads
     from cacheinf_ros.catalog.sharing.heads import train_heads
     from cacheinf_ros.graph import load_model
@@ -63,7 +68,7 @@ def share(
     whole = load_model(model, weights=weights, input_size=parse_size(size))
     trunk = trunk_model(whole, cut_at)
     if data == _SCENES:
-        samples = scene_samples(scenes, _PER_SCENE, whole.input_size, seed)
+        samples = scene_samples(scenes, PICTURES_PER_SCENE, whole.input_size, seed)
     else:
         samples = folder_samples(Path(data), wanted)
     trained = train_heads(trunk, samples, {name: known[name] for name in wanted})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from cacheinf_ros.graph.reference import build_module, load_weights
 
 _CARDS = Path(__file__).parent / "cards"
 _DEFAULT_SIZE = (224, 224)
+_EXPORTING = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,16 +153,20 @@ def export(module: torch.nn.Module, card: ModelCard) -> ExportedProgram:
 
 @contextmanager
 def quiet_torch() -> Iterator[None]:
-    """Export warns of torch's own internals and logs whole graphs when it fails; our error says what matters."""
-    logger = logging.getLogger("torch")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
+    """Export warns of torch's own internals and logs whole graphs when it fails; our error says what matters.
+
+    One thread at a time: log levels and filters of warnings are the process's, and torch exports one network at a time.
+    """
+    with _EXPORTING:
+        logger = logging.getLogger("torch")
+        level = logger.level
+        logger.setLevel(logging.CRITICAL)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            logger.setLevel(level)
 
 
 def _read_program(path: Path, card: ModelCard) -> ExportedProgram:

@@ -63,9 +63,10 @@ class CachedInferenceNode(FrameNode):
         self.begin(self._matched, self._infer, self._pipeline.rest, more_dropped=lambda: self._arrivals.dropped)
 
     def close(self) -> None:
-        """Finish the frames at hand."""
+        """Finish the frames at hand, and tell the server."""
         self._matching.stop()
         super().close()
+        self._pipeline.close()
 
     def _store_image(self, message: Any) -> None:
         self.health.count("received")

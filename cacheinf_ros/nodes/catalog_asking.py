@@ -6,6 +6,7 @@ No ROS and no thread in here, and the clock is an argument.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -44,17 +45,21 @@ class Asking(Generic[T]):
         models: Sequence[str],
         rates_hz: Callable[[], Sequence[float]],
         clock: Callable[[], int] = time.monotonic_ns,
+        together: Callable[[str], Sequence[str]] = lambda model: (),
     ) -> None:
         """Prepare.
 
         Args:
             models: that are asked.
             rates_hz: of each, at present.
+            together: models that had better be asked about the same image as this one, of the same rate.
             clock: says nanoseconds, as ``now_ns`` of :meth:`take`.
         """
         self._models = {name: _Model() for name in models}
         self._rates_hz = rates_hz
         self._clock = clock
+        self._together = together
+        self._promised: deque[Asked[T]] = deque()
         self._frame: T | None = None
         self._image = 0  # its number
         self._was_taken = False
@@ -68,6 +73,8 @@ class Asking(Generic[T]):
 
     def take(self, now_ns: int) -> Asked[T] | None:
         """The request that is due, and has been for the longest time, if any."""
+        if self._promised:
+            return self._promised.popleft()
         due = [(since_ns, name) for name, since_ns in self._due().items() if since_ns <= now_ns]
         if not due or self._frame is None:
             return None
@@ -77,16 +84,23 @@ class Asking(Generic[T]):
         is_late = model.asked_ns is None or now_ns - since_ns >= self._periods_ns()[name]
         model.asked_ns = now_ns if is_late else since_ns
         model.image, self._was_taken = self._image, True
+        for other in self._together(name):
+            follower = self._models[other]
+            if follower.image < self._image:
+                follower.asked_ns, follower.image = model.asked_ns, self._image
+                self._promised.append(Asked(model=other, frame=self._frame))
         return Asked(model=name, frame=self._frame)
 
     @property
     def waiting(self) -> int:
         """How many requests are due."""
         now_ns = self._clock()
-        return sum(since_ns <= now_ns for since_ns in self._due().values())
+        return len(self._promised) + sum(since_ns <= now_ns for since_ns in self._due().values())
 
     def deadline_ns(self) -> int | None:
         """When the next request is due, were no image to come."""
+        if self._promised:
+            return 0
         return min(self._due().values(), default=None)
 
     def _due(self) -> dict[str, int]:

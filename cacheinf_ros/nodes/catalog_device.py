@@ -99,6 +99,13 @@ class DeviceModels:
             held = specialised_cache(network, folder, variant, self._parameters, note, self._say)
             self._loaded[model] = _Loaded(variant, held or self._grouped(model, network))
 
+    def computed_with(self, model: str) -> tuple[str, ...]:
+        """The other models whose results come with this one's."""
+        loaded = self._loaded.get(model)
+        if loaded is None or not isinstance(loaded.held, MemberCache):
+            return ()
+        return tuple(other for other in loaded.held.group.members if other != model)
+
     def regroup(self) -> None:
         """Models are asked at other rates now: what is shared at rates that differ is dropped."""
         for group in self._groups:

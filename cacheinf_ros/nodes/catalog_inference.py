@@ -23,7 +23,9 @@ class CatalogInferenceNode(FrameNode):
         super().__init__("catalog_inference", CatalogConfig, ImageConfig, *CatalogPipeline.CONFIGS)
         self._pipeline = CatalogPipeline(self)
         self._asking: Asking[Arrival] = Asking(
-            self._pipeline.models, lambda: self.parameters.get(CatalogConfig).rates_hz
+            self._pipeline.models,
+            lambda: self.parameters.get(CatalogConfig).rates_hz,
+            together=self._pipeline.computed_with,
         )
         self._images = subscribe_to_images(self, self.parameters.get(ImageConfig), self._store_image)
         self.begin(self._asking, self._pipeline.answer, self._pipeline.rest)

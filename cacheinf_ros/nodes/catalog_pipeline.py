@@ -77,6 +77,10 @@ class CatalogPipeline:
         self._config, self._scheduler = config, self._begin(config)
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
+    def computed_with(self, model: str) -> tuple[str, ...]:
+        """The models that are computed with this one; to be asked in the worker's thread."""
+        return self._device.computed_with(model)
+
     def answer(self, asked: Asked[Arrival]) -> None:
         """Publish exactly one result for a request."""
         self._node.health.count("accepted")
@@ -201,11 +205,12 @@ class CatalogPipeline:
             self._device.load(decision.model, decision.variant.name, decision.place)
             load_ms = _ms_since(started)
             result = self._device.run(decision.model, view)
-            self._device.audit(decision.model, idle=False)
+            stages = {"load": load_ms, **result.stage_ms} if decision.load else result.stage_ms
+            message = self._message(arrival, replace(result, why=why + result.why, stage_ms=stages))
+            self._device.audit(decision.model, idle=False)  # now: it may overwrite the outputs
         finally:  # also what fails takes energy
             self._spend_computing(begun, started)
-        stages = {"load": load_ms, **result.stage_ms} if decision.load else result.stage_ms
-        return self._message(arrival, replace(result, why=why + result.why, stage_ms=stages))
+        return message
 
     def _ask(self, model: str, variant: str, arrival: Arrival, view: View, *, is_new: bool) -> InferenceResult | None:
         """The server's answer, which is paid for; None: it gave none, which is paid for as far as is known."""

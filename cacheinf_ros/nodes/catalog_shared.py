@@ -31,9 +31,14 @@ class Group:
         self._members: dict[str, MemberCache] = {}
         self._shared: SharedModel | None = None
         self._held: HeldCache | None = None
-        self._latest: tuple[int, FrameResult] | None = None  # stamp, and what all said of that frame
+        self._latest: tuple[NDArray[np.uint8], FrameResult] | None = None  # an image, and what all said of it
         self._asked: set[str] = set()  # about it
         self._added: Link | None = None
+
+    @property
+    def held(self) -> HeldCache | None:
+        """The network of all as it is now; None: it is still to be made."""
+        return self._held
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -62,8 +67,7 @@ class Group:
             self._latest, self._shared = None, self._merged()
             network = self._shared.model if self._shared else next(iter(self._members.values())).network
             self._held = HeldCache(Runner(network, self._config(), self._note_all))
-            for model, member in self._members.items():
-                member.runner = self._held.runner
+            for model in self._members:
                 self._note(model, "shares", ", ".join(other for other in self._members if other != model) or "n/a")
         return self._held
 
@@ -80,9 +84,11 @@ class Group:
         held = self.prepare()
         if self._shared is None:
             return held.run(image, stamp_ns, config)
-        if self._latest is None or self._latest[0] != stamp_ns or model in self._asked:
+        if self._latest is None or self._latest[0] is not image or model in self._asked:
             self._latest, self._asked = None, set()
-            self._latest = stamp_ns, held.run(image, stamp_ns, config)
+            computed = held.run(image, stamp_ns, config)
+            kept = {name: value.copy() for name, value in computed.outputs.items()}  # an audit may overwrite them
+            self._latest = image, replace(computed, outputs=kept)
         result, is_new = self._latest[1], not self._asked
         self._asked.add(model)
         outputs = self._shared.outputs_of(model, result.outputs)
@@ -112,11 +118,14 @@ class MemberCache(HeldCache):
         network: of the model.
     """
 
-    runner: Runner
-
     def __init__(self, group: Group, model: str, network: Model) -> None:
         self.group, self.network = group, network
         self._model = model
+
+    @property
+    def runner(self) -> Runner:
+        """Of all models of the group."""
+        return self.group.prepare().runner
 
     def add(self, link: Link) -> None:
         """See :meth:`Group.add`."""
@@ -128,11 +137,13 @@ class MemberCache(HeldCache):
 
     def forget_from(self, stamp_ns: int) -> None:
         """Time went back: what is cached belongs to frames of before."""
-        self.group.prepare().forget_from(stamp_ns)
+        if self.group.held is not None:
+            self.group.held.forget_from(stamp_ns)
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Check bounded mode's promise, of all models together."""
-        self.group.prepare().audit_if_due(idle=idle)
+        if self.group.held is not None:
+            self.group.held.audit_if_due(idle=idle)
 
     def close(self) -> None:
         """Leave the group."""

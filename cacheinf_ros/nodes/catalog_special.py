@@ -281,6 +281,7 @@ class _Making:
         self.dominance = dominance
         self.outcome: Made | Rejected | None = None
         self._cancelled = threading.Event()
+        self._threads = torch.get_num_threads()  # in the new thread it would be what another one has set last
         threading.Thread(target=self._run, args=(work,), name="specialising", daemon=True).start()
 
     def cancel(self) -> None:
@@ -289,11 +290,10 @@ class _Making:
 
     def _run(self, work: Callable[[Callable[[], bool]], Made | Rejected | None]) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-        before = torch.get_num_threads()
         torch.set_num_threads(1)  # of this thread: so small a problem is slower with more, beside frames several times
         try:
             self.outcome = work(self._cancelled.is_set)
         except (CacheinfError, RuntimeError, ValueError, MemoryError) as error:
             self.outcome = Rejected(why=f"it could not be made: {error}")
         finally:
-            torch.set_num_threads(before)  # threads that start later begin with the last number set
+            torch.set_num_threads(self._threads)  # threads that start later begin with the last number set

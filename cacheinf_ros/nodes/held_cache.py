@@ -15,13 +15,17 @@ class HeldCache:
     """Not for use from several threads.
 
     Attributes:
-        runner: that runs the model.
         chain: of maps; the maps of frames that the model is not shown belong in it too.
     """
 
     def __init__(self, runner: Runner) -> None:
-        self.runner = runner
+        self._runner = runner
         self.chain = CacheChain()
+
+    @property
+    def runner(self) -> Runner:
+        """That runs the model."""
+        return self._runner
 
     def add(self, link: Link) -> None:
         """The map of a frame that the model may be shown."""

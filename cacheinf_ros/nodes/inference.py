@@ -34,6 +34,11 @@ class InferenceNode(FrameNode):
         self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
         self.begin(self._pairing, self._infer, self._pipeline.rest)
 
+    def close(self) -> None:
+        """Finish the frame at hand, and tell the server."""
+        super().close()
+        self._pipeline.close()
+
     def _store_image(self, message: Any) -> None:
         arrival = Arrival(message)
         self.health.count("received")

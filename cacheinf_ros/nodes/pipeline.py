@@ -124,6 +124,11 @@ class Pipeline:
         """What a frame takes without a cache, as measured on this machine."""
         return self._runner.dense_ms
 
+    def close(self) -> None:
+        """Tell the server; when the node does not spin any more."""
+        if self._sharing is not None:
+            self._sharing.end()
+
     def rest(self) -> None:
         """Use the time in which no frame waits."""
         try:

@@ -40,12 +40,12 @@ class ServedModel:
     def run(self, request: FrameRequest, stamp_ns: int) -> FrameResult:
         """Match and run one frame; where this raises, the cache is empty."""
         image, config, runner = encoded_image_from(request), self._parameters.get(EngineConfig), self._held.runner
+        runner.audit_if_due(idle=False)  # of the last frame, whose outputs have been sent: it may overwrite them
         matching = self._parameters.get(MatchingConfig)
         link = self._tracker.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
         self._held.add(link)
         result = self._held.run(image, stamp_ns, config)
         self._tracker.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
-        runner.audit_if_due(idle=False)
         return replace(result, stage_ms={"match": link.matching_ms, **result.stage_ms})
 
 

@@ -7,6 +7,7 @@ import secrets
 import threading
 
 import numpy as np
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from cacheinf_ros.engine import Engine, Outdated, Split
@@ -75,7 +76,9 @@ class SplitLink:
         self.session = RobotSession(name, Identity.of(model), engine.shared.splitting, config, common.send)
         self._is_closing = False
         self._answers = common.hear(name, self.session.receive)
-        self._timer = node.create_timer(min(_TICK_S, config.probe_s), self._tick)
+        self._timer = node.create_timer(
+            min(_TICK_S, config.probe_s), self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME)
+        )
 
     @property
     def uses_cache(self) -> bool:

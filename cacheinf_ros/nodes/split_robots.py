@@ -103,17 +103,17 @@ class SplitRobots:
     def _welcome(self, name: str) -> _Robot:
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
         answers = publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
-        session = ServerSession(name, lambda asked: self._helper(name, asked), self._to(answers), self._complain)
+        session = ServerSession(name, lambda asked: self._helper(session, asked), self._to(answers), self._complain)
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
         self._note()
         return robot
 
-    def _helper(self, name: str, asked: Identity) -> tuple[Helper, list[list[float]]]:
+    def _helper(self, session: ServerSession, asked: Identity) -> tuple[Helper, list[list[float]]]:
         with self._compiling:
-            if name not in self._robots:
-                raise LinkError(f"{name} was forgotten before its turn to be compiled for came")
+            if not session.is_open:
+                raise LinkError(f"{session.name} was forgotten before its turn to be compiled for came")
             helper = Helper(self._models.find(asked), self._parameters.get(EngineConfig))
         return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
 

@@ -14,7 +14,7 @@ from cacheinf_ros.graph.identity import graph_hash
 
 PROTOCOL = 1
 _MOST_OPERATORS = 5000
-_LONGEST = 2_000_000  # bytes
+LONGEST_GREETING = 2_000_000  # bytes
 
 
 class _Content(BaseModel):
@@ -101,7 +101,7 @@ def written(content: Hello | Welcome) -> bytes:
 
 
 def _read(kind: type[Said], data: bytes) -> Said:
-    if len(data) > _LONGEST:
+    if len(data) > LONGEST_GREETING:
         raise MessageError(f"a greeting of {len(data)} bytes")
     try:
         return kind.model_validate_json(data)

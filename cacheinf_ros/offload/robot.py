@@ -6,6 +6,7 @@ the epoch: the frame at hand is computed by the robot, and with the next epoch b
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -15,7 +16,15 @@ from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.errors import LinkError, MessageError
 from cacheinf_ros.offload.crossing import DONE, Send, Wire
 from cacheinf_ros.offload.frames import OffloadConfig
-from cacheinf_ros.offload.greeting import PROTOCOL, Hello, Identity, Welcome, read_welcome, written
+from cacheinf_ros.offload.greeting import (
+    LONGEST_GREETING,
+    PROTOCOL,
+    Hello,
+    Identity,
+    Welcome,
+    read_welcome,
+    written,
+)
 from cacheinf_ros.offload.link import LEAST_BYTES, LinkEstimate
 from cacheinf_ros.offload.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.packets import Assembly, Kind, Packet, cut
@@ -199,6 +208,10 @@ class RobotSession:
         if self._greeted is None or not self._greeted.add(packet):
             self._greeted = Assembly(packet.parts)
             self._greeted.add(packet)
+        if self._greeted.size > LONGEST_GREETING:
+            self._greeted = None
+            self._complain("the server: its greeting is too long")
+            return
         content = self._greeted.content
         if content is None:
             return
@@ -237,6 +250,8 @@ class RobotSession:
             self.up.observe(start.size, took - self.up.delay_ms)
         elif packet.kind == Kind.DONE and start.arrived is not None and len(packet.data) == DONE.size:
             took, waited, size = DONE.unpack(packet.data)
+            if not (math.isfinite(took) and math.isfinite(waited)):
+                return
             # by its own account, but no longer than it can have been: a robot may pay for it
             served_ms = min(max(0.0, took - waited), 1e3 * (now - start.at))
             frame = packet.epoch, packet.frame

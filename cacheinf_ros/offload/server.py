@@ -93,6 +93,11 @@ class ServerSession:
                 if wire is not None:
                     wire.put(Kind.FAILED, b"internal error of the server", self._frame)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it serves, or will."""
+        return self._is_open
+
     def close(self) -> None:
         """Let :meth:`serve` return, and the robot know."""
         with self._changed:

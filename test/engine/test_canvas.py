@@ -99,7 +99,7 @@ def test_networks_equal_dense_while_the_camera_moves(name: str) -> None:
     _followed(load_model(name, input_size=(96, 128)), moves, 1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), moves=shifts)
 def test_random_networks_equal_dense_while_the_camera_moves(seed: int, moves: list[tuple[int, int]]) -> None:
     module = random_network(seed)

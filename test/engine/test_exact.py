@@ -25,7 +25,7 @@ SMALL = NETWORKS / "small.py"
 MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     size=st.sampled_from([(61, 47), (90, 80), (33, 120), (122, 94)]),
     block=st.sampled_from([5, 10, 16]),

@@ -64,8 +64,8 @@ def test_what_is_really_computed_counts() -> None:
         auto.match_anchor(Anchor(image), frame)
         choices.add(auto.last)
         share = 1.0 if auto.last is MatcherName.IDENTITY else 0.1
-        assert auto.choice is not None
-        auto.learn(auto.choice, share, share * CONFIG.dense_ms)
+        if auto.choice is not None:  # of the frame on which the matcher was changed there is none
+            auto.learn(auto.choice, share, share * CONFIG.dense_ms)
     assert len(choices) > 1
     assert auto.last is not MatcherName.IDENTITY
 

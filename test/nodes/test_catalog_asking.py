@@ -49,6 +49,25 @@ def test_each_model_is_asked_at_its_own_rate_on_the_latest_image() -> None:
     assert [image for model, image in found if model == "slow"] == [0, 25, 50, 75]
 
 
+def test_what_is_computed_together_is_asked_together() -> None:
+    """Also where computing takes longer than a camera's period, and where the models began at different times."""
+    clock = Clock()
+    groups = {"one": ("other",), "other": ("one",), "alone": ()}
+    inbox: Asking[int] = Asking(tuple(groups), lambda: (5.0, 5.0, 5.0), clock, together=groups.__getitem__)
+    found = []
+    for image in range(300):
+        inbox.put(image)
+        asked = inbox.take(clock())
+        if asked is not None:
+            found.append((asked.model, asked.frame))
+            clock.now_ns += 50 * MS
+        clock.now_ns += 10 * MS
+    images = {model: [frame for name, frame in found if name == model] for model in groups}
+    assert images["one"] == images["other"][: len(images["one"])] and len(images["other"]) >= 20
+    assert len(set(images["one"])) == len(images["one"])
+    assert len(images["alone"]) >= 20
+
+
 def test_no_model_is_asked_twice_about_an_image() -> None:
     inbox, clock = asking(one=10.0, other=10.0)
     assert inbox.take(clock()) is None and inbox.waiting == 0 and inbox.deadline_ns() is None

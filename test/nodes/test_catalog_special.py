@@ -42,11 +42,12 @@ STEP_NS = 250_000_000  # the camera's time, so that windows of seconds take fewe
 class Settings:
     """Stands for the node's parameters."""
 
-    def __init__(self, **changes: Any) -> None:
+    def __init__(self, catalog: CatalogFolder, **changes: Any) -> None:
+        self._folder = str(catalog.path)
         self.configs: dict[type, Any] = {
             EngineConfig: EngineConfig.checked(mode=Mode.EXACT, threads=1),
             MatchingConfig: MatchingConfig(),
-            CatalogConfig: CatalogConfig(),
+            CatalogConfig: CatalogConfig.checked(catalogs=[self._folder]),
             SpecialiseConfig: SpecialiseConfig.checked(**{**PARAMETERS, **changes}),
         }
 
@@ -54,14 +55,14 @@ class Settings:
         return self.configs[cls]
 
     def specialise(self, value: bool) -> None:
-        self.configs[CatalogConfig] = CatalogConfig.checked(specialise=value)
+        self.configs[CatalogConfig] = CatalogConfig.checked(catalogs=[self._folder], specialise=value)
 
 
 class Device:
     """The models of a node, and what they say."""
 
     def __init__(self, catalog: CatalogFolder, **changes: Any) -> None:
-        self.settings, self.notes, self.lines = Settings(**changes), {}, []
+        self.settings, self.notes, self.lines = Settings(catalog, **changes), {}, []
         said: Any = self.settings
         self.models = DeviceModels([catalog], said, self.notes.__setitem__, self.lines.append)
         self.name, self.numbers = catalog.file.name, count(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
 
 START_S = 60.0
+OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def test_a_server_with_another_model_is_refused(
     camera_image: Callable[..., Any],
     inference_command: Callable[..., NodeCommand],
 ) -> None:
-    server = nodes.start(inference_command("server", model="torchvision:squeezenet1_1"))
+    server = nodes.start(inference_command("server", model=OTHER))
     server.wait_ready()
     station.wait_for_nodes(camera_image(0), subscribers=1)
     deadline, sent = time.monotonic() + START_S, 0

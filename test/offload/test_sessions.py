@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 import zlib
@@ -152,7 +153,11 @@ def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made
         before = sessions.robot.served_ms
         for took_ms in (np.nan, np.inf, -1.0, 1e9):
             (packet,) = cut(
-                DONE.pack(took_ms, 0.0, 0), session="robot", epoch=sessions.robot.epoch, kind=Kind.DONE, frame=frame
+                DONE.pack(took_ms, 0.0, 100_000),
+                session="robot",
+                epoch=sessions.robot.epoch,
+                kind=Kind.DONE,
+                frame=frame,
             )
             sessions.robot.receive(packet)
             assert sessions.robot.served_ms == before
@@ -160,6 +165,7 @@ def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made
             sessions.robot.receive(packet)
             assert 0 <= sessions.robot.served_ms - before <= 1e3 * (time.monotonic() - sent.at)
             before = sessions.robot.served_ms
+            assert math.isfinite(sessions.robot.down.bytes_per_ms)
 
 
 def test_another_network_is_refused() -> None:

@@ -13,6 +13,7 @@ from cacheinf_ros.catalog.features import TrainingSet, small_trunks, training_se
 from cacheinf_ros.catalog.folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.sharing.attributes import (
+    PICTURES_PER_SCENE,
     SCENE_ATTRIBUTES,
     Labelled,
     folder_labels,
@@ -40,7 +41,6 @@ from cacheinf_ros.graph.trunk import last_layer
 
 SCENES = "scenes"
 """In place of a folder of pictures: built-in scenes."""
-_PER_SCENE = 4
 _LIGHTS = ("bright",)  # a classifier that is hardly ever right in the dark would be compared with itself there
 
 
@@ -88,7 +88,7 @@ def labelled_data(model: Model, source: str, scenes: int, seed: int) -> Labelled
     known = SCENE_ATTRIBUTES if source == SCENES else folder_labels(Path(source))
     attribute = _attribute(model, known, source)
     if source == SCENES:
-        samples = scene_samples(scenes, _PER_SCENE, model.input_size, seed, lights=_LIGHTS)
+        samples = scene_samples(scenes, PICTURES_PER_SCENE, model.input_size, seed, lights=_LIGHTS)
         return LabelledData(
             samples=samples, attribute=attribute, description=f"{scenes} built-in scenes, seed {seed}: {attribute}"
         )

@@ -18,6 +18,7 @@ Image = NDArray[np.uint8]
 Labels = Mapping[str, tuple[str, ...]]
 """Names of the classes, by attribute."""
 
+PICTURES_PER_SCENE = 4
 _FRAMES = 3000  # of a scene, from which a few are taken
 _FEWEST_SEED = 1_000_000  # seeds below are for streams that are measured on
 _HELD_OUT = 4  # every so manieth scene, or picture of a class

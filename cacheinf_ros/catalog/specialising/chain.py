@@ -44,7 +44,8 @@ class Chain:
     """Answers frames with a specialist where there is one, else with the generic model.
 
     Who answers is :func:`cascade`'s matter. The engines' caches are kept up to date only as far as frames need them:
-    the maps of the frames that an engine was not shown are folded into one when it is shown one again.
+    the maps of the frames that an engine was not shown are folded into one when it is shown one again. For users of the
+    library, who have engines and maps; the nodes do the same with links of maps, of which any may be lost.
     """
 
     def __init__(self, small: Engine, generic: Engine) -> None:
