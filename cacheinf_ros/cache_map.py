@@ -35,7 +35,7 @@ class Motion:
     @classmethod
     def none(cls) -> Motion:
         """No motion: every pixel stays where it is."""
-        return cls(matrix=np.eye(3))
+        return _NONE
 
     @classmethod
     def translation(cls, dx: float, dy: float) -> Motion:
@@ -45,7 +45,7 @@ class Motion:
     @cached_property
     def is_none(self) -> bool:
         """Whether nothing moves."""
-        return bool(np.abs(self.matrix - np.eye(3)).max() < _EPSILON)
+        return bool(np.abs(self.matrix - _EYE).max() < _EPSILON)
 
     @cached_property
     def shift(self) -> tuple[float, float] | None:
@@ -79,6 +79,11 @@ class Motion:
             return Motion(matrix=np.linalg.inv(self.matrix).astype(np.float64))
         except np.linalg.LinAlgError:
             raise CacheMapError(f"a motion must be invertible, this is not: {self.matrix.tolist()}") from None
+
+
+_EYE = np.eye(3)
+_EYE.flags.writeable = False
+_NONE = Motion(matrix=_EYE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
