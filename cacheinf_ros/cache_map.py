@@ -82,8 +82,7 @@ class Motion:
 
 
 _EYE = np.eye(3)
-_EYE.flags.writeable = False
-_NONE = Motion(matrix=_EYE)
+_NONE = Motion(matrix=_EYE)  # not read-only: compiled code takes no such arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

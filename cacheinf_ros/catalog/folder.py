@@ -17,8 +17,9 @@ from torch import nn
 
 from cacheinf_ros.catalog.building.techniques import Change, Recipe, Technique, perform, unpack
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
+from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import CatalogError, ConfigError
+from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, ModelCard, load_card, load_module, model_of
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.known_models import possible_cards
@@ -166,17 +167,7 @@ def read_catalog(folder: Path) -> CatalogFolder:
     Raises:
         CatalogError: a file is missing, unreadable, changed, or says something impossible.
     """
-    path = folder / FILE
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CatalogError(f"catalog {path} cannot be read: {error}; {_REMEDY}") from None
-    if not isinstance(content, dict):
-        raise CatalogError(f"catalog {path} must be a mapping; {_REMEDY}")
-    try:
-        file = CatalogFile.checked(**{str(key): value for key, value in content.items()})
-    except ConfigError as error:
-        raise CatalogError(f"catalog {path}: {error}; {_REMEDY}") from None
+    file = read_yaml(folder / FILE, CatalogFile, _REMEDY)
     for entry in file.variants:
         _check_file(entry, folder)
     return CatalogFolder(path=folder, file=file)

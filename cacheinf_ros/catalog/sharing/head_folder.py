@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
@@ -20,8 +19,9 @@ from cacheinf_ros.catalog.features import trunk_model
 from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.sharing.heads import Head, head_model
 from cacheinf_ros.catalog.sharing.shared_models import SharedModel, merge_models
+from cacheinf_ros.catalog.yaml_file import checked, read_yaml
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import CatalogError, ConfigError
+from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.write import write_model
@@ -30,6 +30,7 @@ _FILE = "heads.yaml"
 CARD = "shared.yaml"
 """The card of the model with all heads."""
 _VERSION = 1
+_REMEDY = "write it with `cacheinf catalog share`"
 _NAME = r"^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -109,7 +110,7 @@ def write_heads(
         "version": _VERSION, "model": model, "weights": weights, "input_size": list(trunk.input_size),
         "cut_at": cut_at, "trunk": graph_hash(trunk.graph), "data": data, "heads": entries,
     }  # fmt: skip
-    _checked(content, folder / _FILE)
+    _check_names(checked(content, folder / _FILE, HeadsFile, _REMEDY), folder / _FILE)
     shared = merge_models([head_model(trunk, head) for head in heads], name=folder.name).model
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,11 +130,8 @@ def read_heads(folder: Path) -> HeadFolder:
         ModelError: the model cannot be loaded.
     """
     path = folder / _FILE
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CatalogError(f"{path} cannot be read: {error}; write it with `cacheinf catalog share`") from None
-    said = _checked(content, path)
+    said = read_yaml(path, HeadsFile, _REMEDY)
+    _check_names(said, path)
     whole = load_model(said.model, weights=Path(said.weights) if said.weights else None, input_size=said.input_size)
     trunk = trunk_model(whole, said.cut_at)
     if graph_hash(trunk.graph) != said.trunk:
@@ -141,17 +139,10 @@ def read_heads(folder: Path) -> HeadFolder:
     return HeadFolder(trunk=trunk, heads=tuple(_head(folder, entry, trunk) for entry in said.heads))
 
 
-def _checked(content: Any, path: Path) -> HeadsFile:
-    if not isinstance(content, dict):
-        raise CatalogError(f"{path} must be a mapping; write it with `cacheinf catalog share`")
-    try:
-        said = HeadsFile.checked(**{str(key): value for key, value in content.items()})
-    except ConfigError as error:
-        raise CatalogError(f"{path}: {error}") from None
+def _check_names(said: HeadsFile, path: Path) -> None:
     names = [head.name for head in said.heads]
     if len(set(names)) != len(names):
         raise CatalogError(f"{path}: two heads have one name: {', '.join(names)}")
-    return said
 
 
 def _head(folder: Path, entry: HeadEntry, trunk: Model) -> Head:

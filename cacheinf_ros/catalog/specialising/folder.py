@@ -23,8 +23,9 @@ from cacheinf_ros.catalog.folder import CatalogFolder, digest
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialising.dominance import Pair
 from cacheinf_ros.catalog.variant import Catalog, Place
+from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import CatalogError, ConfigError
+from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 
 FOLDER = "specialise"
@@ -184,16 +185,7 @@ def read_specialise(catalog: CatalogFolder) -> SpecialiseFolder | None:
     if not folder.exists():
         return None
     path = folder / _FILE
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CatalogError(f"{path} cannot be read: {error}; {_remedy(folder)}") from None
-    if not isinstance(content, dict):
-        raise CatalogError(f"{path} must be a mapping; {_remedy(folder)}")
-    try:
-        file = SpecialiseFile.checked(**{str(key): value for key, value in content.items()})
-    except ConfigError as error:
-        raise CatalogError(f"{path}: {error}; {_remedy(folder)}") from None
+    file = read_yaml(path, SpecialiseFile, _remedy(folder))
     unknown = set(file.variant_ms) - {entry.name for entry in catalog.file.variants}
     if unknown:
         raise CatalogError(f"{path} names variants that the catalog has not: {', '.join(unknown)}; {_remedy(folder)}")
