@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from rclpy._rclpy_pybind11 import RCLError
@@ -31,9 +32,8 @@ class Sender:
 
         def deliver() -> None:
             try:
-                publisher.publish(message)
-            except InvalidHandle:  # the publisher is gone
-                pass
+                with suppress(InvalidHandle):  # the publisher is gone
+                    publisher.publish(message)
             except RCLError as error:  # who receives does not keep up: lost, as on any bad link
                 self._logger.warning(f"a message was not sent: {error}", throttle_duration_sec=5.0)
 
