@@ -7,12 +7,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 
 from cacheinf_ros.benchmarks.contenders import Contender, Dense, build_contenders
-from cacheinf_ros.benchmarks.frames import Image, Shot
+from cacheinf_ros.benchmarks.frames import Image, Shot, varied_images
 from cacheinf_ros.benchmarks.measures import mean_and_max
 from cacheinf_ros.benchmarks.quality import ErrorScale
 from cacheinf_ros.benchmarks.race import CACHED, Log, Race
@@ -22,7 +21,6 @@ from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
-from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 WARM_UP = 2
 """Frames that every contender runs before any is counted."""
@@ -93,13 +91,9 @@ def _taken(shots: Iterable[Shot], before: int, frames: int) -> tuple[list[Shot],
 
 
 def _varied_outputs(model: Model, exact: Dense, images: Sequence[Image]) -> Iterator[list[Any]]:
-    """Of images that differ: three frames of the source, and photographs that have nothing to do with it."""
-    height, width = images[0].shape[:2]
     preprocessor = Preprocessor(model.card)
-    for index in sorted({0, len(images) // 2, len(images) - 1}):
-        yield exact(preprocessor.input(images[index]))
-    for photograph in load_photographs(Gallery.TEST):
-        yield exact(preprocessor.input(np.asarray(cv2.resize(photograph, (width, height)), np.uint8)))
+    for image in varied_images(images):
+        yield exact(preprocessor.input(image))
 
 
 def _settings(

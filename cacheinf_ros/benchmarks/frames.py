@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
@@ -41,6 +41,15 @@ def recorded(source: Source) -> Iterator[Shot]:
     for frame in source:
         truth = source.truth(frame.index) if isinstance(source, Scene) else None
         yield Shot(image=frame.image, truth=truth)
+
+
+def varied_images(images: Sequence[Image]) -> Iterator[Image]:
+    """Images that differ, of one size: three of these, and photographs that have nothing to do with them."""
+    height, width = images[0].shape[:2]
+    for index in sorted({0, len(images) // 2, len(images) - 1}):
+        yield images[index]
+    for photograph in load_photographs(Gallery.TEST):
+        yield np.asarray(cv2.resize(photograph, (width, height)), np.uint8)
 
 
 class Pattern(Enum):

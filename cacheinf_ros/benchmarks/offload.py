@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.benchmarks.frames import Image, varied_images
 from cacheinf_ros.benchmarks.laboratory import Laboratory, open_laboratory
+from cacheinf_ros.benchmarks.quality import ErrorScale
 from cacheinf_ros.benchmarks.timing import summary
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, matching_for
-from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup
@@ -92,9 +93,9 @@ class Truth:
         weights = Path(setting.weights) if setting.weights else None
         model = load_model(setting.model, weights=weights, input_size=parse_size(setting.size))
         engine = Engine(model, EngineConfig(mode=Mode.DENSE))
-        images = islice(open_source(setting.source), setting.frames + _WARM)
-        self._outputs = [[v.copy() for v in engine.run(frame.image, None).outputs.values()] for frame in images]
-        self._scale = OutputScale.of(self._outputs)
+        images = [frame.image for frame in islice(open_source(setting.source), setting.frames + _WARM)]
+        self._outputs = [_outputs(engine, image) for image in images]
+        self._scale = ErrorScale(_outputs(engine, image) for image in varied_images(images))
 
     def error(self, results: Sequence[Outputs]) -> dict[str, float] | None:
         """Of results for these frames, in their order; None where outputs were too large to be sent."""
@@ -103,6 +104,10 @@ class Truth:
             return None
         errors = [self._scale.error(ours, exact) for ours, exact in pairs]
         return {"mean": float(np.mean(errors)), "max": float(np.max(errors))}
+
+
+def _outputs(engine: Engine, image: Image) -> Outputs:
+    return [value.copy() for value in engine.run(image, None).outputs.values()]
 
 
 def run_offload_benchmark(
