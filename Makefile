@@ -55,7 +55,7 @@ test: build
 	@echo "[2/5] lint";    $(BIN)/ruff check .
 	@echo "[3/5] types";   $(BIN)/mypy cacheinf_ros
 	@echo "[4/5] layers";  $(BIN)/lint-imports
-	@echo "[5/5] tests";   $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@echo "[5/5] tests";   $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 clean:
 	rm -rf build install log out dist *.egg-info cacheinf_ros/msg .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,12 +20,12 @@ from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.diamond_optimised import DiamondOptimised
 from cacheinf_ros.matching.homography import HARDLY, Homography, largest_move
 from cacheinf_ros.matching.identity import Identity
+from cacheinf_ros.matching.spreading import computed_share
 
 Image = NDArray[np.uint8]
 
 NEW_MATCHER = "change of matcher"
 
-_SPREAD = np.ones((5, 5), np.uint8)  # blocks around a changed one that are computed too: changes spread in a network
 _ALIKE = 0.02  # of the reuse ratio
 _TRIAL = 6  # frames until a matcher is judged
 _MEMORY = 0.5  # of what was seen so far, in each frame
@@ -94,9 +93,7 @@ class Auto:
         self._records = {name: _Record(*self._typical(name)) for name in _TYPICAL}
         self._starts_anew = False
         self._doubted: _Record | None = None  # identity's, when it could not be told whether the camera moves
-        # by matcher: share really computed / share expected. What a homography does not explain differs by little,
-        # and little of that spreads
-        self._ratios = {name: 0.5 if name is MatcherName.HOMOGRAPHY else 1.0 for name in _TYPICAL}
+        self._ratios = dict.fromkeys(_TYPICAL, 1.0)  # by matcher: share really computed / share expected
         self.choice: Choice | None = None
         self._load = 1.0  # how many times longer computing takes than dense_ms promises: other processes, small shares
         self._followed: set[MatcherName] = set(_TYPICAL)  # which matchers the camera's last movement suits
@@ -118,6 +115,7 @@ class Auto:
 
     def match(self, reference: Image, frame: Image) -> CacheMap:
         """As :meth:`Matcher.match`."""
+        self._starts_anew = False  # a pair's reference is a picture: no matcher has put it together
         return self.match_anchor(Anchor(reference, is_kept=False), frame)
 
     def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
@@ -275,12 +273,3 @@ def _able_to_follow(motion: Motion, size: tuple[int, int]) -> set[MatcherName]:
         if largest_move(rest, size) <= HARDLY:
             followed.add(name)
     return followed
-
-
-def computed_share(cache_map: CacheMap) -> float:
-    """About which share of a frame a network will compute: what is not reusable, and what is near to it.
-
-    Changes that lie together cost less than the same number of them scattered over the picture.
-    """
-    spread = cv2.dilate((~cache_map.reusable).view(np.uint8), _SPREAD)
-    return float(spread.mean())

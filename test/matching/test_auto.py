@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import textured
 
-from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream, make_matcher
 from cacheinf_ros.matching.anchor import Anchor
-from cacheinf_ros.matching.auto import Auto, computed_share
+from cacheinf_ros.matching.auto import Auto
 from cacheinf_ros.matching.homography import Homography
 from cacheinf_ros.sources import open_source
 
@@ -104,15 +104,6 @@ def test_motion_that_no_majority_agrees_in_is_found_later(monkeypatch: pytest.Mo
         stream.match(np.ascontiguousarray(picture[:, 3 * number :][:, :320]))
         used.append(stream.choice.matcher if stream.choice else None)
     assert MatcherName.IDENTITY in used[:12] and used[-1] is MatcherName.DIAMOND_OPTIMISED
-
-
-def test_changes_that_lie_together_cost_less() -> None:
-    together, scattered = np.ones((20, 20), np.bool_), np.ones((20, 20), np.bool_)
-    together[8:11, 8:11] = False
-    scattered[1::6, 1::6] = False
-    shares = [computed_share(CacheMap.of_blocks(grid, (200, 200), 10, Motion.none())) for grid in (together, scattered)]
-    assert shares[0] == pytest.approx(49 / 400)  # two blocks more on each side
-    assert shares[1] > 0.5
 
 
 def odd_inputs() -> dict[str, list[Image]]:
