@@ -10,11 +10,21 @@ from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import CostModel
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.merging.assess import Assessment, Assessor
-from cacheinf_ros.engine.merging.search import Dropped, Goal, Smallest, Within, anneal, evolve, exhaustive, greedy
+from cacheinf_ros.engine.merging.search import (
+    Dropped,
+    Goal,
+    Smallest,
+    Within,
+    anneal,
+    evolve,
+    exhaustive,
+    from_nothing,
+    greedy,
+)
 from cacheinf_ros.engine.storage import load_stored, store, stored_file
 from cacheinf_ros.graph import Model
 
-_VERSION = 2  # of the file's content, and of what it depends on
+_VERSION = 3  # of the file's content, and of what it depends on
 _WHAT = "choice of caches"
 _SLOWER = 1.1  # than with everything kept: what a frame may take at most where no budget is given
 _SEARCH_S = 10.0
@@ -45,7 +55,7 @@ def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float
 
     Args:
         budget_mb: of the cache, 10**6 bytes; None: the smallest that is hardly slower.
-        time_limit_s: of the greedy choice, of differential evolution and of annealing, each.
+        time_limit_s: of each method.
     """
     everything = assess(frozenset())
     goal: Goal
@@ -54,6 +64,7 @@ def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float
     else:
         goal = Within(budget=int(budget_mb * 1e6), microseconds=everything.microseconds)
     found = {"greedy": greedy(assess, goal, time_limit_s=time_limit_s)}
+    found["from_nothing"] = from_nothing(assess, goal, time_limit_s=time_limit_s)
     found["differential_evolution"] = evolve(assess, goal, found["greedy"], time_limit_s=time_limit_s)
     best = exhaustive(assess, goal)
     if best is not None:

@@ -1,4 +1,4 @@
-"""Which maps to keep: a greedy choice, differential evolution as in the paper, annealing, and trying everything."""
+"""Which maps to keep: greedy choices, differential evolution as in the paper, annealing, and trying everything."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ class Goal(ABC):
         excess = self.excess(found)
         return _BROKEN + excess if excess else self.worth(found)
 
+    @abstractmethod
+    def balance(self, found: Assessment) -> float:
+        """What is to be small and what is limited, as if there were no limit, each over what is usual."""
+
     def lenient(self, found: Assessment) -> float:
         """The same, but the promise may be broken on the way to something better."""
         return self.worth(found) + _LENIENT * self.excess(found)
@@ -67,6 +71,10 @@ class Within(Goal):
         """As :meth:`Goal.excess`."""
         return max(0, found.cache_bytes - self.budget) / max(self.budget, 1)
 
+    def balance(self, found: Assessment) -> float:
+        """As :meth:`Goal.balance`."""
+        return self.worth(found) + found.cache_bytes / max(self.budget, 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Smallest(Goal):
@@ -86,6 +94,10 @@ class Smallest(Goal):
     def excess(self, found: Assessment) -> float:
         """As :meth:`Goal.excess`."""
         return max(0.0, found.microseconds / max(self.microseconds, _TINY) - 1)
+
+    def balance(self, found: Assessment) -> float:
+        """As :meth:`Goal.balance`."""
+        return self.worth(found) + found.microseconds / max(self.microseconds, _TINY)
 
 
 def greedy(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
@@ -109,6 +121,21 @@ def greedy(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
         if goal(now) < goal(assess(best)):
             best = dropped
     return _descended(assess, goal, best, deadline)
+
+
+def from_nothing(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
+    """With nothing kept, keep or drop again whichever map helps the balance most; then what helps within the limit.
+
+    Whoever starts with everything ends where the arena is as large as its fullest moment, which few single maps fill.
+    """
+    deadline = time.monotonic() + time_limit_s
+    dropped = frozenset(assess.names)
+    while assess.names and time.monotonic() < deadline:
+        changed = min((dropped ^ {name} for name in assess.names), key=lambda some: goal.balance(assess(some)))
+        if goal.balance(assess(changed)) >= goal.balance(assess(dropped)):
+            break
+        dropped = changed
+    return _descended(assess, goal, dropped, deadline)
 
 
 def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float) -> Dropped:
