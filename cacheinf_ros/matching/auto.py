@@ -9,6 +9,7 @@ while the camera is seen to move in a way that it cannot follow. Where it is see
 from __future__ import annotations
 
 import time
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,6 +46,7 @@ _TYPICAL = {  # share that is computed, milliseconds for so many pixels
     MatcherName.DIAMOND_OPTIMISED: (0.25, 3.0),
     MatcherName.HOMOGRAPHY: (0.25, 4.5),
 }
+_EVERY = frozenset(_TYPICAL)
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ class Auto:
         self._ratios = dict.fromkeys(_TYPICAL, 1.0)  # by matcher: share really computed / share expected
         self.choice: Choice | None = None
         self._load = 1.0  # how many times longer computing takes than dense_ms promises: other processes, small shares
-        self._followed: set[MatcherName] = set(_TYPICAL)  # which matchers the camera's last movement suits
+        self._followed: Set[MatcherName] = _EVERY  # which matchers the camera's last movement suits
         self._shift, self._reuse = Motion.none(), 1.0  # that diamond search found last
         self.reconfigure(config)
 
@@ -152,7 +154,7 @@ class Auto:
         self._load *= (min(max(load, 1 / _MOST_LOADED), _MOST_LOADED) / self._load) ** _LEARNING
 
     def _found(self, anchor: Anchor, frame: Image) -> CacheMap:
-        self._followed = set(_TYPICAL)
+        self._followed = _EVERY
         if self.last is MatcherName.HOMOGRAPHY:
             found = self._homography.match_anchor(anchor, frame)
             if not found.reason:
@@ -200,15 +202,17 @@ class Auto:
 
     def _choose(self, anchor: Anchor, frame: Image) -> bool:
         """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
-        best = max((name for name in self._records if name is not self.last), key=self._expected)
-        margin = _MARGIN * self._load * self._dense_ms
         if self._doubted is not None and self._records[self.last].share < _BETTER * self._doubted.share:
             self._doubted = None
+        margin = _MARGIN * self._load * self._dense_ms
+        if self._saved(0.0, 0.0) <= self._shown(self.last) + margin:
+            return False  # nothing could save so much more
+        best = max((name for name in self._records if name is not self.last), key=self._expected)
         if self._expected(best) <= self._shown(self.last) + margin:
             return False
         if self.last is MatcherName.IDENTITY:
             able = self._able(anchor, frame)
-            self._rule_out(set(_TYPICAL) - able)
+            self._rule_out(_EVERY - able)
             best = max(able, key=self._expected, default=self.last)
             if self._expected(best) <= self._shown(self.last) + margin:
                 return False
@@ -219,7 +223,7 @@ class Auto:
         self._starts_anew = best is MatcherName.HOMOGRAPHY
         return True
 
-    def _able(self, anchor: Anchor, frame: Image) -> set[MatcherName]:
+    def _able(self, anchor: Anchor, frame: Image) -> Set[MatcherName]:
         """The matchers that may follow the camera where it has left its place; none where it has not.
 
         Where that cannot be seen it may be a codec's key frame, a flash, a cut, or an object that is all that has any
@@ -229,12 +233,12 @@ class Auto:
         if motion is not None:
             self._doubted = None
             able = _able_to_follow(motion, (frame.shape[0], frame.shape[1]))
-            return set() if MatcherName.IDENTITY in able else able
+            return frozenset() if MatcherName.IDENTITY in able else able
         now = self._records[MatcherName.IDENTITY]
         self._doubted = self._doubted or replace(now)
-        return set(_TYPICAL) if now.frames - self._doubted.frames >= _DOUBT else set()
+        return _EVERY if now.frames - self._doubted.frames >= _DOUBT else frozenset()
 
-    def _rule_out(self, names: set[MatcherName]) -> None:
+    def _rule_out(self, names: Set[MatcherName]) -> None:
         """As far as is known these would not find more to reuse."""
         share = self._records[self.last].share
         for name in names - {self.last}:
