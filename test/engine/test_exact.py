@@ -25,7 +25,7 @@ SMALL = NETWORKS / "small.py"
 MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=25)
 @given(
     size=st.sampled_from([(61, 47), (90, 80), (33, 120), (122, 94)]),
     block=st.sampled_from([5, 10, 16]),
@@ -81,7 +81,7 @@ def test_detectors_equal_dense(name: str, shared_data: Path) -> None:
     _assert_sequence_equals_dense(model)
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6))
 def test_random_networks_equal_dense(seed: int) -> None:
     """All operators, in any order, at odd sizes."""

@@ -86,7 +86,7 @@ def test_equal_graphs_become_one() -> None:
     _assert_same_outputs({"a": graph, "b": graph})
 
 
-@settings(max_examples=10)
+@settings(max_examples=15)
 @given(seeds=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)))
 def test_random_networks_keep_their_outputs(seeds: tuple[int, int]) -> None:
     """Whatever they have in common; twice the first, so that something is."""

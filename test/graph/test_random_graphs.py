@@ -15,7 +15,7 @@ from cacheinf_ros.graph.interpret import DenseGraph
 COMPARED = {"aten.le.Scalar", "aten.where.ScalarSelf"}
 
 
-@settings(max_examples=20)
+@settings(max_examples=35)
 @given(seed=st.integers(0, 10**6))
 def test_graph_equals_network(seed: int) -> None:
     network = random_network(seed)
