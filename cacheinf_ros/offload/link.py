@@ -4,7 +4,8 @@ What a message takes beyond the smallest one is its bytes' time. A collapse must
 what does not come; a single fast message proves little, since it may have lain in a buffer. So a worse observation
 counts at once for much, a better one little. But one that is worse by far may be a hiccup of one of the machines:
 only the second in a row is believed. And what small messages typically take beyond the shortest of them is no evidence:
-it is the machines' waking up.
+it is the machines' waking up. All that they prove is that the link is at least as fast as if they had taken all of
+their time to cross.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 _WORSE, _BETTER = 0.8, 0.15  # weight of an observation
 _FAR_WORSE, _DOUBTED = 0.33, 0.35  # of the estimate; the weight of the first such one
 LEAST_BYTES = 4000
-"""Less says nothing about bandwidth."""
+"""Less says nothing about bandwidth, but for a lower bound."""
 _LEAST_MBIT_S, _MOST_MBIT_S = 0.01, 10_000.0
 _HOPE = 1.2  # each second
 _TYPICAL = 0.1  # weight of a small message in what is typical of them
@@ -55,18 +56,20 @@ class LinkEstimate:
     def observe(self, size: int, took_ms: float) -> None:
         """So many bytes took so long, the delay included."""
         if size < LEAST_BYTES:
+            at_least = size / 125.0 / max(took_ms, 1e-3)
+            if at_least > self.mbit_s:
+                self._move_to(at_least, _BETTER)
             return
         crossing_ms = max(took_ms - self.delay_ms, 1e-3)
         expected_ms = size / self.bytes_per_ms
         if crossing_ms > expected_ms:
             crossing_ms = max(expected_ms, crossing_ms - _PATIENCE * self._typical_ms)
-        seen = _bounded(size / 125.0 / crossing_ms)
+        seen = size / 125.0 / crossing_ms
         is_far_worse = seen < _FAR_WORSE * self.mbit_s
         worse = _WORSE if self._is_warned or not is_far_worse else _DOUBTED
         weight = worse if seen < self.mbit_s else _BETTER
         self._is_warned = is_far_worse
-        self.mbit_s = _bounded(math.exp((1 - weight) * math.log(self.mbit_s) + weight * math.log(seen)))
-        self._best = max(self._best, self.mbit_s)
+        self._move_to(seen, weight)
 
     def nothing_came(self, size: int, waited_ms: float) -> None:
         """So many bytes have not come in so long: the link is at most as fast as if they came now."""
@@ -77,6 +80,11 @@ class LinkEstimate:
     def forget(self) -> None:
         """Nothing has been observed for a while: what was bad may be as good again as it has been."""
         self.mbit_s = min(self._best, self.mbit_s * _HOPE)
+
+    def _move_to(self, mbit_s: float, weight: float) -> None:
+        moved = (1 - weight) * math.log(self.mbit_s) + weight * math.log(_bounded(mbit_s))
+        self.mbit_s = _bounded(math.exp(moved))
+        self._best = max(self._best, self.mbit_s)
 
 
 def _bounded(mbit_s: float) -> float:

@@ -13,7 +13,8 @@ from scipy.optimize import nnls
 _KEPT = 0.95  # of what was seen so far, with each frame
 _FLOOR_MS = 5.0  # errors count in relation to what a frame takes and this
 _BELIEF = 0.02  # weight of the profile, in frames
-_INDIFFERENCE = 1e-6  # the same of there being no overhead, per square millisecond
+_INERTIA = 1e-4  # the same of what was found of an overhead, per square millisecond: it keeps what frames with little
+# of a kind say from being blown up
 _FARTHEST = 5.0  # times what was expected: more is an accident
 _MOST_OFF = 50.0  # times slower or faster than measured
 
@@ -24,17 +25,16 @@ class Pace:
     Fitted to the frames seen, by least squares of the relative errors; recent frames count most.
     """
 
-    def __init__(self, overheads: int, slowdown: float = 1.0) -> None:
+    def __init__(self, overheads_ms: Sequence[float], slowdown: float = 1.0) -> None:
         """Before anything is seen.
 
         Args:
-            overheads: how many kinds there are; 0 ms each.
+            overheads_ms: of each kind.
             slowdown: see :attr:`slowdown`.
         """
-        self._prior = np.diag([_BELIEF, *[_INDIFFERENCE] * overheads])
-        self._squares = np.zeros((overheads + 1, overheads + 1))
-        self._products = np.zeros(overheads + 1)
-        self._found: NDArray[np.float64] = np.array([slowdown, *[0.0] * overheads])
+        self._prior = np.diag([_BELIEF, *[_INERTIA] * len(overheads_ms)])
+        self._found: NDArray[np.float64] = np.array([slowdown, *overheads_ms])
+        self._squares, self._products = np.zeros_like(self._prior), np.zeros_like(self._found)
 
     @property
     def slowdown(self) -> float:

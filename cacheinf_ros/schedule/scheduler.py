@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from cacheinf_ros.engine import Outdated, Split
 from cacheinf_ros.schedule.pace import Pace
 from cacheinf_ros.schedule.policy import OffloadPolicy
 from cacheinf_ros.schedule.surgery import dnn_surgery
-from cacheinf_ros.schedule.table import ScheduleTable, Surroundings, slower
+from cacheinf_ros.schedule.table import ScheduleTable, Surroundings
 from cacheinf_ros.schedule.timeline import Timeline, Times
 from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
 
@@ -19,9 +19,13 @@ _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
 _SIMILAR = 0.2  # in the logarithm, of what is about the same
 _CUT_FRAMES = 15
-# overheads of the robot: of a frame alone, of one that is shared, and of encoding all of the input's pixels
-_ALONE = (1.0, 0.0, 0.0)
-_SERVED = (1.0,)  # of the server
+# overheads of the robot: of a frame alone, of one that is shared, of encoding all of the input's pixels, and of a
+# tensor that crosses inside the network
+_ALONE = (1.0, 0.0, 0.0, 0.0)
+_ROBOT_CROSSING = (0.0, 0.0, 0.0, 1.0)
+# of the server: of a frame, and of a tensor that crosses inside the network
+_SERVED = (1.0, 0.0)
+_SERVER_CROSSING = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,6 +38,7 @@ class Choice:
         local_share: of the work, by what the robot takes for its rows and for all.
         robot_ms, server_ms: that the operators take by the machines' profiles.
         changed: share of the input that crosses, as far as the server is concerned.
+        crossings: see :class:`.timeline.Times`.
         is_settled: whether the frame before was computed so too: both caches are as they will be.
     """
 
@@ -43,12 +48,18 @@ class Choice:
     robot_ms: float = 0.0
     server_ms: float = 0.0
     changed: float = 0.0
+    crossings: int = 0
     is_settled: bool = False
 
     @property
     def at_robot(self) -> Sequence[float]:
         """How much a frame has of the robot's overheads."""
-        return _ALONE if self.split is None else _shared(self.changed)
+        return _ALONE if self.split is None else _shared(self.changed, self.crossings)
+
+    @property
+    def at_server(self) -> Sequence[float]:
+        """How much a frame that is shared has of the server's."""
+        return 1.0, self.crossings
 
 
 class Scheduler:
@@ -70,7 +81,9 @@ class Scheduler:
         self.table = table
         self._workload = workload
         self._measured = surroundings
-        self._robot, self._server = Pace(len(_ALONE), robot_slowdown), Pace(len(_SERVED))
+        crossing_ms = robot_slowdown * surroundings.crossing_robot_ms
+        self._robot = Pace((0.0, 0.0, 0.0, crossing_ms), robot_slowdown)
+        self._server = Pace((0.0, surroundings.crossing_server_ms))
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
         self._everything = (np.ones(len(workload.heights)),) * 3
@@ -119,12 +132,21 @@ class Scheduler:
     def observe_server(self, choice: Choice, took_ms: float) -> None:
         """The same of a frame that was shared."""
         if choice.is_settled:
-            self._server.observe(choice.server_ms, _SERVED, took_ms)
+            self._server.observe(choice.server_ms, choice.at_server, took_ms)
 
     def _around(self, delay_ms: float) -> Surroundings:
-        return slower(self._measured, self._robot.slowdown, self._server.slowdown).delayed(delay_ms)
+        """The same machines as they are seen to be."""
+        return replace(
+            self._measured,
+            at_robot=self._measured.at_robot * self._robot.slowdown,
+            at_server=self._measured.at_server * self._server.slowdown,
+            delay_ms=delay_ms,
+            crossing_robot_ms=self._robot.overhead_ms(_ROBOT_CROSSING),
+            crossing_server_ms=self._server.overhead_ms(_SERVER_CROSSING),
+        )
 
     def _overhead_ms(self, rows: Integers, changed: float) -> float:
+        """Of all but what crosses inside the network, which is in the timeline."""
         if (rows == self._whole).all():
             return self._robot.overhead_ms(_ALONE)
         return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)
@@ -177,12 +199,13 @@ class Scheduler:
             robot_ms=times.robot_busy / self._robot.slowdown,
             server_ms=times.server_busy / self._server.slowdown,
             changed=changed,
+            crossings=times.crossings,
             is_settled=is_settled,
         )
 
 
-def _shared(changed: float) -> Sequence[float]:
-    return 0.0, 1.0, changed
+def _shared(changed: float, crossings: int = 0) -> Sequence[float]:
+    return 0.0, 1.0, changed, crossings
 
 
 def _spread(steady: float, now: float) -> float:

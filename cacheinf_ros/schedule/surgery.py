@@ -32,11 +32,12 @@ def dnn_surgery(workload: Workload, conditions: Conditions) -> Integers:
     rate = conditions.link.bytes_per_ms
     up, down = (workload.heights * row / rate for row in crossing_bytes(workload, conditions))
     delay = conditions.link.delay_ms
+    inside = delay + conditions.crossing_robot_ms + conditions.crossing_server_ms
     edges: list[tuple[int, int, float]] = [(robot, image, up[0] + delay)]
     for tensor in workload.results.tolist():
         at_server[tensor - 1] += down[tensor] + delay
     for i in range(operators):
-        edges += [(robot, i, at_server[i]), (i, server, at_robot[i]), (i, operators + i, up[i + 1] + delay)]
+        edges += [(robot, i, at_server[i]), (i, server, at_robot[i]), (i, operators + i, up[i + 1] + inside)]
         for tensor in _parents(workload, i):
             if tensor == 0:
                 edges.append((image, i, np.inf))

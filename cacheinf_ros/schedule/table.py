@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
 MBIT_S = (0.5, 2.0, 8.0, 24.0, 64.0, 200.0, 600.0)
 CACHED = (0.0, 0.6, 0.9, 0.98)
 """Reuse ratios, of the robot and of the server."""
+CROSSING_MS = 1.0
+"""See :class:`.timeline.Conditions`: what it takes on a machine that does nothing else, before anything is seen."""
 _SOLVING_S = 50.0
 
 
@@ -26,7 +28,7 @@ class Surroundings:
     Attributes:
         at_robot, at_server: see :class:`.timeline.Conditions`.
         delay_ms: see :class:`.costs.Link`.
-        value_bytes, input_pixel_bytes: see :class:`.timeline.Conditions`.
+        value_bytes, input_pixel_bytes, crossing_robot_ms, crossing_server_ms: see :class:`.timeline.Conditions`.
     """
 
     at_robot: Numbers
@@ -34,10 +36,8 @@ class Surroundings:
     delay_ms: float = 1.0
     value_bytes: float = 4.0
     input_pixel_bytes: float = 3.0
-
-    def delayed(self, delay_ms: float) -> Surroundings:
-        """With another delay."""
-        return replace(self, delay_ms=delay_ms)
+    crossing_robot_ms: float = CROSSING_MS
+    crossing_server_ms: float = CROSSING_MS
 
     def conditions(self, mbit_s: float, active_robot: Numbers, active_server: Numbers) -> Conditions:
         """With a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
@@ -49,6 +49,8 @@ class Surroundings:
             active_server=active_server,
             value_bytes=self.value_bytes,
             input_pixel_bytes=self.input_pixel_bytes,
+            crossing_robot_ms=self.crossing_robot_ms,
+            crossing_server_ms=self.crossing_server_ms,
         )
 
 
@@ -97,11 +99,6 @@ def solve(
         share = max(0.0, deadline - time.monotonic()) / (len(places) - i)
         found[place] = search(workload, Timeline(workload, conditions), seeds, time_limit_s=share)
     return ScheduleTable(mbit_s=mbit_s, robot_reuse=reuse, server_reuse=reuse, rows=found)
-
-
-def slower(surroundings: Surroundings, robot: float, server: float) -> Surroundings:
-    """The same machines when they take so many times longer than when they were measured."""
-    return replace(surroundings, at_robot=surroundings.at_robot * robot, at_server=surroundings.at_server * server)
 
 
 def _around(axis: tuple[float, ...], value: float) -> tuple[int, ...]:

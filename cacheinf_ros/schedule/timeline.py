@@ -8,7 +8,9 @@ tensor after the other in each direction, both directions at once:
     t_i^c       = start_i^c + T_i^c(x_i a_i)                      a_i: active share of the operator
     arrival_j^c = max(t_j^s, end of the sending before) + bytes_j / bandwidth + delay
 
-and the same with the machines changed. A frame ends when the robot has all of the outputs.
+and the same with the machines changed. A frame ends when the robot has all of the outputs. Beyond the paper, a tensor
+inside the network that crosses keeps both machines busy: the one packs and sends it, the other takes it apart before it
+goes on.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Conditions:
         active_robot, active_server: float64 [tensors]: share of each tensor's pixels that is computed there.
         value_bytes: of a number on the wire.
         input_pixel_bytes: of a pixel of the input on the wire, where it crosses as an image.
+        crossing_robot_ms, crossing_server_ms: that a tensor which crosses inside the network keeps each machine busy.
     """
 
     link: Link
@@ -52,6 +55,8 @@ class Conditions:
     active_server: Numbers
     value_bytes: float = 4.0
     input_pixel_bytes: float = 3.0
+    crossing_robot_ms: float = 0.0
+    crossing_server_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +68,8 @@ class Times:
         end: when the robot has the outputs.
         robot_busy, server_busy: what the machines compute in all.
         sent, received: bytes that cross, seen from the robot.
+        crossings: tensors that cross inside the network, in either direction: all but the input on its way to the
+            server, and results on their way to the robot where no operator of it reads them.
     """
 
     robot: Numbers
@@ -72,6 +79,7 @@ class Times:
     server_busy: float
     sent: float
     received: float
+    crossings: int
 
 
 class Timeline:
@@ -81,12 +89,13 @@ class Timeline:
         reads, active = workload.reads, (conditions.active_robot, conditions.active_server)
         tensors = len(workload.heights)
         self._done = np.empty((2, tensors))
-        self._total = np.empty(5)
+        self._total = np.empty(6)
         costs = (np.ascontiguousarray(table, np.float64) for table in (conditions.at_robot, conditions.at_server))
         self._arguments: tuple[Any, ...] = (
             workload.heights, reads.first, reads.tensor, reads.offset, reads.ends, reads.starts, workload.results,
             *costs, *active, *crossing_bytes(workload, conditions),
-            conditions.link.bytes_per_ms, conditions.link.delay_ms, *self._done, np.empty(tensors), np.empty(tensors),
+            conditions.link.bytes_per_ms, conditions.link.delay_ms, conditions.crossing_robot_ms,
+            conditions.crossing_server_ms, *self._done, np.empty(tensors), np.empty(tensors),
             np.empty(tensors, np.int64), np.empty(tensors, np.int64), self._total,
         )  # fmt: skip
 
@@ -99,10 +108,11 @@ class Timeline:
         """The same, and all that leads to it."""
         end = self.end(rows)
         robot, server = self._done[:, 1:].copy()
-        sent, received, robot_busy, server_busy = self._total[1:].tolist()
+        sent, received, robot_busy, server_busy, crossings = self._total[1:].tolist()
         return Times(
             robot=robot, server=server, end=end, sent=sent, received=received, robot_busy=robot_busy,
             server_busy=server_busy,
+            crossings=round(crossings),
         )  # fmt: skip
 
 
@@ -141,19 +151,27 @@ def _took(table: Numbers, operator: int, share: float) -> float:
 _GRID = np.array(POINTS)
 
 
+@compiled()
+def _is_among(results: Integers, tensor: int) -> bool:
+    for result in results:  # noqa: SIM110 (compiled)
+        if result == tensor:
+            return True
+    return False
+
+
 @compiled(
-    *[_INTEGERS] * 8, _TABLE, _TABLE, *[_NUMBERS] * 4, FLOAT, FLOAT, *[_OUT] * 4, *[_ENDS] * 2, _OUT,
+    *[_INTEGERS] * 8, _TABLE, _TABLE, *[_NUMBERS] * 4, *[FLOAT] * 4, *[_OUT] * 4, *[_ENDS] * 2, _OUT,
 )  # fmt: skip
 def _follow(
     rows: Integers, heights: Integers, first: Integers, tensor: Integers, offset: Integers, ends: Integers,
     starts: Integers, results: Integers, at_robot: Numbers, at_server: Numbers, active_robot: Numbers,
-    active_server: Numbers, up_bytes: Numbers, down_bytes: Numbers, rate: float, delay: float, robot: Numbers,
-    server: Numbers, at_robot_from: Numbers, at_server_from: Numbers, wanted: Integers, left_out: Integers,
-    total: Numbers,
+    active_server: Numbers, up_bytes: Numbers, down_bytes: Numbers, rate: float, delay: float, robot_crossing: float,
+    server_crossing: float, robot: Numbers, server: Numbers, at_robot_from: Numbers, at_server_from: Numbers,
+    wanted: Integers, left_out: Integers, total: Numbers,
 ) -> None:  # fmt: skip
-    """Fills in when tensors are done (``robot``, ``server``), and when the other side's part of them has arrived
-    (``at_robot_from``, ``at_server_from``); ``total``: the end, bytes up, bytes down, and how
-    long each machine computes.
+    """Fills in when tensors are done (``robot``, ``server``), when the other side's part of them arrives as long as it
+    has not been taken (``at_robot_from``, ``at_server_from``; 0: there is none), and ``total``: the end, bytes up,
+    bytes down, how long each machine computes, and how many tensors cross inside.
     """
     operators = len(rows)
     for t in range(operators + 1):
@@ -165,33 +183,46 @@ def _follow(
                 wanted[t] = max(wanted[t], ends[offset[e] + rows[i] - 1])
             if rows[i] < heights[i + 1]:
                 left_out[t] = min(left_out[t], starts[offset[e] + rows[i]])
-    for t in results:
-        wanted[t] = heights[t]
     up = down = busy_robot = busy_server = 0.0  # until when each direction and each machine is busy
     sent = received = robot_took = server_took = 0.0
+    crossings = 0
     for t in range(operators + 1):
         boundary = heights[0] if t == 0 else rows[t - 1]
         if t > 0:
             i = t - 1
             if boundary > 0:
                 for e in range(first[i], first[i + 1]):
-                    busy_robot = max(busy_robot, at_robot_from[tensor[e]])
+                    read = tensor[e]
+                    if at_robot_from[read] > 0:
+                        busy_robot = max(busy_robot, at_robot_from[read]) + robot_crossing
+                        at_robot_from[read] = 0.0
+                        crossings += 1
                 took = _took(at_robot, i, active_robot[t] * boundary / heights[t])
                 busy_robot += took
                 robot_took += took
             if boundary < heights[t]:
                 for e in range(first[i], first[i + 1]):
-                    busy_server = max(busy_server, at_server_from[tensor[e]])
+                    read = tensor[e]
+                    if at_server_from[read] > 0:
+                        busy_server = max(busy_server, at_server_from[read]) + (server_crossing if read > 0 else 0.0)
+                        at_server_from[read] = 0.0
+                        crossings += read > 0
                 took = _took(at_server, i, active_server[t] * (heights[t] - boundary) / heights[t])
                 busy_server += took
                 server_took += took
         robot[t], server[t] = busy_robot, busy_server
         at_robot_from[t] = at_server_from[t] = 0.0
         if left_out[t] < boundary:
+            if t > 0:
+                busy_robot += robot_crossing
             size = (boundary - left_out[t]) * up_bytes[t] + _HEADER
             up = max(up, busy_robot) + size / rate
             at_server_from[t] = up + delay
             sent += size
+        if wanted[t] > boundary:
+            busy_server += server_crossing
+        if _is_among(results, t):
+            wanted[t] = heights[t]
         if wanted[t] > boundary:
             size = (wanted[t] - boundary) * down_bytes[t] + _HEADER
             down = max(down, busy_server) + size / rate
@@ -200,4 +231,5 @@ def _follow(
     end = busy_robot
     for t in results:
         end = max(end, at_robot_from[t])
-    total[0], total[1], total[2], total[3], total[4] = end, sent, received, robot_took, server_took
+    total[0], total[1], total[2] = end, sent, received
+    total[3], total[4], total[5] = robot_took, server_took, crossings

@@ -68,6 +68,16 @@ def test_small_messages_say_nothing_about_bandwidth() -> None:
     assert estimate.mbit_s == 100.0
 
 
+def test_small_messages_prove_that_a_link_is_not_as_slow_as_believed() -> None:
+    """2000 bytes in 4 ms: 4 Mbit/s at the least."""
+    estimate = LinkEstimate(mbit_s=0.5, delay_ms=1.0)
+    estimate.observe(2000, 4.0)
+    assert estimate.mbit_s < 1
+    for _ in range(50):
+        estimate.observe(2000, 4.0)
+    assert estimate.mbit_s == pytest.approx(4.0, rel=0.01)
+
+
 def test_what_small_messages_take_too_is_not_held_against_the_link() -> None:
     estimate = LinkEstimate(mbit_s=48.0, delay_ms=1.0)
     for _ in range(50):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from workloads import MIXED, outdated, surroundings
@@ -51,6 +53,20 @@ def test_it_stays_with_what_is_about_as_good() -> None:
         choice = scheduler.choose(OffloadPolicy.CACHEINF, 3.0 * (1 + 0.01 * (-1) ** i), 1.0, FEW)
         chosen.append(choice.split)
     assert len({id(split) for split in chosen[2:]}) == 1
+
+
+def test_a_split_whose_tensors_cost_too_much_to_send_is_left() -> None:
+    slow = surroundings(MIXED, 3, 3.0)
+    around = replace(
+        slow, at_robot=10 * slow.at_robot, at_server=10 * slow.at_server, crossing_robot_ms=0.0, crossing_server_ms=0.0
+    )
+    scheduler = Scheduler(MIXED, around, solve(MIXED, around, (5.0, 50.0, 500.0), (0.0, 0.9), time_limit_s=2.0))
+    choices = [scheduler.choose(OffloadPolicy.CACHEINF, 50.0, 0.01, FEW) for _ in range(3)]
+    assert choices[-1].crossings > 0
+    scheduler.observe_robot(choices[-1], choices[-1].robot_ms + 50 * choices[-1].crossings)
+    after = scheduler.choose(OffloadPolicy.CACHEINF, 50.0, 0.01, FEW)
+    assert after.crossings == 0
+    assert after.predicted_ms == pytest.approx(choices[-1].predicted_ms, rel=0.1)  # others are believed as before
 
 
 def test_what_machines_really_take_counts() -> None:

@@ -33,11 +33,14 @@ def cost(work: Workload, found: Conditions, at_robot: tuple[bool, ...]) -> float
             if not here and parent_here:
                 crossing.add(tensor)
     up, down = (work.heights * row / rate for row in crossing_bytes(work, found))
-    total += sum(up[tensor] + delay for tensor in crossing)
+    inside = found.crossing_robot_ms + found.crossing_server_ms
+    total += sum(up[tensor] + delay + (inside if tensor > 0 else 0.0) for tensor in crossing)
     return float(total + sum(down[t] + delay for t in work.results.tolist() if not at_robot[t - 1]))
 
 
-def conditions(work: Workload, robot: list[float], server: list[float], mbit_s: float) -> Conditions:
+def conditions(
+    work: Workload, robot: list[float], server: list[float], mbit_s: float, crossing_ms: float
+) -> Conditions:
     shares, points = np.ones(len(work.heights)), np.array(POINTS)
     return Conditions(
         link=Link(mbit_s=mbit_s, delay_ms=0.5),
@@ -45,6 +48,8 @@ def conditions(work: Workload, robot: list[float], server: list[float], mbit_s: 
         at_server=np.outer(server[: len(work.names)], points),
         active_robot=shares,
         active_server=shares,
+        crossing_robot_ms=crossing_ms,
+        crossing_server_ms=crossing_ms / 2,
     )
 
 
@@ -58,9 +63,12 @@ def sides(work: Workload, rows: Integers) -> tuple[bool, ...]:
     robot=st.lists(st.floats(0.1, 20), min_size=4, max_size=4),
     server=st.lists(st.floats(0.1, 5), min_size=4, max_size=4),
     mbit_s=st.sampled_from([0.1, 0.5, 1.0, 5.0, 50.0]),
+    crossing_ms=st.sampled_from([0.0, 0.3, 4.0]),
 )
-def test_nothing_is_better(which: Workload, robot: list[float], server: list[float], mbit_s: float) -> None:
-    found = conditions(which, robot, server, mbit_s)
+def test_nothing_is_better(
+    which: Workload, robot: list[float], server: list[float], mbit_s: float, crossing_ms: float
+) -> None:
+    found = conditions(which, robot, server, mbit_s, crossing_ms)
     rows = dnn_surgery(which, found)
     assert set(rows.tolist()) <= {0, 10}
     least = min(cost(which, found, choice) for choice in itertools.product((True, False), repeat=len(which.names)))

@@ -13,7 +13,13 @@ from cacheinf_ros.schedule.workload import Workload
 
 
 def conditions(
-    work: Workload, *, robot_ms: float = 20.0, server_ms: float = 10.0, active: float = 1.0, mbit_s: float = 1.0
+    work: Workload,
+    *,
+    robot_ms: float = 20.0,
+    server_ms: float = 10.0,
+    active: float = 1.0,
+    mbit_s: float = 1.0,
+    crossing_ms: tuple[float, float] = (0.0, 0.0),
 ) -> Conditions:
     """Every operator takes so many milliseconds for all of its pixels; 1 Mbit/s are 125 bytes per millisecond."""
     table = np.tile(np.array(POINTS), (len(work.names), 1))
@@ -24,6 +30,8 @@ def conditions(
         at_server=table * server_ms,
         active_robot=shares,
         active_server=shares,
+        crossing_robot_ms=crossing_ms[0],
+        crossing_server_ms=crossing_ms[1],
     )
 
 
@@ -66,6 +74,30 @@ def test_neighbours_of_the_boundary_cross_both_ways() -> None:
     assert server_a < 10 + row + 1
 
 
+def test_what_crosses_inside_keeps_both_busy() -> None:
+    """The same, where packing or taking apart a tensor takes the robot 3 ms and the server 7."""
+    work = workload(Chain(reach=1))
+    times = Timeline(work, conditions(work, crossing_ms=(3, 7))).times(np.array([5, 5]))
+    up = (5 * 4 * 3 + 2.5 / 64 + 64) / 125
+    row = (4 * 2 * 4 + 0.5 + 64) / 125
+    server_a = up + 1 + 5
+    assert times.crossings == 2
+    assert times.robot == pytest.approx([10, max(10 + 3, server_a + 7 + row + 1) + 3 + 10])
+    assert times.server == pytest.approx([server_a, max(server_a + 7, 10 + 3 + row + 1) + 7 + 5])
+    assert (times.robot_busy, times.server_busy) == (pytest.approx(20), pytest.approx(10))
+
+
+def test_input_and_results_are_no_crossings_inside() -> None:
+    work = workload(Chain())
+    for rows in ([10, 10], [0, 0], [6, 6]):
+        found = [
+            Timeline(work, conditions(work, crossing_ms=took)).times(np.array(rows))
+            for took in ((0.0, 0.0), (3.0, 7.0))
+        ]
+        assert [times.crossings for times in found] == [0, 0]
+        assert found[0].end == found[1].end
+
+
 def test_sending_waits_for_what_is_being_sent() -> None:
     """Up to the server goes the input, then the robot's row of a: one after the other."""
     work = workload(Chain(reach=1))
@@ -85,6 +117,7 @@ def test_branches_meet() -> None:
     down = (10 * 4 * 4 + 5 + 64) / 125
     assert times.robot[:2] == pytest.approx([20, 40])
     assert times.server[2] == pytest.approx(20 + up + 1 + 10)
+    assert times.crossings == 2  # a on its way up, c on its way down
     assert times.end == pytest.approx(max(40, 20 + up + 1 + 10 + down + 1) + 20)
 
 
