@@ -78,6 +78,10 @@ def offload(
     ] = "48",
     policies: Annotated[str, typer.Option(metavar="NAMES", help="Separated by commas; or all.")] = "all",
     frames: Annotated[int, typer.Option(min=1, help="How many are counted, after ten to warm up.")] = 60,
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, help="How often the source is played for each policy: they take turns, in both orders."),
+    ] = 2,
     robot_cores: Annotated[float, typer.Option(min=0.05, max=64, help="Processors' worth of the robot's time.")] = 0.5,
     schedule_s: Annotated[float, typer.Option(min=1, help="How long schedules are searched for, s.")] = 30.0,
     wire_image: Annotated[WireImage, described(OffloadConfig, "wire_image")] = WireImage.PNG,
@@ -91,7 +95,8 @@ def offload(
 
     Example: cacheinf bench offload --model torchvision:resnet50 --size 480x640 --source clip.mp4 --bandwidth 8,48
     """
-    from cacheinf_ros.benchmarks.offload import SYSTEMS, Setting, run_offload_benchmark
+    from cacheinf_ros.benchmarks.offload import run_offload_benchmark
+    from cacheinf_ros.benchmarks.offload_setting import SYSTEMS, Setting
     from cacheinf_ros.sources import open_source
 
     open_source(source)  # a mistake is told before anything starts
@@ -100,8 +105,8 @@ def offload(
         if name not in SYSTEMS:
             raise ConfigError(f"policy {name!r}: known are {', '.join(SYSTEMS)}")
     setting = Setting(
-        model=model, weights=str(weights or ""), size=size or "", source=source, frames=frames, policies=chosen,
-        robot_cores=robot_cores, schedule_s=schedule_s, wire_image=wire_image, threshold=threshold,
+        model=model, weights=str(weights or ""), size=size or "", source=source, frames=frames, rounds=rounds,
+        policies=chosen, robot_cores=robot_cores, schedule_s=schedule_s, wire_image=wire_image, threshold=threshold,
     )  # fmt: skip
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:

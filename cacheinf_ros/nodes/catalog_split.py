@@ -22,15 +22,13 @@ from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.live_policy import DIVIDING, refuse_others
 from cacheinf_ros.nodes.runner import Runner
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import SplitLink
 from cacheinf_ros.offload import OffloadConfig
-from cacheinf_ros.schedule import OffloadPolicy
 from cacheinf_ros.schedule.contention import Contention
 from cacheinf_ros.schedule.energy import Spent
-
-_UNUSABLE = (OffloadPolicy.LOCAL, OffloadPolicy.REMOTE_JPEG)  # they split nothing
 
 
 class Outlay:
@@ -137,13 +135,15 @@ class CatalogSplit:
 
     def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Iterable[Catalog], sender: Sender) -> None:
         """Prepare; :class:`ConfigError` where ``offload_policy`` splits nothing."""
-        get = node.parameters.get
-        self._sharing, self._offload, self._prices = get(SharingConfig), get(OffloadConfig), config.prices
-        if self._sharing.offload_policy in _UNUSABLE:
+        self._get = get = node.parameters.get
+        self._offload, self._prices = get(OffloadConfig), config.prices
+        policy = get(SharingConfig).offload_policy
+        if policy not in DIVIDING:
             raise ConfigError(
-                f"offload_policy {self._sharing.offload_policy.value} splits no frames: choose another one, or keep "
+                f"offload_policy {policy.value} splits no frames: choose another one, or keep "
                 "requests here with policy: device_only"
             )
+        refuse_others(node, DIVIDING)
         self._node = node
         self._common = SplitCommon(node, get(ServerTopicsConfig), sender)
         self._catalogs = {catalog.model: catalog for catalog in catalogs}
@@ -164,8 +164,8 @@ class CatalogSplit:
         with Contention() as contention:
             runner = Runner(network, config, note, with_server=True)
         link = SplitLink(
-            self._node, self._common, self._sharing, self._offload, network, runner.engine, self._node.health,
-            slowdown=contention.slowdown, prefix=f"{model}: ",
+            self._node, self._common, lambda: self._get(SharingConfig), self._offload, network, runner.engine,
+            self._node.health, slowdown=contention.slowdown, prefix=f"{model}: ",
         )  # fmt: skip
         known = self._catalogs[model].find(variant)
         assert known is not None

@@ -116,7 +116,9 @@ class SharingConfig(Config):
         OffloadPolicy.CACHEINF,
         "who computes what: cacheinf divides every operator's rows, with caches, whichever way a frame ends soonest; "
         "local, remote (changed pixels go to the server), remote_jpeg (whole frames do), dnn_surgery, "
-        "dnn_surgery_cached, hybrid_parallel: what it is compared with",
+        "dnn_surgery_cached, hybrid_parallel: what it is compared with; a node started with local or remote_jpeg "
+        "changes between these two only",
+        live=True,
     )
     schedule_s: float = parameter(
         50.0, "how long to search for schedules when a server is met for the first time, s", low=1.0, high=3600.0

@@ -20,6 +20,7 @@ from cacheinf_ros.nodes.conversions import FrameResult, decoded_from, result_mes
 from cacheinf_ros.nodes.energy import EnergyWatch
 from cacheinf_ros.nodes.frame_node import Arrival, FrameNode
 from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
 from cacheinf_ros.nodes.results import ResultTopics
 from cacheinf_ros.nodes.runner import Runner, open_model
 from cacheinf_ros.nodes.server_link import ServerLink
@@ -68,20 +69,21 @@ class Pipeline:
         get = node.parameters.get
         self._node = node
         use, topics, offload = get(UseServerConfig), get(ServerTopicsConfig), get(OffloadConfig)
-        sends_frames = use.use_server and use.offload_policy is OffloadPolicy.REMOTE_JPEG
-        shares_frames = use.use_server and use.offload_policy not in (OffloadPolicy.REMOTE_JPEG, OffloadPolicy.LOCAL)
+        shares_frames = use.use_server and use.offload_policy in DIVIDING
         model = open_model(get(ModelConfig))
         with Contention() as contention:
             self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
         self._results = ResultTopics(node, get(ResultConfig))
         sender = Sender(node, get(LimitConfig))
-        self._server = ServerLink(node, topics, offload, model.name, node.health, sender) if sends_frames else None
-        self._sharing = None
+        self._server = self._sharing = None
+        if use.use_server:
+            self._server = ServerLink(node, topics, offload, model.name, node.health, sender)
+            refuse_others(node, changeable_to(use.offload_policy))
         if shares_frames:
             engine = self._runner.engine
             self._sharing = SplitLink(
-                node, SplitCommon(node, topics, sender), use, offload, model, engine, node.health,
-                slowdown=contention.slowdown,
+                node, SplitCommon(node, topics, sender), lambda: get(UseServerConfig), offload, model, engine,
+                node.health, slowdown=contention.slowdown,
             )  # fmt: skip
         self._energy = EnergyWatch(node, get(PowerModel), node.health)
         self._spent = Spent()
@@ -138,10 +140,14 @@ class Pipeline:
             self._node.get_logger().error(traceback.format_exc())
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
-        answer = self._server.ask(arrival.header, prepared.image) if self._server else None
+        answer = None
+        if self._server is not None and self._policy is OffloadPolicy.REMOTE_JPEG:
+            answer = self._server.ask(arrival.header, prepared.image)
         if answer is not None:
             answer.header = arrival.header
             self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": most of it is the picture's way up
+            if self._sharing is not None:
+                self._sharing.passed_over()
             return answer, decoded_from(answer), Outcome.UNTOUCHED
         result = self._run(prepared)
         self.computed = result
@@ -154,7 +160,8 @@ class Pipeline:
         if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:
             self._runner.reset()
             cache_map = None
-        run = self._run_shared if self._sharing else self._run_alone
+        shares = self._sharing is not None and self._policy is not OffloadPolicy.REMOTE_JPEG
+        run = self._run_shared if shares else self._run_alone
         result = run(prepared.image, cache_map)
         self._note_unfollowed(cache_map, result)
         matching = {} if prepared.matching_ms is None else {"match": prepared.matching_ms}
@@ -162,6 +169,10 @@ class Pipeline:
         beside_ms = sum(result.stage_ms.values()) - result.stage_ms["compute"]
         self._spent = replace(self._spent, compute_ms=self._spent.compute_ms + beside_ms)
         return result
+
+    @property
+    def _policy(self) -> OffloadPolicy:
+        return self._node.parameters.get(UseServerConfig).offload_policy
 
     def _run_alone(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
         result = self._runner.run(image, cache_map)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections.abc import Callable
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
@@ -15,9 +16,10 @@ from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.nodes.configs import SharingConfig
 from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.live_policy import DIVIDING
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.offload import Frame, FramePartner, Identity, OffloadConfig, RobotSession, WireImage
-from cacheinf_ros.schedule import Choice, Scheduler, Surroundings, Workload, load_or_solve
+from cacheinf_ros.schedule import Choice, OffloadPolicy, Scheduler, Surroundings, Workload, load_or_solve
 from cacheinf_ros.schedule import profile as profile_of
 from cacheinf_ros.schedule.energy import Spent
 
@@ -38,7 +40,7 @@ class SplitLink:
         self,
         node: Node,
         common: SplitCommon,
-        sharing: SharingConfig,
+        sharing: Callable[[], SharingConfig],
         config: OffloadConfig,
         model: Model,
         engine: Engine,
@@ -50,6 +52,7 @@ class SplitLink:
         """Prepare, and greet the server from now on.
 
         Args:
+            sharing: the present configuration.
             slowdown: how many times longer this machine takes, at first sight, than it was measured to take.
             prefix: of what is said in log and diagnostics, where the node has several such links.
         """
@@ -58,8 +61,7 @@ class SplitLink:
         self._node = node
         self._common = common
         self._prefix = prefix
-        self._policy = sharing.offload_policy
-        self._schedule_s = sharing.schedule_s
+        self._sharing = sharing
         self._model_name = model.name
         self._slowdown = slowdown
         self._config = config
@@ -68,6 +70,7 @@ class SplitLink:
         self._workload = Workload(engine.program.layout)
         self._at_robot = profile_of(self._workload.names, engine.cost)
         self._scheduler: Scheduler | None = None
+        self._is_searched = False
         self._choice: Choice | None = None
         self._partner: FramePartner | None = None
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
@@ -86,10 +89,16 @@ class SplitLink:
         return self._policy.is_cached
 
     @property
+    def _policy(self) -> OffloadPolicy:
+        return self._sharing().offload_policy
+
+    @property
     def why_alone(self) -> str:
         """Why the last frame was not shared."""
         if self._partner is not None and self._choice is None:
             return "engine mode deepcache shares no frames"
+        if self._policy not in DIVIDING:
+            return f"offload_policy is {self._policy.value}"
         if self._choice is not None and self._choice.split is None:
             return "alone it was predicted to end sooner"
         return self.session.complaint or "the session has only just started"
@@ -111,6 +120,11 @@ class SplitLink:
         if self._scheduler is not None:
             self._partner = self.session.frame(self._choose)
         return self._partner
+
+    def passed_over(self) -> None:
+        """Take note of a frame that was computed neither here nor by both: the server computed it from its picture."""
+        if self._scheduler is not None:
+            self._scheduler.unsettle()
 
     def computed(self, *, was_shared: bool, took_ms: float) -> Spent:
         """Take note of what became of a frame. Returns the robot's part in it."""
@@ -156,7 +170,11 @@ class SplitLink:
         self.session.poll()
         welcome = self.session.welcome
         if welcome is not None and self._scheduler is None:
-            self._scheduler = self._prepare(np.array(welcome.profile, np.float64))
+            surroundings = self._meet(np.array(welcome.profile, np.float64))
+            self._scheduler = Scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
+        if self._scheduler is not None and self._policy.is_searched and not self._is_searched:
+            self._is_searched = True
+            threading.Thread(target=self._solve, args=(self._scheduler,), daemon=True).start()
         self._say(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Split | None:
@@ -173,19 +191,15 @@ class SplitLink:
             scheduler.observe_server(shared[1], served[1])
             self._shared_choice = None
 
-    def _prepare(self, at_server: np.ndarray) -> Scheduler:
-        surroundings = Surroundings(
+    def _meet(self, at_server: np.ndarray) -> Surroundings:
+        return Surroundings(
             at_robot=self._at_robot,
             at_server=at_server,
             value_bytes=self._config.wire_dtype.bytes,
             input_pixel_bytes=_PIXEL_BYTES[self._config.wire_image],
         )
-        scheduler = Scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
-        if self._policy.is_searched:
-            threading.Thread(target=self._solve, args=(scheduler, surroundings), daemon=True).start()
-        return scheduler
 
-    def _solve(self, scheduler: Scheduler, surroundings: Surroundings) -> None:
+    def _solve(self, scheduler: Scheduler) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         self._note("schedule", "waiting for another search")
         with self._common.solving:
@@ -194,7 +208,7 @@ class SplitLink:
             self._note("schedule", "searching")
             try:
                 scheduler.table = load_or_solve(
-                    self._model_name, self._workload, surroundings, time_limit_s=self._schedule_s
+                    self._model_name, self._workload, scheduler.measured, time_limit_s=self._sharing().schedule_s
                 )
             except (CacheinfError, ValueError, MemoryError) as error:
                 self._note("schedule", f"failed: {error}")

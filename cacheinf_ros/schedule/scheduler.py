@@ -66,6 +66,7 @@ class Scheduler:
     """Of one network, one robot and one server. Not thread-safe.
 
     Attributes:
+        measured: the machines as they were measured, with nothing else to do.
         table: of schedules; None: not solved yet, and only simple ones are considered.
     """
 
@@ -80,7 +81,7 @@ class Scheduler:
         """``robot_slowdown``: how many times longer than measured the robot is expected to take, before it is seen."""
         self.table = table
         self._workload = workload
-        self._measured = surroundings
+        self.measured = surroundings
         crossing_ms = robot_slowdown * surroundings.crossing_robot_ms
         self._robot = Pace((0.0, 0.0, 0.0, crossing_ms), robot_slowdown)
         self._server = Pace((0.0, surroundings.crossing_server_ms))
@@ -137,9 +138,9 @@ class Scheduler:
     def _around(self, delay_ms: float) -> Surroundings:
         """The same machines as they are seen to be."""
         return replace(
-            self._measured,
-            at_robot=self._measured.at_robot * self._robot.slowdown,
-            at_server=self._measured.at_server * self._server.slowdown,
+            self.measured,
+            at_robot=self.measured.at_robot * self._robot.slowdown,
+            at_server=self.measured.at_server * self._server.slowdown,
             delay_ms=delay_ms,
             crossing_robot_ms=self._robot.overhead_ms(_ROBOT_CROSSING),
             crossing_server_ms=self._server.overhead_ms(_SERVER_CROSSING),

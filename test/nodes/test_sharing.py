@@ -88,3 +88,72 @@ def test_a_server_with_another_model_is_refused(
         assert station.expect(sent)[-1].where == "local"
     assert server.stop() == 0
     assert robot.stop() == 0
+
+
+def test_the_policy_changes_while_the_robot_works(
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    robot = nodes.start(
+        inference_command(
+            "cached_inference", use_server=True, offload_policy="remote", server_deadline_ms=2000.0, probe_s=0.1,
+            schedule_s=1.0,
+        )
+    )  # fmt: skip
+    server = nodes.start(inference_command("server"))
+    robot.wait_ready()
+    server.wait_ready()
+    stamps = iter(range(2 * 10**13, 3 * 10**13, 50_000_000))
+
+    def frame() -> Any:
+        station.clear()
+        station.publish(camera_image(next(stamps)))
+        (result,) = station.expect(1)
+        assert not result.error
+        return result
+
+    def frame_from(where: str) -> Any:
+        """A server may be met only after a while."""
+        deadline = time.monotonic() + START_S
+        while (result := frame()).where != where:
+            assert time.monotonic() < deadline
+        return result
+
+    def change(policy: str) -> Any:
+        (answer,), _ = station.set_parameters("cached_inference", offload_policy=policy)
+        return answer
+
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    right = np.frombuffer(frame_from("shared").data, np.float32)
+    for policy, where in (("local", "local"), ("remote", "shared"), ("remote_jpeg", "server"), ("remote", "shared")):
+        assert change(policy).successful
+        result = frame_from(where)
+        if policy != "remote_jpeg":
+            assert np.allclose(np.frombuffer(result.data, np.float32), right, rtol=1e-5, atol=1e-5)
+        assert [frame().where for _ in range(3)] == [where] * 3
+    assert "schedules are solved" not in robot.output
+    assert change("cacheinf").successful
+    deadline = time.monotonic() + START_S
+    while "schedules are solved" not in robot.output:
+        assert time.monotonic() < deadline
+        frame()
+    assert "offload_policy" in change("everything").reason
+    assert robot.stop() == 0
+    assert server.stop() == 0
+    assert "Traceback" not in robot.output + server.output
+
+
+def test_what_is_made_to_compute_alone_divides_no_work(
+    nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand]
+) -> None:
+    robot = nodes.start(inference_command("cached_inference", use_server=True, offload_policy="local"))
+    robot.wait_ready()
+    (answer,), _ = station.set_parameters("cached_inference", offload_policy="cacheinf")
+    assert not answer.successful
+    assert "start it anew" in answer.reason
+    assert "local, remote_jpeg" in answer.reason
+    (answer,), _ = station.set_parameters("cached_inference", offload_policy="remote_jpeg")
+    assert answer.successful
+    assert robot.stop() == 0
