@@ -82,7 +82,8 @@ class Motion:
 
 
 _EYE = np.eye(3)
-_NONE = Motion(matrix=_EYE)  # not read-only: compiled code takes no such arrays
+_EYE.setflags(write=False)  # one for all
+_NONE = Motion(matrix=_EYE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ FLAGS = types.boolean[:, ::1]
 READ_ONLY_FLAGS = types.Array(types.boolean, 2, "C", readonly=True)
 BYTES = types.uint8[:, ::1]
 FLOATS = types.float64[:, ::1]
+READ_ONLY_FLOATS = types.Array(types.float64, 2, "C", readonly=True)
 IMAGES = types.UniTuple(types.Array(types.uint8, 2, "C", readonly=True), 2)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.compiled import BYTES, FLAGS, FLOATS, compiled, types
+from cacheinf_ros.compiled import BYTES, FLAGS, READ_ONLY_FLOATS, compiled, types
 
 Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
@@ -108,7 +108,7 @@ def _flag_seen(
             tiles[row, column] = True
 
 
-@compiled(_READ_ONLY, FLOATS, BYTES, FLAGS)
+@compiled(_READ_ONLY, READ_ONLY_FLOATS, BYTES, FLAGS)
 def _flag_shown(marked: Mask, back: NDArray[np.float64], line: Mask, tiles: NDArray[np.bool_]) -> None:
     """The tiles of the picture that may show anything marked; ``back``: frame -> picture."""
     height, width = marked.shape
@@ -169,7 +169,7 @@ def _paint_tile(
                 picture[y, x * channels + channel] = (value + _HALF) >> (2 * _BITS)
 
 
-@compiled(_READ_ONLY, _READ_ONLY, FLAGS, FLOATS, BYTES, BYTES, BYTES)
+@compiled(_READ_ONLY, _READ_ONLY, FLAGS, READ_ONLY_FLOATS, BYTES, BYTES, BYTES)
 def _paint(
     frame: Image, marked: Mask, tiles: NDArray[np.bool_], matrix: NDArray[np.float64], picture: Image, painted: Mask,
     unseen: Mask,

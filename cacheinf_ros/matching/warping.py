@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion, grid_shape
-from cacheinf_ros.compiled import FLAGS, FLOATS, INT, compiled
+from cacheinf_ros.compiled import FLAGS, INT, READ_ONLY_FLOATS, compiled
 
 Image = NDArray[np.uint8]
 _AROUND = np.ones((3, 3), np.uint8)
@@ -41,7 +41,7 @@ def visible_blocks(motion: Motion, image_size: tuple[int, int], block_size: int)
     return visible
 
 
-@compiled(FLOATS, INT, INT, INT, FLAGS)
+@compiled(READ_ONLY_FLOATS, INT, INT, INT, FLAGS)
 def _mark_visible(back: NDArray[np.float64], height: int, width: int, block: int, visible: NDArray[np.bool_]) -> None:
     """``back``: frame -> reference."""
     rows, columns = visible.shape

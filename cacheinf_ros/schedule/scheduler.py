@@ -19,6 +19,7 @@ _HORIZON = 30  # frames over which bringing a stale cache up to date is spread
 _STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
 _SIMILAR = 0.2  # in the logarithm, of what is about the same
 _CUT_FRAMES = 15
+_NEW = 0.2  # weight of a frame in what is typical
 # overheads of the robot: of a frame alone, of one that is shared, of encoding all of the input's pixels, and of a
 # tensor that crosses inside the network
 _ALONE = (1.0, 0.0, 0.0, 0.0)
@@ -93,6 +94,7 @@ class Scheduler:
         self._is_settled = True
         self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
         self._cut_age = 0  # frames
+        self._typical: Numbers | None = None  # active shares of each tensor
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The split for a frame."""
@@ -176,11 +178,16 @@ class Scheduler:
         return [*simple, *self.table.near(mbit_s, reuse, reuse)]
 
     def _best_cut(self, around: Surroundings, mbit_s: float, changed: Numbers) -> Integers:
-        """Takes milliseconds to find: it is kept while the machines and the link are as they were, for some frames."""
+        """Takes milliseconds to find: it is kept while the machines and the link are as they were, for some frames.
+
+        So it is found for a typical frame: what is best for one in which nothing changes is bad for the next.
+        """
+        typical = changed if self._typical is None else self._typical + _NEW * (changed - self._typical)
+        self._typical = typical
         now = np.log((mbit_s, 1 + around.delay_ms, self._robot.slowdown, self._server.slowdown))
         self._cut_age += 1
         if self._cut is None or self._cut_age >= _CUT_FRAMES or np.abs(now - self._cut[0]).max() > _SIMILAR:
-            self._cut = now, dnn_surgery(self._workload, around.conditions(mbit_s, changed, changed))
+            self._cut = now, dnn_surgery(self._workload, around.conditions(mbit_s, typical, typical))
             self._cut_age = 0
         return self._cut[1]
 

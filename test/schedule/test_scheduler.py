@@ -69,6 +69,16 @@ def test_a_split_whose_tensors_cost_too_much_to_send_is_left() -> None:
     assert after.predicted_ms == pytest.approx(choices[-1].predicted_ms, rel=0.1)  # others are believed as before
 
 
+def test_a_frame_in_which_nothing_changes_does_not_decide_where_others_are_cut() -> None:
+    scheduler = Scheduler(MIXED, AROUND)
+    for _ in range(100):
+        choice = scheduler.choose(OffloadPolicy.DNN_SURGERY_CACHED, 1000.0, 0.01, FEW)
+        assert choice.split is not None
+        for _ in range(2):
+            still = scheduler.choose(OffloadPolicy.DNN_SURGERY_CACHED, 1000.0, 0.01, outdated(MIXED, 0.0))
+            assert still.split is not None
+
+
 def test_what_machines_really_take_counts() -> None:
     """A server that turns out to be slow is left."""
     scheduler = Scheduler(MIXED, AROUND)
