@@ -3,9 +3,9 @@
 What a message takes beyond the smallest one is its bytes' time. A collapse must be noticed at once, or frames wait for
 what does not come; a single fast message proves little, since it may have lain in a buffer. So a worse observation
 counts at once for much, a better one little. But one that is worse by far may be a hiccup of one of the machines:
-only the second in a row is believed. And what small messages typically take beyond the shortest of them is no evidence:
-it is the machines' waking up. All that they prove is that the link is at least as fast as if they had taken all of
-their time to cross.
+only the second in a row is believed, if no small message has crossed as fast as ever in between. What small messages
+typically take beyond the shortest of them is no evidence: it is the machines' waking up. All that they prove is that
+the link is at least as fast as if they had taken all of their time to cross.
 """
 
 from __future__ import annotations
@@ -55,15 +55,17 @@ class LinkEstimate:
 
     def observe(self, size: int, took_ms: float) -> None:
         """So many bytes took so long, the delay included."""
+        crossing_ms = max(took_ms - self.delay_ms, 1e-3)
+        excused_ms = _PATIENCE * self._typical_ms
         if size < LEAST_BYTES:
+            self._is_warned &= crossing_ms > excused_ms  # the link works: what was worse by far was a hiccup
             at_least = size / 125.0 / max(took_ms, 1e-3)
             if at_least > self.mbit_s:
                 self._move_to(at_least, _BETTER)
             return
-        crossing_ms = max(took_ms - self.delay_ms, 1e-3)
         expected_ms = size / self.bytes_per_ms
         if crossing_ms > expected_ms:
-            crossing_ms = max(expected_ms, crossing_ms - _PATIENCE * self._typical_ms)
+            crossing_ms = max(expected_ms, crossing_ms - excused_ms)
         seen = size / 125.0 / crossing_ms
         is_far_worse = seen < _FAR_WORSE * self.mbit_s
         worse = _WORSE if self._is_warned or not is_far_worse else _DOUBTED

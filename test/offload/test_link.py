@@ -44,6 +44,18 @@ def test_one_hiccup_is_not_the_end() -> None:
     assert estimate.mbit_s < 1
 
 
+def test_two_hiccups_with_a_working_link_between_them_are_not_the_end_either() -> None:
+    estimate = LinkEstimate(mbit_s=50.0, delay_ms=1.0)
+    estimate.observe(20_000, 1000.0)
+    once = estimate.mbit_s
+    estimate.observe(1000, 2.0)
+    estimate.observe(20_000, 1000.0)
+    assert estimate.mbit_s > once / 10
+    estimate.observe(1000, 500.0)  # a small one that takes long does not excuse anything
+    estimate.observe(20_000, 1000.0)
+    assert estimate.mbit_s < 0.5
+
+
 def test_what_does_not_come_counts_too() -> None:
     estimate = LinkEstimate(mbit_s=100.0, delay_ms=1.0)
     estimate.nothing_came(100_000, 2.0)
