@@ -19,7 +19,6 @@ from cacheinf_ros.graph.fuse import fuse
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.lower import lower
-from cacheinf_ros.graph.onnx_model import onnx_module
 from cacheinf_ros.graph.reference import build_module, load_weights
 
 _CARDS = Path(__file__).parent / "cards"
@@ -125,6 +124,8 @@ def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard)
 
 def _module(card: ModelCard, path: Path) -> torch.nn.Module:
     if path.suffix == ".onnx":
+        from cacheinf_ros.graph.onnx_model import onnx_module  # here: half a second that other models need not wait
+
         module: torch.nn.Module = onnx_module(path, card.input_size)
     elif ":" not in card.factory and path.is_file():
         raise ModelError(f"{path} is not a model: expected a .pt2, .onnx or card .yaml file")
