@@ -74,8 +74,9 @@ def test_a_frame_in_which_nothing_changes_does_not_decide_where_others_are_cut()
     for _ in range(100):
         choice = scheduler.choose(OffloadPolicy.DNN_SURGERY_CACHED, 1000.0, 0.01, FEW)
         assert choice.split is not None
-        still = scheduler.choose(OffloadPolicy.DNN_SURGERY_CACHED, 1000.0, 0.01, outdated(MIXED, 0.0))
-        assert still.split is not None
+        for _ in range(2):
+            still = scheduler.choose(OffloadPolicy.DNN_SURGERY_CACHED, 1000.0, 0.01, outdated(MIXED, 0.0))
+            assert still.split is not None
 
 
 def test_what_machines_really_take_counts() -> None:
