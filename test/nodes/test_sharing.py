@@ -16,6 +16,17 @@ START_S = 60.0
 OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
 
 
+@pytest.fixture
+def robot_command(inference_command: Callable[..., NodeCommand]) -> Callable[[str], NodeCommand]:
+    def make(policy: str) -> NodeCommand:
+        return inference_command(
+            "cached_inference", use_server=True, offload_policy=policy, server_deadline_ms=2000.0, probe_s=0.1,
+            schedule_s=1.0,
+        )  # fmt: skip
+
+    return make
+
+
 @pytest.mark.parametrize("policy", ["remote", "cacheinf"])
 def test_frames_are_shared_while_there_is_a_server(
     policy: str,
@@ -23,13 +34,9 @@ def test_frames_are_shared_while_there_is_a_server(
     station: Any,
     camera_image: Callable[..., Any],
     inference_command: Callable[..., NodeCommand],
+    robot_command: Callable[[str], NodeCommand],
 ) -> None:
-    robot = nodes.start(
-        inference_command(
-            "cached_inference", use_server=True, offload_policy=policy, server_deadline_ms=2000.0, probe_s=0.1,
-            schedule_s=1.0,
-        )
-    )  # fmt: skip
+    robot = nodes.start(robot_command(policy))
     robot.wait_ready()
     stamps = iter(range(10**12, 10**13, 50_000_000))
 
@@ -95,13 +102,9 @@ def test_the_policy_changes_while_the_robot_works(
     station: Any,
     camera_image: Callable[..., Any],
     inference_command: Callable[..., NodeCommand],
+    robot_command: Callable[[str], NodeCommand],
 ) -> None:
-    robot = nodes.start(
-        inference_command(
-            "cached_inference", use_server=True, offload_policy="remote", server_deadline_ms=2000.0, probe_s=0.1,
-            schedule_s=1.0,
-        )
-    )  # fmt: skip
+    robot = nodes.start(robot_command("remote"))
     server = nodes.start(inference_command("server"))
     robot.wait_ready()
     server.wait_ready()
