@@ -10,6 +10,7 @@ from dataclasses import replace
 from rclpy.clock import Clock, ClockType
 
 from cacheinf_ros.catalog.scheduling.decision import Decision, Load, Why
+from cacheinf_ros.catalog.scheduling.experience import Experience
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
 from cacheinf_ros.catalog.variant import Place
@@ -74,6 +75,7 @@ class CatalogPipeline:
         self._view: tuple[Arrival, View] | None = None
         self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
         self._loaded_as: dict[str, Why] = {}
+        self._experience = Experience()  # it outlives a budget
         self._config, self._scheduler = config, self._begin(config)
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -132,6 +134,7 @@ class CatalogPipeline:
             round(config.device_memory_mb * 1e6),
             start_s=start_s,
             preference=config.policy.preference,
+            experience=self._experience,
         )
 
     def _follow_parameters(self) -> None:
@@ -199,17 +202,25 @@ class CatalogPipeline:
         return f"{decision.why.value}; loaded as {before.value}"
 
     def _here(self, decision: Decision, arrival: Arrival, view: View, why: str) -> InferenceResult:
-        assert decision.variant is not None and decision.place is not None
+        option = decision.option
+        assert option is not None
         begun, started = self._energy.begin(), time.perf_counter()
         try:
-            self._device.load(decision.model, decision.variant.name, decision.place)
+            self._device.load(decision.model, option.variant.name, option.place)
+        finally:  # also what fails takes energy
             load_ms = _ms_since(started)
+            load_j = self._spend_computing(begun, started)
+        if decision.load is not None:
+            self._experience.loaded(decision.model, option, load_j)
+        begun, started = self._energy.begin(), time.perf_counter()
+        try:
             result = self._device.run(decision.model, view)
             stages = {"load": load_ms, **result.stage_ms} if decision.load else result.stage_ms
             message = self._message(arrival, replace(result, why=why + result.why, stage_ms=stages))
             self._device.audit(decision.model, idle=False)  # now: it may overwrite the outputs
-        finally:  # also what fails takes energy
-            self._spend_computing(begun, started)
+        finally:
+            run_j = self._spend_computing(begun, started)
+        self._experience.executed(decision.model, option, run_j)
         return message
 
     def _ask(self, model: str, variant: str, arrival: Arrival, view: View, *, is_new: bool) -> InferenceResult | None:
@@ -235,13 +246,15 @@ class CatalogPipeline:
         if load.place is not Place.CLOUD:
             begun, started = self._energy.begin(), time.perf_counter()
             self._device.load(model, load.variant.name, load.place)
-            self._spend_computing(begun, started)
+            self._experience.loaded(model, load.option, self._spend_computing(begun, started))
 
-    def _spend_computing(self, begun: Reading, started: float) -> None:
-        """What the device did since then took all its time, but for what it waited for its part of a split frame."""
+    def _spend_computing(self, begun: Reading, started: float) -> float:
+        """What the device did since then took all its time, but for what it waited for its part of a split frame; J."""
         took_ms = _ms_since(started)
         spent, money = self._split.outlay.take(took_ms) if self._split else (Spent(compute_ms=took_ms), 0.0)
-        self._scheduler.spend(self._energy.end(begun, took_ms, spent), money)
+        energy_j = self._energy.end(begun, took_ms, spent)
+        self._scheduler.spend(energy_j, money)
+        return energy_j
 
     def _tell(self) -> None:
         """Called by a timer in another thread: what is left is told also while no image comes."""

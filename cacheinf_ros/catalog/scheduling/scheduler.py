@@ -6,7 +6,8 @@ CATALOGLOOKUPRES is reconstructed from both. From the published program are: the
 that draw on the resource; damping holds only where something is to be loaded; where nothing fits its budget the
 cheapest variant serves while anything is left. Ours are: what sending takes of the battery counts as well; equally
 accurate options are told apart by what they take of what is left; what has been evicted still counts in line 26; no
-request takes more than is left in all. The paper's limit on latency after a miss is left out.
+request takes more than is left in all; what things have really taken corrects what the catalog says. The paper's limit
+on latency after a miss is left out.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, Frequency, per_request, split_between
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Preference, Why
+from cacheinf_ros.catalog.scheduling.experience import Experience
 from cacheinf_ros.catalog.scheduling.options import Option, options_of
 from cacheinf_ros.catalog.scheduling.residents import Resident, Residents, device_bytes
-from cacheinf_ros.catalog.variant import Catalog, Place
+from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 from cacheinf_ros.errors import CatalogError
 
 _GROUPS = {
@@ -89,6 +91,7 @@ class Scheduler:
 
     Attributes:
         account: what is left of the budget.
+        experience: of what things really take; :meth:`Experience.executed` and :meth:`Experience.loaded` tell it.
     """
 
     def __init__(
@@ -99,10 +102,12 @@ class Scheduler:
         *,
         start_s: float = 0.0,
         preference: Preference = Preference.ACCURACY,
+        experience: Experience | None = None,
     ) -> None:
         """Raises :class:`CatalogError` where a model comes twice, or nothing of it runs in the cloud or fits the
         device's memory.
         """
+        self.experience = experience or Experience()
         self.account = Account(energy_j=budget.energy_j, money=budget.money)
         self._ends_s = start_s + budget.horizon_s
         self._groups = _GROUPS[preference]
@@ -130,7 +135,7 @@ class Scheduler:
         known = self._known(model)
         known.frequency.count += 1
         resident = self._residents.get(model)
-        if resident is not None and self._is_usable(resident.option, connected):
+        if resident is not None and self._is_usable(model, resident.option, connected):
             self._residents.touch(model)
             return Decision(model=model, option=resident.option, why=Why.IN_CACHE)
         option, why = self._look_up(known, now_s, connected)
@@ -171,9 +176,11 @@ class Scheduler:
             raise CatalogError(f"model {model!r} has no catalog; those that have are {', '.join(self._models)}")
         return self._models[model]
 
-    def _is_usable(self, option: Option, connected: bool) -> bool:
+    def _is_usable(self, model: str, option: Option, connected: bool) -> bool:
         """Whether what is in the cache can be executed; whether it should stay there is :meth:`update`'s question."""
-        return (connected or option.place is Place.DEVICE) and self._can_pay(option, _NOTHING)
+        return (connected or option.place is Place.DEVICE) and self._can_pay(
+            self.experience.cost(model, option), _NOTHING
+        )
 
     def _look_up(
         self, known: _Model, now_s: float, connected: bool, resident: Resident | None = None
@@ -184,33 +191,42 @@ class Scheduler:
             return None, Why.UNREACHABLE
         current = resident.option if resident else None
         limits = self._limits(known, now_s, now_s - resident.loaded_s if resident else math.inf)
+        costs = {id(option): self.experience.cost(known.name, option) for option in reachable}
+
+        def fits(option: Option, load: tuple[float, float]) -> bool:
+            return self._fits(option, costs[id(option)], limits, load)
+
+        def loading(option: Option) -> tuple[float, float]:
+            """(J, dollars) that it takes to have the option in the cache."""
+            cost = costs[id(option)]
+            return _NOTHING if option is current else (cost.load_energy_j, cost.load_money)
+
         for places in self._groups:
             within = (option for option in reachable if option.place in places)
-            best = list(_most_accurate(o for o in within if self._fits(o, limits, _loading(o, current))))
+            best = list(_most_accurate(option for option in within if fits(option, loading(option))))
             if best:
-                return min(best, key=lambda o: (o is not current, self.account.share(o.cost))), Why.FITS
-        if current is not None and any(self._fits(option, limits, _NOTHING) for option in reachable):
+                return min(best, key=lambda o: (o is not current, self.account.share(costs[id(o)]))), Why.FITS
+        if current is not None and any(fits(option, _NOTHING) for option in reachable):
             return current, Why.IN_CACHE  # only damping keeps from loading what fits
-        left = [option for option in reachable if self._can_pay(option, _loading(option, current))]
+        left = [option for option in reachable if self._can_pay(costs[id(option)], loading(option))]
         if not left:
             return None, Why.USED_UP
-        return min(left, key=lambda o: (self.account.share(o.cost), o is not current)), Why.CHEAPEST
+        return min(left, key=lambda o: (self.account.share(costs[id(o)]), o is not current)), Why.CHEAPEST
 
     def _load(self, model: str, option: Option, why: Why) -> Load:
         return Load(model=model, option=option, evicts=self._residents.in_the_way(model, option), why=why)
 
-    def _fits(self, option: Option, limits: _Limits, load: tuple[float, float]) -> bool:
+    def _fits(self, option: Option, cost: Cost, limits: _Limits, load: tuple[float, float]) -> bool:
         energy_j, money = limits.allow(option, load)
-        cost = option.cost
         sends_only = option.place is Place.CLOUD and not self._looks_at_sending
         return (
             (cost.energy_j <= energy_j or cost.energy_j <= 0 or sends_only)
             and (cost.money <= money or cost.money <= 0)
-            and self._can_pay(option, load)
+            and self._can_pay(cost, load)
         )
 
-    def _can_pay(self, option: Option, load: tuple[float, float]) -> bool:
-        return self.account.covers(option.cost.energy_j + load[0], option.cost.money + load[1])
+    def _can_pay(self, cost: Cost, load: tuple[float, float]) -> bool:
+        return self.account.covers(cost.energy_j + load[0], cost.money + load[1])
 
     def _limits(self, known: _Model, now_s: float, since_load_s: float) -> _Limits:
         rate_hz = energy_hz2 = money_hz2 = 0.0
@@ -247,8 +263,3 @@ def _most_accurate(fitting: Iterator[Option]) -> Iterator[Option]:
             if other.variant.accuracy < accuracy:
                 return
             yield other
-
-
-def _loading(option: Option, current: Option | None) -> tuple[float, float]:
-    """(J, dollars) that it takes to have the option in the cache."""
-    return _NOTHING if option is current else (option.cost.load_energy_j, option.cost.load_money)
