@@ -31,9 +31,11 @@ MODELS = ("left", "right")
 OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
 COSTS = {
     Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0),
-    Place.SPLIT: Cost(energy_j=0.1, money=1e-4, memory_bytes=30_000, load_energy_j=1.0, load_money=1.0),
+    Place.SPLIT: Cost(energy_j=0.01, money=1e-4, memory_bytes=30_000, load_energy_j=1.0, load_money=1.0),
     Place.CLOUD: Cost(energy_j=5.0, money=1e-2),
 }
+
+NO_POWER = dict.fromkeys(("idle_w", "compute_w", "transmit_w", "receive_w"), 0.0)
 
 
 class Link:
@@ -108,8 +110,9 @@ def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
             executable="catalog_inference",
             parameters={
                 "catalogs": catalogs, "rates": [30.0, 10.0], "use_server": True, "offload_policy": "remote",
-                # 0.3 J for each request: the device's 1 J is only taken where nothing else can be
-                "energy_budget_j": 12.0 * 3600.0, "budget_horizon_s": 3600.0,
+                # both places fit, and splitting takes less. Nothing takes anything really: at most it is believed that
+                # the catalog is 50 times too dear, and that does not put the device before a split
+                "energy_budget_j": 12.0 * 3600.0, "budget_horizon_s": 3600.0, **NO_POWER,
                 "image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results",
                 "threads": 1, "server_deadline_ms": 1000.0, "probe_s": 0.2, "probe_max_s": 0.5,
             },

@@ -4,10 +4,10 @@ The paper's text was not at hand when this was written. Line 26 was known from n
 scheduler that the authors have published (github.com/haneul/mcdnn); the structure of PROCESS, CACHEUPDATE and
 CATALOGLOOKUPRES is reconstructed from both. From the published program are: the sum of line 26 runs over the models
 that draw on the resource; damping holds only where something is to be loaded; where nothing fits its budget the
-cheapest variant serves while anything is left. Ours are: what sending takes of the battery counts as well; equally
-accurate options are told apart by what they take of what is left; what has been evicted still counts in line 26; no
-request takes more than is left in all; what things have really taken corrects what the catalog says. The paper's limit
-on latency after a miss is left out.
+cheapest variant serves while anything is left. Ours are: what sending takes of the battery counts as well; which is
+the cheapest, and which of equally accurate options serves, is told by what they take of what is left until the end,
+with loading; what has been evicted still counts in line 26; no request takes more than is left in all; what things
+have really taken corrects what the catalog says. The paper's limit on latency after a miss is left out.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ class _Limits:
     frequency_hz: float
     squares_hz2: tuple[float, float]
     since_load_s: float
+
+    @property
+    def requests(self) -> float:
+        """That are expected of the model until the end."""
+        return self.frequency_hz * self.time_s
 
     def allow(self, option: Option, load: tuple[float, float]) -> tuple[float, float]:
         """(J, dollars) for the option, where so much is to be loaded (lines 24 to 30)."""
@@ -201,17 +206,23 @@ class Scheduler:
             cost = costs[id(option)]
             return _NOTHING if option is current else (cost.load_energy_j, cost.load_money)
 
+        def takes(option: Option) -> tuple[float, bool]:
+            """Of what is left, how much until the end, with loading; where that is equal, what is loaded stays."""
+            cost, (load_j, load_money) = costs[id(option)], loading(option)
+            energy_j, money = limits.requests * cost.energy_j + load_j, limits.requests * cost.money + load_money
+            return self.account.share(Cost(energy_j=energy_j, money=money)), option is not current
+
         for places in self._groups:
             within = (option for option in reachable if option.place in places)
             best = list(_most_accurate(option for option in within if fits(option, loading(option))))
             if best:
-                return min(best, key=lambda o: (o is not current, self.account.share(costs[id(o)]))), Why.FITS
+                return min(best, key=takes), Why.FITS
         if current is not None and any(fits(option, _NOTHING) for option in reachable):
             return current, Why.IN_CACHE  # only damping keeps from loading what fits
         left = [option for option in reachable if self._can_pay(costs[id(option)], loading(option))]
         if not left:
             return None, Why.USED_UP
-        return min(left, key=lambda o: (self.account.share(costs[id(o)]), o is not current)), Why.CHEAPEST
+        return min(left, key=takes), Why.CHEAPEST
 
     def _load(self, model: str, option: Option, why: Why) -> Load:
         return Load(model=model, option=option, evicts=self._residents.in_the_way(model, option), why=why)

@@ -90,6 +90,34 @@ def test_of_equally_accurate_places_the_one_that_takes_less_of_what_is_left_serv
     assert serve(scheduler(catalog(LARGE), energy_j=1e4, money=10.0), 0.0).place is Place.DEVICE
 
 
+@pytest.mark.parametrize(("money", "place"), [(10.0, Place.CLOUD), (0.4, None)])
+def test_a_model_leaves_the_device_where_the_cloud_takes_less_of_what_is_left(
+    money: float, place: Place | None
+) -> None:
+    """Loaded while there was no connection. 50 requests more are 200 of 1000 J, or 0.5 of 10 dollars or of 0.4."""
+    robot = scheduler(catalog(LARGE), energy_j=1e3, money=money)
+    assert serve(robot, 0.0, connected=False).place is Place.DEVICE
+    for time_s in range(1, 50):
+        serve(robot, float(time_s), connected=False)
+    robot.account.energy_j = 1e3
+    load = robot.update("m", 50.0)
+    assert (load and load.place) is place
+
+
+@pytest.mark.parametrize(("left_s", "name"), [(20.0, "small"), (4.0, "other")])
+def test_nothing_is_loaded_that_saves_less_than_loading_takes(left_s: float, name: str) -> None:
+    """0.8 J a second are left, too little for either. The small one saves 0.4 J a request; loading it takes 2 J."""
+    cost = Cost(energy_j=1.4, memory_bytes=20, load_energy_j=2.0)
+    robot = scheduler(catalog(SMALL, Variant(name="other", accuracy=0.7, costs={Place.DEVICE: cost})), energy_j=200)
+    assert chosen(serve(robot, 0.0))[0] == "other"
+    for time_s in range(1, 80):
+        serve(robot, float(time_s))
+    robot.account.energy_j = 0.8 * left_s
+    load = robot.update("m", 100.0 - left_s)
+    assert (load is None) == (name == "other")
+    assert load is None or (load.variant is SMALL and load.why is Why.CHEAPEST)
+
+
 def test_without_a_connection_the_device_serves_and_afterwards_the_cloud_again() -> None:
     robot = scheduler(catalog(LARGE, SMALL), energy_j=200, money=10.0)
     assert serve(robot, 0.0).place is Place.CLOUD
