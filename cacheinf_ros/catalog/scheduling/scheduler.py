@@ -87,6 +87,26 @@ class _Limits:
         return split_between(energy_j, money, option.device_share) if option.place is Place.SPLIT else (energy_j, money)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """An option as it presents itself now.
+
+    Attributes:
+        option: of the catalog.
+        cost: that is expected.
+        load: (J, dollars) that it takes to have it in the cache.
+    """
+
+    option: Option
+    cost: Cost
+    load: tuple[float, float]
+
+    def total(self, requests: float) -> Cost:
+        """Of that many requests, and of loading."""
+        energy_j, money = self.load
+        return Cost(energy_j=energy_j + requests * self.cost.energy_j, money=money + requests * self.cost.money)
+
+
 class Scheduler:
     """Of the models of one robot. Times are seconds of any clock that does not go back. Not thread-safe.
 
@@ -196,40 +216,36 @@ class Scheduler:
             return None, Why.UNREACHABLE
         current = resident.option if resident else None
         limits = self._limits(known, now_s, now_s - resident.loaded_s if resident else math.inf)
-        costs = {id(option): self.experience.cost(known.name, option) for option in reachable}
+        offers = [self._offer(known.name, option, current) for option in reachable]
 
-        def fits(option: Option, load: tuple[float, float]) -> bool:
-            return self._fits(option, costs[id(option)], limits, load)
-
-        def loading(option: Option) -> tuple[float, float]:
-            """(J, dollars) that it takes to have the option in the cache."""
-            cost = costs[id(option)]
-            return _NOTHING if option is current else (cost.load_energy_j, cost.load_money)
-
-        def takes(option: Option) -> tuple[float, bool]:
-            """Of what is left, how much until the end, with loading; where that is equal, what is loaded stays."""
-            cost, (load_j, load_money) = costs[id(option)], loading(option)
-            energy_j, money = limits.requests * cost.energy_j + load_j, limits.requests * cost.money + load_money
-            return self.account.share(Cost(energy_j=energy_j, money=money)), option is not current
+        def takes(offer: _Offer) -> tuple[float, bool]:
+            """Of what is left, how much until the end; where that is equal, what is loaded stays."""
+            return self.account.share(offer.total(limits.requests)), offer.option is not current
 
         for places in self._groups:
-            within = (option for option in reachable if option.place in places)
-            best = list(_most_accurate(option for option in within if fits(option, loading(option))))
+            within = (offer for offer in offers if offer.option.place in places)
+            best = list(_most_accurate(offer for offer in within if self._fits(offer, limits, offer.load)))
             if best:
-                return min(best, key=takes), Why.FITS
-        if current is not None and any(fits(option, _NOTHING) for option in reachable):
+                return min(best, key=takes).option, Why.FITS
+        if current is not None and any(self._fits(offer, limits, _NOTHING) for offer in offers):
             return current, Why.IN_CACHE  # only damping keeps from loading what fits
-        left = [option for option in reachable if self._can_pay(costs[id(option)], loading(option))]
+        left = [offer for offer in offers if self._can_pay(offer.cost, offer.load)]
         if not left:
             return None, Why.USED_UP
-        return min(left, key=takes), Why.CHEAPEST
+        return min(left, key=takes).option, Why.CHEAPEST
+
+    def _offer(self, model: str, option: Option, current: Option | None) -> _Offer:
+        cost = self.experience.cost(model, option)
+        load = _NOTHING if option is current else (cost.load_energy_j, cost.load_money)
+        return _Offer(option=option, cost=cost, load=load)
 
     def _load(self, model: str, option: Option, why: Why) -> Load:
         return Load(model=model, option=option, evicts=self._residents.in_the_way(model, option), why=why)
 
-    def _fits(self, option: Option, cost: Cost, limits: _Limits, load: tuple[float, float]) -> bool:
-        energy_j, money = limits.allow(option, load)
-        sends_only = option.place is Place.CLOUD and not self._looks_at_sending
+    def _fits(self, offer: _Offer, limits: _Limits, load: tuple[float, float]) -> bool:
+        cost = offer.cost
+        energy_j, money = limits.allow(offer.option, load)
+        sends_only = offer.option.place is Place.CLOUD and not self._looks_at_sending
         return (
             (cost.energy_j <= energy_j or cost.energy_j <= 0 or sends_only)
             and (cost.money <= money or cost.money <= 0)
@@ -265,12 +281,12 @@ def _that_fit(catalog: Catalog, cache_bytes: int) -> tuple[Option, ...]:
     return options
 
 
-def _most_accurate(fitting: Iterator[Option]) -> Iterator[Option]:
+def _most_accurate(fitting: Iterator[_Offer]) -> Iterator[_Offer]:
     """The first, and those after it that are as accurate."""
-    for option in fitting:
-        yield option
-        accuracy = option.variant.accuracy
+    for offer in fitting:
+        yield offer
+        accuracy = offer.option.variant.accuracy
         for other in fitting:
-            if other.variant.accuracy < accuracy:
+            if other.option.variant.accuracy < accuracy:
                 return
             yield other
