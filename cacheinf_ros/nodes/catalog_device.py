@@ -73,18 +73,21 @@ class DeviceModels:
         self._loaded: dict[str, _Loaded] = {}
         self._matched: View | None = None
 
-    def load(self, model: str, variant: str, place: Place = Place.DEVICE) -> None:
+    def load(self, model: str, variant: str, place: Place = Place.DEVICE) -> bool:
         """Have a variant ready in place of the one that the model had; does nothing where it is.
 
         Args:
             place: the device, or split between it and the server.
+
+        Returns:
+            whether anything had to be loaded.
 
         Raises:
             CatalogError: its weights are missing or changed.
         """
         loaded = self._loaded.get(model)
         if loaded is not None and loaded.variant == variant and loaded.held.share(wanted=place is Place.SPLIT):
-            return
+            return False
         self.drop(model)  # first: there may be no memory for both
 
         def note(name: str, text: str) -> None:
@@ -98,6 +101,7 @@ class DeviceModels:
         else:
             held = specialised_cache(network, folder, variant, self._parameters, note, self._say)
             self._loaded[model] = _Loaded(variant, held or self._grouped(model, network))
+        return True
 
     def computed_with(self, model: str) -> tuple[str, ...]:
         """The other models whose results come with this one's."""

@@ -206,19 +206,18 @@ class CatalogPipeline:
         assert option is not None
         begun, started = self._energy.begin(), time.perf_counter()
         try:
-            self._device.load(decision.model, option.variant.name, option.place)
-        finally:  # also what fails takes energy
+            was_loaded = self._device.load(decision.model, option.variant.name, option.place)
             load_ms = _ms_since(started)
-            load_j = self._spend_computing(begun, started)
-        if decision.load is not None:
-            self._experience.loaded(decision.model, option, load_j)
-        begun, started = self._energy.begin(), time.perf_counter()
-        try:
+            if was_loaded or decision.load is not None:  # only then: a meter is read from files
+                load_j = self._spend_computing(begun, started)
+                begun, started = self._energy.begin(), time.perf_counter()
+                if decision.load is not None:
+                    self._experience.loaded(decision.model, option, load_j)
             result = self._device.run(decision.model, view)
             stages = {"load": load_ms, **result.stage_ms} if decision.load else result.stage_ms
             message = self._message(arrival, replace(result, why=why + result.why, stage_ms=stages))
             self._device.audit(decision.model, idle=False)  # now: it may overwrite the outputs
-        finally:
+        finally:  # also what fails takes energy
             run_j = self._spend_computing(begun, started)
         self._experience.executed(decision.model, option, run_j)
         return message

@@ -27,7 +27,7 @@ class _Ratio:
     def value(self) -> float:
         if self.predicted_j <= 0:
             return 1.0
-        return min(max(self.took_j / self.predicted_j, 1 / _MOST), _MOST)
+        return max(self.took_j / self.predicted_j, 1 / _MOST)  # at most that: none observed is more
 
     def observe(self, predicted_j: float, took_j: float) -> None:
         if predicted_j <= 0:

@@ -52,10 +52,9 @@ def test_what_costs_nothing_by_the_catalog_teaches_nothing() -> None:
     assert experience.cost("one", free).energy_j == 0
 
 
-@pytest.mark.parametrize(("dearer", "served_by"), [(1.0, "large"), (3.0, "small"), (0.3, "large")])
-def test_a_budget_lasts_although_the_catalog_is_wrong(dearer: float, served_by: str) -> None:
-    """100 requests, one a second, 120 J: enough for the large variant, unless that takes three times what it should."""
-    robot = Scheduler([Demand(catalog=CATALOG, rate_hz=1.0)], Budget(energy_j=120.0, horizon_s=100.0), 10**9)
+def lived(energy_j: float, dearer: float) -> tuple[Scheduler, list[str]]:
+    """100 requests, one a second, each ``dearer`` times what the catalog says; and the variants that served."""
+    robot = Scheduler([Demand(catalog=CATALOG, rate_hz=1.0)], Budget(energy_j=energy_j, horizon_s=100.0), 10**9)
     served = []
     for second in range(100):
         decision = robot.choose("one", float(second))
@@ -68,23 +67,19 @@ def test_a_budget_lasts_although_the_catalog_is_wrong(dearer: float, served_by: 
         if update is not None:
             robot.apply(update, float(second))
             robot.spend(update.cost.load_energy_j, 0.0)
+    return robot, served
+
+
+@pytest.mark.parametrize(("dearer", "served_by"), [(1.0, "large"), (3.0, "small"), (0.3, "large")])
+def test_a_budget_lasts_although_the_catalog_is_wrong(dearer: float, served_by: str) -> None:
+    """120 J are enough for the large variant, unless that takes three times what it should."""
+    robot, served = lived(120.0, dearer)
     assert robot.account.energy_j >= 0
     assert max(set(served), key=served.count) == served_by
 
 
 def test_what_is_cheaper_than_the_catalog_says_can_be_afforded() -> None:
     """With a cache a request takes a third: 40 J are enough for 100 requests of the large variant."""
-    robot = Scheduler([Demand(catalog=CATALOG, rate_hz=1.0)], Budget(energy_j=40.0, horizon_s=100.0), 10**9)
-    names = []
-    for second in range(100):
-        decision = robot.choose("one", float(second))
-        assert decision.option is not None
-        robot.spend(decision.option.cost.energy_j / 3, 0.0)
-        robot.experience.executed("one", decision.option, decision.option.cost.energy_j / 3)
-        names.append(decision.option.variant.name)
-        update = robot.update("one", float(second))
-        if update is not None:
-            robot.apply(update, float(second))
-            robot.spend(update.cost.load_energy_j, 0.0)
-    assert names[0] == "small"
-    assert names[-1] == "large"
+    _, served = lived(40.0, 1 / 3)
+    assert served[0] == "small"
+    assert served[-1] == "large"

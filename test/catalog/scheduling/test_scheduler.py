@@ -104,8 +104,10 @@ def test_a_model_leaves_the_device_where_the_cloud_takes_less_of_what_is_left(
     assert (load and load.place) is place
 
 
-@pytest.mark.parametrize(("left_s", "name"), [(20.0, "small"), (4.0, "other")])
-def test_nothing_is_loaded_that_saves_less_than_loading_takes(left_s: float, name: str) -> None:
+@pytest.mark.parametrize(("left_s", "loaded"), [(20.0, (SMALL, Why.CHEAPEST)), (4.0, None)])
+def test_nothing_is_loaded_that_saves_less_than_loading_takes(
+    left_s: float, loaded: tuple[Variant, Why] | None
+) -> None:
     """0.8 J a second are left, too little for either. The small one saves 0.4 J a request; loading it takes 2 J."""
     cost = Cost(energy_j=1.4, memory_bytes=20, load_energy_j=2.0)
     robot = scheduler(catalog(SMALL, Variant(name="other", accuracy=0.7, costs={Place.DEVICE: cost})), energy_j=200)
@@ -114,8 +116,7 @@ def test_nothing_is_loaded_that_saves_less_than_loading_takes(left_s: float, nam
         serve(robot, float(time_s))
     robot.account.energy_j = 0.8 * left_s
     load = robot.update("m", 100.0 - left_s)
-    assert (load is None) == (name == "other")
-    assert load is None or (load.variant is SMALL and load.why is Why.CHEAPEST)
+    assert (load and (load.variant, load.why)) == loaded
 
 
 def test_without_a_connection_the_device_serves_and_afterwards_the_cloud_again() -> None:
