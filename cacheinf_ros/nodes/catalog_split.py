@@ -100,11 +100,6 @@ class SplitCache(HeldCache):
         self.is_closed = True
         self._link.close()
 
-    def end(self) -> None:
-        """End the session at once; when the node does not spin any more."""
-        self.is_closed = True
-        self._link.end()
-
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
         """As :meth:`HeldCache.run`; the result's ``why`` says why the frame was not shared, if it was not."""
         if not self.is_shared:
@@ -202,9 +197,8 @@ class CatalogSplit:
 
     def close(self) -> None:
         """End all sessions at once; when the node does not spin any more."""
-        for cache in self._open.values():
-            cache.end()
         self._caches.clear()
+        self._common.close()
 
     @property
     def _open(self) -> dict[str, SplitCache]:

@@ -143,6 +143,13 @@ class ServerConfig(Config):
         low=1,
         high=1000,
     )
+    forget_after_s: float = parameter(
+        30.0,
+        "silence after which a robot that shares frames is forgotten, and the memory it takes here given back, s",
+        low=5.0,
+        high=86_400.0,
+        live=True,
+    )
 
 
 class ReplayConfig(Config):

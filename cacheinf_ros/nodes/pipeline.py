@@ -75,14 +75,15 @@ class Pipeline:
             self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
         self._results = ResultTopics(node, get(ResultConfig))
         sender = Sender(node, get(LimitConfig))
+        self._common = SplitCommon(node, topics, sender) if shares_frames else None
         self._server = self._sharing = None
         if use.use_server:
             self._server = ServerLink(node, topics, offload, model.name, node.health, sender)
             refuse_others(node, changeable_to(use.offload_policy))
-        if shares_frames:
+        if self._common is not None:
             engine = self._runner.engine
             self._sharing = SplitLink(
-                node, SplitCommon(node, topics, sender), lambda: get(UseServerConfig), offload, model, engine,
+                node, self._common, lambda: get(UseServerConfig), offload, model, engine,
                 node.health, slowdown=contention.slowdown,
             )  # fmt: skip
         self._energy = EnergyWatch(node, get(PowerModel), node.health)
@@ -128,8 +129,8 @@ class Pipeline:
 
     def close(self) -> None:
         """Tell the server; when the node does not spin any more."""
-        if self._sharing is not None:
-            self._sharing.end()
+        if self._common is not None:
+            self._common.close()
 
     def rest(self) -> None:
         """Use the time in which no frame waits."""

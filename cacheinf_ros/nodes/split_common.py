@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.subscription import Subscription
 
@@ -16,10 +17,11 @@ from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to_one
 from cacheinf_ros.offload import Packet
 
 _DEPTH = 200  # packets on their way: a whole frame's rows
+_LAST_WORDS = Duration(seconds=1.0)
 
 
 class SplitCommon:
-    """One publisher for all sessions, so that the last words of one that ends are sent; a subscription for each.
+    """One publisher for all links, so that the last words of one that ends are sent; a subscription for each.
 
     Attributes:
         solving: held by the session that searches for schedules: one at a time.
@@ -31,14 +33,32 @@ class SplitCommon:
         self._sender = sender
         self._shared_topic = topics.shared_topic
         self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
+        self._answers: dict[str, Subscription[SplitPacket]] = {}  # by session
+        self._ends: dict[str, Callable[[], None]] = {}
 
     def send(self, packet: Packet) -> None:
         """Send without waiting."""
         self._sender.publish(self._packets, packet_message(packet), packet.bytes_on_wire)
 
-    def hear(self, session: str, receive: Callable[[Packet], None]) -> Subscription[SplitPacket]:
-        """Have what servers send to a session received, until the subscription is destroyed."""
+    def close(self) -> None:
+        """End all sessions, and wait for a moment until servers know; when the node does not spin any more."""
+        for end in list(self._ends.values()):
+            end()
+        self._packets.wait_for_all_acked(_LAST_WORDS)  # a publisher that goes takes along what was lost on its way
+
+    def join(self, session: str, receive: Callable[[Packet], None], end: Callable[[], None]) -> None:
+        """Have what servers send to a session received.
+
+        Args:
+            end: ends the session, and calls :meth:`leave`.
+        """
         topic = f"{self._shared_topic}/{session}"
-        return subscribe_to_one(
+        self._ends[session] = end
+        self._answers[session] = subscribe_to_one(
             self._node, SplitPacket, topic, lambda message: receive(packet_from(message)), profile(_DEPTH)
         )
+
+    def leave(self, session: str) -> None:
+        """Nothing is received for a session any more; by the executor's thread, or when that has ended."""
+        del self._ends[session]
+        self._node.destroy_subscription(self._answers.pop(session))

@@ -31,6 +31,8 @@ _TICK_S = 0.1
 class SplitLink:
     """Used by the node's worker thread, but for what arrives, for greeting the server and for the end.
 
+    It ends after :meth:`close`, or with :meth:`SplitCommon.close`.
+
     Attributes:
         session: with the server.
         bytes_crossed: of all frames so far, in both directions.
@@ -78,7 +80,7 @@ class SplitLink:
         name = f"robot_{secrets.token_hex(4)}"
         self.session = RobotSession(name, Identity.of(model), engine.shared.splitting, config, common.send)
         self._is_closing = False
-        self._answers = common.hear(name, self.session.receive)
+        common.join(name, self.session.receive, self._end)
         self._timer = node.create_timer(
             min(_TICK_S, config.probe_s), self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
@@ -107,10 +109,10 @@ class SplitLink:
         """End soon: by the executor's thread, which must not be left with what another has destroyed."""
         self._is_closing = True
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """End, and tell the server; by the executor's thread, or when that has ended."""
         self.session.close()
-        self._node.destroy_subscription(self._answers)
+        self._common.leave(self.session.name)
         self._node.destroy_timer(self._timer)
         self._note("server", "not used")
 
@@ -165,7 +167,7 @@ class SplitLink:
     def _tick(self) -> None:
         """Greet the server where there is none, also while no frames come."""
         if self._is_closing:
-            self.end()
+            self._end()
             return
         self.session.poll()
         welcome = self.session.welcome

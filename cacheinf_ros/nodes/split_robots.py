@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 
@@ -28,6 +29,7 @@ from cacheinf_ros.schedule import profile as profile_of
 _DEPTH = 200  # packets on their way, of all robots together
 _PATIENCE_S = 5.0
 _SILENT_S = 5.0  # after which a robot may lose its place to another
+_PERIOD_S = 1.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -36,6 +38,10 @@ class _Robot:
     thread: threading.Thread
     answers: Publisher[Any]
     heard: float
+
+    def is_silent(self, patience_s: float) -> bool:
+        """Whether nothing was heard of it for so long."""
+        return time.monotonic() - self.heard > patience_s
 
 
 class SplitRobots:
@@ -54,6 +60,7 @@ class SplitRobots:
         self._compiling = threading.Lock()  # one at a time: it takes memory
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
+        self._timer = node.create_timer(_PERIOD_S, self._forget_silent, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
         """End all sessions."""
@@ -83,12 +90,19 @@ class SplitRobots:
         if len(self._robots) < self._parameters.get(ServerConfig).max_robots:
             return True
         name, oldest = next(iter(self._robots.items()))
-        if time.monotonic() - oldest.heard < _SILENT_S:
+        if not oldest.is_silent(_SILENT_S):
             self._complain("a robot was turned away: raise max_robots")
             return False
         self._forget(name)
         self._node.get_logger().info(f"forgot {name}: too many robots")
         return True
+
+    def _forget_silent(self) -> None:
+        """A robot that still runs says something every second: these were killed, or their last words are lost."""
+        patience_s = self._parameters.get(ServerConfig).forget_after_s
+        for name in [name for name, robot in self._robots.items() if robot.is_silent(patience_s)]:
+            self._forget(name)
+            self._node.get_logger().info(f"forgot {name}: not a word of it for {patience_s:g} s")
 
     def _forget(self, name: str) -> None:
         """Its thread ends by itself, and its engine goes with it."""

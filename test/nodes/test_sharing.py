@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup
+from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
 
 START_S = 60.0
 OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
@@ -146,6 +146,34 @@ def test_the_policy_changes_while_the_robot_works(
     assert robot.stop() == 0
     assert server.stop() == 0
     assert "Traceback" not in robot.output + server.output
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_robot_that_goes_leaves_nothing_at_the_server(
+    is_killed: bool,
+    nodes: NodeGroup,
+    station: Any,
+    inference_command: Callable[..., NodeCommand],
+    robot_command: Callable[[str], NodeCommand],
+) -> None:
+    forget_after_s = 5.0 if is_killed else 3600.0  # who ends says so
+    server = nodes.start(inference_command("server", forget_after_s=forget_after_s))
+    robot = nodes.start(robot_command("remote"))
+    server.wait_ready()
+    robot.wait_ready()
+
+    def robots() -> str:
+        status = station.diagnostics.get("server")
+        return {v.key: v.value for v in status.values}.get("sharing robots", "") if status else ""
+
+    assert wait_until(lambda: robots() == "1", START_S)
+    if is_killed:
+        robot.kill()
+    else:
+        assert robot.stop() == 0
+    assert wait_until(lambda: robots() == "0", START_S)
+    assert ("not a word of it" in server.output) == is_killed
+    assert server.stop() == 0
 
 
 def test_what_is_made_to_compute_alone_divides_no_work(
