@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -16,13 +16,15 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from cacheinf_ros.catalog.building.techniques import Change, Recipe, Technique, perform, unpack
+from cacheinf_ros.catalog.kept import keep, kept_file, kept_graph
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, ModelCard, load_card, load_module, model_of
 from cacheinf_ros.graph.identity import graph_hash
-from cacheinf_ros.graph.known_models import possible_cards
+from cacheinf_ros.graph.interpret import DeferredGraph
+from cacheinf_ros.graph.known_models import possible_cards, recognised
 
 FILE = "catalog.yaml"
 _REMEDY = "build it anew with `cacheinf catalog build`"
@@ -153,12 +155,52 @@ class CatalogFolder:
             CatalogError: there is no such variant, or its file is missing, changed, or not its weights.
             ModelError: the original's architecture cannot be loaded.
         """
+        entry = self._entry(name)
+        module, card = load_module(self.file.model)
+        return load_variant(entry, self.path, module, sized(card, self.file))
+
+    def network(self, name: str) -> Model:
+        """As :meth:`load`, but from the graph that this machine has kept since it was loaded for the first time.
+
+        Then nothing of the folder is read. Its module gives a dict of outputs, as graphs do.
+        """
+        entry = self._entry(name)
+        path = self._kept(entry)
+        graph = kept_graph(path)
+        if graph is None:
+            model = self.load(name)
+            keep(model.graph, path)
+            return replace(model, module=DeferredGraph(model.graph))
+        card = recognised(_named(sized(load_card(self.file.model), self.file), entry), graph)
+        return Model(module=DeferredGraph(graph), graph=graph, card=card)
+
+    def prepare(self, say: Callable[[str], None] = lambda _: None) -> None:
+        """Have the graphs of all variants kept, so that loading one for the first time takes no longer than later.
+
+        Args:
+            say: is told where there is something to do.
+
+        Raises:
+            CatalogError: as :meth:`load`.
+            ModelError: as :meth:`load`.
+        """
+        missing = [entry for entry in self.file.variants if not self._kept(entry).is_file()]
+        if missing:
+            say(f"preparing {len(missing)} variants of {self.file.name}, once on this machine")
+        for entry in missing:
+            if not keep(self.load(entry.name).graph, self._kept(entry)):
+                return
+
+    def _entry(self, name: str) -> VariantEntry:
         entry = next((entry for entry in self.file.variants if entry.name == name), None)
         if entry is None:
             known = ", ".join(entry.name for entry in self.file.variants)
             raise CatalogError(f"catalog {self.path} has no variant {name!r}; it has {known}")
-        module, card = load_module(self.file.model)
-        return load_variant(entry, self.path, module, sized(card, self.file))
+        return entry
+
+    def _kept(self, entry: VariantEntry) -> Path:
+        network = entry.model_dump_json(include={"changes", "bits", "graph", "sha256"})
+        return kept_file(f"{self.file.model}/{self.file.input_size}/{torch.__version__}/{network}")
 
 
 def read_catalog(folder: Path) -> CatalogFolder:
@@ -224,7 +266,7 @@ def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: M
         module.load_state_dict(unpack(load_file(path)))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise CatalogError(f"weights {path} do not fit variant {entry.name!r}: {error}; {_REMEDY}") from None
-    model = model_of(module, card.model_copy(update={"name": f"{card.name}-{entry.name}"}))
+    model = model_of(module, _named(card, entry))
     if graph_hash(model.graph) != entry.graph:
         raise CatalogError(f"variant {entry.name!r} of {folder} is not the network that was measured; {_REMEDY}")
     return model
@@ -233,6 +275,10 @@ def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: M
 def sized(card: ModelCard, file: CatalogFile) -> ModelCard:
     """The card as the catalog was measured."""
     return card.model_copy(update={"input_size": file.input_size, "weights": None})
+
+
+def _named(card: ModelCard, entry: VariantEntry) -> ModelCard:
+    return card.model_copy(update={"name": f"{card.name}-{entry.name}"})
 
 
 def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:

@@ -45,8 +45,8 @@ class Measured:
 
     Attributes:
         device_ms: of a dense frame by the engine, median.
-        prepare_ms: from weights in memory to an engine that is ready: export and compilation, the
-            fastest of some.
+        prepare_ms: of loading, from its file in memory to an engine that is ready, the fastest of some.
+        kept_bytes: of that file, with weights as float32; 0: it cannot be kept, and is exported from its weights.
         memory_bytes: parameters as float32, and all other tensors of a dense frame in one arena.
         whole_bytes: the same with every feature map kept, as sharing a frame with a server needs it.
         workload: the operators.
@@ -55,6 +55,7 @@ class Measured:
 
     device_ms: float
     prepare_ms: float
+    kept_bytes: int
     memory_bytes: int
     whole_bytes: int
     workload: Workload
@@ -71,10 +72,11 @@ def costs_of(
         pixel_bytes: of a pixel of the input on the way to the cloud.
     """
     conditions = _conditions(measured, pixel_bytes, prices)
-    load_ms = stored_bytes / prices.storage_mb_s / 1e3 + measured.prepare_ms
+    read_ms = (measured.kept_bytes or stored_bytes) / prices.storage_mb_s / 1e3
+    load_ms = read_ms + measured.prepare_ms
     load_j = power.joules(load_ms, load_ms, 0.0, 0.0)
     # the cloud's storage is taken to be no faster than the device's
-    remote_load_ms = stored_bytes / prices.storage_mb_s / 1e3 + measured.prepare_ms / prices.server_speedup
+    remote_load_ms = read_ms + measured.prepare_ms / prices.server_speedup
     load_money = prices.dollars(remote_load_ms, 0)
     local = measured.device_ms
     found = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -57,6 +58,22 @@ class DenseGraph(torch.nn.Module):
         module = dense_operator(operator)
         self.add_module(f"operator{index}", module)
         return lambda values: result(module(*[as_map(values[name]) for name, as_map in zip(names, maps, strict=True)]))
+
+
+class DeferredGraph(torch.nn.Module):
+    """A :class:`DenseGraph` that takes time and memory only once it is called."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._graph = graph
+
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
+        """See :meth:`DenseGraph.forward`."""
+        return self._dense(image)
+
+    @cached_property
+    def _dense(self) -> DenseGraph:
+        return DenseGraph(self._graph)
 
 
 def _called(operator: Global, values: Values) -> Any:

@@ -94,7 +94,7 @@ class DeviceModels:
             self._note(f"{model}: {name}", text)
 
         folder, config = self._folders[model], self._parameters.get(EngineConfig)
-        network = folder.load(variant)
+        network = folder.network(variant)
         if place is Place.SPLIT:
             assert self._split is not None
             self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, note))

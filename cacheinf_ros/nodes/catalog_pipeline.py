@@ -23,6 +23,7 @@ from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.catalog_energy import Reading, RequestEnergy
+from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.catalog_report import CatalogReport
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.configs import LimitConfig, ResultConfig, ServerTopicsConfig, SharingConfig
@@ -59,6 +60,8 @@ class CatalogPipeline:
         self._demands = config.demands(self._folders)
         self.models: Sequence[str] = tuple(demand.catalog.model for demand in self._demands)
         catalogs = [demand.catalog for demand in self._demands]
+        if Place.DEVICE in config.places or Place.SPLIT in config.places:
+            prepare_catalogs(node, self._folders)
         sender = Sender(node, node.parameters.get(LimitConfig))
         self._split = None
         if any(Place.SPLIT in variant.costs for catalog in catalogs for variant in catalog.variants):

@@ -199,7 +199,7 @@ class SpecialisedCache(HeldCache):
 
     def _original(self) -> Model:
         name = original_name(self._catalog)
-        return self.runner.engine.model if name == self._variant else self._catalog.load(name)
+        return self.runner.engine.model if name == self._variant else self._catalog.network(name)
 
     def _take_what_was_made(self) -> None:
         making = self._making

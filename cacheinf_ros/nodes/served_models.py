@@ -114,6 +114,6 @@ class ServedModels:
         model, _, variant = name.rpartition("/")
         catalog = self._catalogs.get(model)
         if catalog is not None:
-            return catalog.load(variant)
+            return catalog.network(variant)
         also = f" and has catalogs of {', '.join(self._catalogs)}" if self._catalogs else ""
         raise MessageError(f"this server runs {self._own.name!r}{also}, not {name!r}: start both with one model")

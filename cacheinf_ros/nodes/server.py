@@ -19,6 +19,7 @@ from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
 from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
+from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.configs import LimitConfig, ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import FrameResult, result_message
 from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
@@ -53,6 +54,7 @@ class ServerNode(FrameNode):
         self._model = open_model(get(ModelConfig))
         self._sender = Sender(self, get(LimitConfig))
         self._models = ServedModels(self._model, get(CatalogServerConfig), self.parameters)
+        prepare_catalogs(self, self._models.folders)
         self._robots: OrderedDict[str, Robot] = OrderedDict()
         self._requests: LatestOfEach[Arrival] = LatestOfEach()
         qos = profile(_REQUEST_DEPTH)

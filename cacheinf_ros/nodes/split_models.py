@@ -40,7 +40,7 @@ class SplitModels:
             return self._own
         if asked.network in self._variants:
             folder, name = self._variants[asked.network]
-            model = folder.load(name)
+            model = folder.network(name)
             if Identity.of(model).network == asked.network:  # the hash may have been of another of the cards
                 return model
         also = f" and has catalogs of {', '.join(self._names)}" if self._names else ""

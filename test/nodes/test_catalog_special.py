@@ -161,8 +161,11 @@ def test_what_vanishes_while_it_runs_is_named(coloured: tuple[CatalogFolder, Spe
         device.models.load("colours", "8bit")
 
 
-def test_an_original_that_vanishes_is_named(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
+def test_an_original_that_vanishes_is_named(
+    coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its trunks are needed before any variant; what was asked is answered."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nor is its graph kept on this machine
     shutil.copytree(coloured[0].path, tmp_path / "copy")
     device = Device(read_catalog(tmp_path / "copy"))
     device.models.load("colours", "8bit")

@@ -46,7 +46,7 @@ def test_nothing_is_loaded_before_it_is_asked_for(
         raise CatalogError(f"{name} is loaded")
 
     asked = Identity.of(folder.load("original"))
-    monkeypatch.setattr(CatalogFolder, "load", load)
+    monkeypatch.setattr(CatalogFolder, "network", load)
     models = SplitModels(own, [folder])
     with pytest.raises(CatalogError, match="original is loaded"):
         models.find(asked)

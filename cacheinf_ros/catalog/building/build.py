@@ -123,7 +123,9 @@ class Builder:
                 if self._tutor.teaches:
                     say(f"fine-tuning {change.name}")
                 entries += self._of_architecture(self._tutor.teach(module), (change,), tuple(bits), say)
-        return self._written(entries, left_out)
+        folder = self._written(entries, left_out)
+        folder.prepare(say)
+        return folder
 
     def _of_architecture(
         self, module: nn.Module, changes: tuple[Change, ...], bits: Sequence[int], say: Report

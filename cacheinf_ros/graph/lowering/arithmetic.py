@@ -77,7 +77,7 @@ def power(b: Builder, x: View, exponent: Any) -> View:
     number = _number(exponent)
     if number == 1:
         return x
-    return combine(b, x, x, Combine.MUL) if number == 2 else pointwise(b, x, torch.pow, number)
+    return combine(b, x, x, Combine.MUL) if number == 2 else pointwise(b, x, aten.pow.Tensor_Scalar, number)
 
 
 def square(b: Builder, x: View) -> View:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,13 @@ def measured(device_ms: float = 20.0) -> Measured:
     workload = Workload(lay_out(load_model(TINY).graph))
     took = np.tile(np.linspace(0, 1, 6), (len(workload.names), 1))
     return Measured(
-        device_ms=device_ms, prepare_ms=300.0, memory_bytes=1000, whole_bytes=2000, workload=workload, took=took
+        device_ms=device_ms,
+        prepare_ms=300.0,
+        kept_bytes=0,
+        memory_bytes=1000,
+        whole_bytes=2000,
+        workload=workload,
+        took=took,
     )
 
 
@@ -106,6 +113,9 @@ def test_costs_by_hand() -> None:
     assert cloud.money == pytest.approx(0.5 * 0.005 + 2e-6 * (up + down))
     assert cloud.energy_j == pytest.approx((2 * cloud.latency_ms + 3 * up / 1000 + down / 1000) / 1e3)
     assert cloud.load_money == pytest.approx(0.5 * (0.1 + 0.3 / 4))
+    kept = costs_of(replace(measured(), kept_bytes=4_000_000), 1_000_000, 2.0, prices, power)
+    assert kept[Place.DEVICE].load_energy_j == pytest.approx(12 * 0.7)  # 400 ms of reading
+    assert kept[Place.CLOUD].load_money == pytest.approx(0.5 * (0.4 + 0.3 / 4))
 
 
 def test_a_split_lies_between() -> None:

@@ -1,0 +1,150 @@
+"""A graph in a file: its structure as JSON in the header of a safetensors file, its tensors behind it.
+
+Nothing in such a file is executed: classes and ATen operators are looked up by name among those of graphs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import ir
+from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.graph.fusing.globals import Sequence
+from cacheinf_ros.graph.ir import Graph, Operator
+from cacheinf_ros.graph.lowering.view import Move, Replay
+from cacheinf_ros.graph.taps import AxisTaps
+from cacheinf_ros.graph.window import Window
+
+_FORMAT = 1
+_KEY = "graph"
+_PLAIN = (str, int, float, bool, type(None))
+_OF_TORCH = (torch.dtype, torch.memory_format, torch.layout)
+
+
+def _operators(kind: type[Operator]) -> Iterable[type[Operator]]:
+    yield kind
+    for more in kind.__subclasses__():
+        yield from _operators(more)
+
+
+_CLASSES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *_operators(Operator), Graph, ir.TensorSpec, ir.TensorRef, ir.Combine, Window, Activation, ActivationKind,
+        AxisTaps, Sequence, Replay, Move,
+    )
+}  # fmt: skip
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write a graph; the folder is made. Who reads at the same time finds either the old file or the new one.
+
+    Raises:
+        ModelError: the graph has calls that are not ATen's and cannot be looked up by name.
+        OSError: the file cannot be written.
+    """
+    tensors: dict[int, torch.Tensor] = {}
+    structure = {"format": _FORMAT, "graph": _written(graph, tensors)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    named = {str(i): tensor.detach().cpu().contiguous().clone() for i, tensor in enumerate(tensors.values())}
+    with TemporaryDirectory(dir=path.parent) as folder:  # beside it: a file is moved at once within one file system
+        unfinished = Path(folder) / path.name
+        try:
+            save_file(named, unfinished, {_KEY: json.dumps(structure, separators=(",", ":"))})
+        except SafetensorError as error:
+            raise OSError(f"{path}: {error}") from None
+        unfinished.replace(path)
+
+
+def read_graph(path: Path) -> Graph:
+    """Read a graph; its tensors stay in the file until they are looked at.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ModelError: it is damaged, or was written by another version of this package.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            structure = json.loads((file.metadata() or {}).get(_KEY, "null"))
+            if not isinstance(structure, dict) or structure.get("format") != _FORMAT:
+                raise ModelError(f"{path} holds no graph of this version")
+            tensors = [file.get_tensor(str(i)) for i in range(len(file.keys()))]
+        graph = _read(structure["graph"], tensors)
+    except FileNotFoundError:
+        raise
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ModelError(f"{path} holds no graph: {type(error).__name__}: {error}") from None
+    if not isinstance(graph, Graph):
+        raise ModelError(f"{path} holds no graph")
+    return graph
+
+
+def _written(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
+    """As JSON; a tensor becomes its place among the tensors: the same one each time that it occurs."""
+    if isinstance(value, torch.Tensor):
+        tensors.setdefault(id(value), value)
+        return {"tensor": list(tensors).index(id(value))}
+    if isinstance(value, Enum):
+        return {"enum": type(value).__name__, "value": value.value}
+    if isinstance(value, _PLAIN):
+        return value
+    if is_dataclass(value) and _CLASSES.get(type(value).__name__) is type(value):
+        return {
+            "class": type(value).__name__,
+            "fields": {field.name: _written(getattr(value, field.name), tensors) for field in fields(value)},
+        }
+    if isinstance(value, (tuple, list)):
+        return {type(value).__name__: [_written(item, tensors) for item in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: _written(item, tensors) for key, item in value.items()}}
+    if isinstance(value, torch._ops.OpOverload) and value.namespace == "aten":
+        return {"aten": str(value).removeprefix("aten.")}
+    if isinstance(value, _OF_TORCH):
+        return {"torch": str(value).removeprefix("torch.")}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    raise ModelError(f"a graph with {value!r} cannot be stored")
+
+
+def _read(value: Any, tensors: list[torch.Tensor]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "tensor" in value:
+        return tensors[value["tensor"]]
+    if "enum" in value:
+        return _CLASSES[value["enum"]](value["value"])
+    if "class" in value:
+        return _CLASSES[value["class"]](**{name: _read(item, tensors) for name, item in value["fields"].items()})
+    if "tuple" in value:
+        return tuple(_read(item, tensors) for item in value["tuple"])
+    if "list" in value:
+        return [_read(item, tensors) for item in value["list"]]
+    if "dict" in value:
+        return {key: _read(item, tensors) for key, item in value["dict"].items()}
+    if "aten" in value:
+        return _aten(value["aten"])
+    if "device" in value:
+        return torch.device(value["device"])
+    found = getattr(torch, value["torch"])
+    if not isinstance(found, _OF_TORCH):
+        raise TypeError(f"torch.{value['torch']} is no type or format")
+    return found
+
+
+def _aten(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    found = getattr(getattr(torch.ops.aten, packet), overload)
+    if not isinstance(found, torch._ops.OpOverload):
+        raise TypeError(f"aten has no operator {name!r}")
+    return found
