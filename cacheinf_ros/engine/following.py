@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.graph.ir import Graph, Resample
+from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.graph.ir import Conv, Graph, Pool, Resample
 from cacheinf_ros.graph.taps import AxisTaps
 
 Size = tuple[int, int]
@@ -101,7 +102,9 @@ def move_output(output: NDArray[Any], motion: Motion, input_size: Size) -> NDArr
 def shift_unit(graph: Graph) -> Size | None:
     """(dy, dx), the smallest shift of the input in pixels by which every feature map moves by whole pixels of its own.
 
-    None where there is none: a map's side does not divide the input's, or resampling is not the same everywhere.
+    None where there is none: a map's side does not divide the input's, what an operator reads does not move as far as
+    its output (resampling that is not the same everywhere), or an operator reads nothing where its output lies (a
+    dilated kernel of an even size): outputs that enter with a shift would depend on nothing that enters.
     """
     tensors = graph.tensors
     size = tensors[graph.input].size
@@ -109,12 +112,30 @@ def shift_unit(graph: Graph) -> Size | None:
     if any(side % part for spec in maps for side, part in zip(size, spec, strict=True)):
         return None
     for operator in graph.operators:
+        if not isinstance(operator, (Conv, Pool, Resample)):
+            continue
+        in_size = tensors[operator.inputs[0]].size
         if isinstance(operator, Resample):
-            source = tensors[operator.inputs[0]].size
-            if not (_is_regular(operator.rows, source[0]) and _is_regular(operator.columns, source[1])):
-                return None
+            reach = Reach.of_taps(operator.rows, operator.columns)
+            is_regular = _is_regular(operator.rows, in_size[0]) and _is_regular(operator.columns, in_size[1])
+        else:
+            reach = Reach.of_window(operator.window)
+            sides = zip(in_size, operator.window.stride, operator.window.out_size, strict=True)
+            is_regular = all(out == 1 or side == stride * out for side, stride, out in sides)
+        if not is_regular or not _reads_its_place(reach, in_size):
+            return None
     units = [int(np.lcm.reduce([side // part[axis] for part in maps])) for axis, side in enumerate(size)]
     return units[0], units[1]
+
+
+def _reads_its_place(reach: Reach, in_size: Size) -> bool:
+    """Whether every output reads an input pixel that covers a part of what it covers of the picture."""
+    for taps, side in zip((reach.rows, reach.columns), in_size, strict=True):
+        outputs = np.arange(len(taps))[:, None]
+        begins, ends = taps * len(taps), (taps + 1) * len(taps)  # in fractions of a pixel that both sides share
+        if not ((taps >= 0) & (begins < (outputs + 1) * side) & (ends > outputs * side)).any(axis=1).all():
+            return False
+    return True
 
 
 def _is_regular(taps: AxisTaps, in_size: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -90,3 +92,13 @@ def test_what_resamples_unevenly_has_no_unit() -> None:
     even = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.Upsample(scale_factor=2, mode="bilinear"))
     assert shift_unit(graph_of(aligned, (32, 48))) is None
     assert shift_unit(graph_of(even, (32, 48))) == (2, 2)
+
+
+def test_kernels_that_do_not_read_where_their_output_lies_have_no_unit() -> None:
+    def unit(**options: Any) -> tuple[int, int] | None:
+        return shift_unit(graph_of(torch.nn.Sequential(torch.nn.Conv2d(3, 4, **options)), (32, 48)))
+
+    assert unit(kernel_size=4, padding="same") == unit(kernel_size=3, padding=2, dilation=2) == (1, 1)
+    assert unit(kernel_size=(3, 4), padding="same", dilation=2) is None  # reads 3 and 1 pixels to the left and right
+    assert unit(kernel_size=4, padding=(1, 1), stride=2) == unit(kernel_size=1, stride=2) == (2, 2)
+    assert unit(kernel_size=(17, 25)) is None  # half as many outputs, side by side: they move as far as the input
