@@ -77,6 +77,11 @@ class Station:
         self.results.clear()
         self.maps.clear()
 
+    def said(self, node: str) -> dict[str, str]:
+        """The values of a node's latest diagnostics, by name."""
+        status = self.diagnostics.get(node)
+        return {value.key: value.value for value in status.values} if status else {}
+
     def set_parameters(self, node: str, **values: Any) -> tuple[list[Any], float]:
         """What the parameter service answers, and after how many seconds."""
         from rcl_interfaces.srv import SetParameters

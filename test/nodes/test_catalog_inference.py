@@ -131,7 +131,7 @@ def test_every_accepted_request_has_one_result(robot: Any, station: Any, film: A
     film(lambda results: len(results) >= 20)
 
     def counts() -> tuple[int, int]:
-        values = {v.key: v.value for v in station.diagnostics["catalog_inference"].values}
+        values = station.said("catalog_inference")
         return int(values["accepted"]), int(values["results"])
 
     assert wait_until(lambda: "catalog_inference" in station.diagnostics, DEADLINE_S)
@@ -148,7 +148,7 @@ def test_a_budget_that_is_used_up_is_said_and_a_new_one_holds_at_once(robot: Any
     (answer,), _ = station.set_parameters("catalog_inference", energy_budget_j=1e6)
     assert answer.successful
     film(all_from("local"))
-    values = {v.key: v.value for v in station.diagnostics["catalog_inference"].values}
+    values = station.said("catalog_inference")
     assert {"energy_left_j", "money_left", "horizon_left_s", "left: variant", "right: served"} <= set(values)
 
 

@@ -231,8 +231,7 @@ def test_results_say_who_answered(robot: Any, station: Any) -> None:
     assert wait_until(lambda: "a specialist for red, green answers first" in robot.output, DEADLINE_S)
 
     def said() -> dict[str, str]:
-        status = station.diagnostics.get("catalog_inference")
-        return {} if status is None else {value.key: value.value for value in status.values}
+        return dict(station.said("catalog_inference"))
 
     assert wait_until(lambda: said().get("colours: specialising") == "specialised", DEADLINE_S)
     assert said()["colours: specialist_classes"] == "red, green"

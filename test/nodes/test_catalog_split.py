@@ -175,8 +175,7 @@ def test_split_variants_come_and_go_with_the_server(
     film("shared")
 
     def value(node: str, name: str) -> str:
-        status = station.diagnostics.get(node)
-        return {v.key: v.value for v in status.values}.get(name, "") if status else ""
+        return str(station.said(node).get(name, ""))
 
     for model in MODELS:
         assert wait_until(lambda model=model: value("catalog_inference", f"{model}: server") == "up", DEADLINE_S)  # type: ignore[misc]

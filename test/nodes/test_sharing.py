@@ -162,16 +162,12 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
     server.wait_ready()
     robot.wait_ready()
 
-    def robots() -> str:
-        status = station.diagnostics.get("server")
-        return {v.key: v.value for v in status.values}.get("sharing robots", "") if status else ""
-
-    assert wait_until(lambda: robots() == "1", START_S)
+    assert wait_until(lambda: station.said("server").get("sharing robots") == "1", START_S)
     if is_killed:
         robot.kill()
     else:
         assert robot.stop() == 0
-    assert wait_until(lambda: robots() == "0", START_S)
+    assert wait_until(lambda: station.said("server").get("sharing robots") == "0", START_S)
     assert ("not a word of it" in server.output) == is_killed
     assert server.stop() == 0
 
