@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # folders too: their time changes when a file comes or goes
 NATIVE := cacheinf_ros/engine/kernels/native
-BUILT_FROM := CMakeLists.txt setup.py pyproject.toml package.xml msg $(NATIVE) $(wildcard cmake/*.cmake config/*.yaml \
+BUILT_FROM := CMakeLists.txt setup.py pyproject.toml package.xml msg $(NATIVE) $(wildcard cmake/*.cmake config/*.yaml config/*.xml \
 	config/traces/*.csv launch/*.py msg/*.msg scripts/* $(NATIVE)/* $(NATIVE)/isa/*)
 
 build: $(DONE)/package
@@ -45,6 +45,7 @@ $(DONE)/package: $(BUILT_FROM) $(DONE)/requirements
 	@$(PIP) install --verbose --no-deps --no-build-isolation --editable . 2>&1 | tee build/build.log | awk '\
 		match($$0, /\[[0-9]+\/[0-9]+\]/) && ++n % 20 == 0 { print "      " substr($$0, RSTART, RLENGTH); fflush() } \
 		/^ *cacheinf_ros: / { print; fflush() }' || { grep -m 8 -A 4 -iE 'error:|CMake Error' build/build.log >&2; echo 'All of it: build/build.log' >&2; exit 1; }
+	@$(BIN)/python -c 'import cacheinf_ros.matching'  # compiles its inner loops
 	@touch $@
 
 demo: build

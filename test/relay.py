@@ -10,7 +10,7 @@ from rclpy._rclpy_pybind11 import RCLError
 from rclpy.qos import QoSProfile
 
 from cacheinf_ros.msg import SplitPacket
-from cacheinf_ros.nodes.conversions import packet_from, packet_message
+from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.offload.packets import Packet
 

@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]
 """float32 [1, 3, height, width] -> outputs, in the model's order."""
 
+_ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
+
 
 class Contender(Enum):
     """A dense engine."""
@@ -60,7 +62,7 @@ def _build(contender: Contender, model: Model, exported: _OnnxExport, threads: i
         dense = _torch(compiled, memory_format=torch.channels_last)
         dense(np.zeros((1, 3, *model.input_size), np.float32))
         return dense
-    return (_onnxruntime if contender is Contender.ONNXRUNTIME else _openvino)(exported.content(), threads)
+    return (run_by_onnxruntime if contender is Contender.ONNXRUNTIME else _openvino)(exported.content(), threads)
 
 
 def _torch(module: Callable[..., Any], memory_format: torch.memory_format = torch.contiguous_format) -> Dense:
@@ -73,11 +75,13 @@ def _torch(module: Callable[..., Any], memory_format: torch.memory_format = torc
     return run
 
 
-def _onnxruntime(content: bytes, threads: int) -> Dense:
+def run_by_onnxruntime(content: bytes, threads: int) -> Dense:
+    """Prepare an ONNX model for ONNX Runtime; only its errors are printed, as some files get a warning per weight."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = _ERRORS
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return lambda image: list(session.run(None, {name: image}))

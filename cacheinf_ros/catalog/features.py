@@ -5,7 +5,7 @@ MCDNN, section 5.2.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,8 @@ def trunk_model(model: Model, tensor: str = "") -> Model:
     """A model's trunk as a model: its output is the vector of features; see :func:`trunk_graph`."""
     graph = trunk_graph(model.graph, tensor)
     card = model.card.model_copy(update={"name": f"{model.name}@{tensor}" if tensor else f"{model.name}@trunk"})
-    return Model(module=DenseGraph(graph), graph=graph, card=card.model_copy(update={"decoder": None, "labels": ()}))
+    card = card.model_copy(update={"decoder": None, "labels": ()})
+    return replace(model, module=DenseGraph(graph), graph=graph, card=card)
 
 
 def small_trunks(model: Model, most_flops: float = 0.75) -> tuple[Model, ...]:

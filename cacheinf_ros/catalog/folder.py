@@ -21,7 +21,7 @@ from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import Model, ModelCard, load_card, load_module, model_of
+from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin, load_card, load_module, model_of
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.interpret import DeferredGraph
 from cacheinf_ros.graph.known_models import possible_cards, recognised
@@ -172,7 +172,7 @@ class CatalogFolder:
             keep(model.graph, path)
             return replace(model, module=DeferredGraph(model.graph))
         card = recognised(_named(sized(load_card(self.file.model), self.file), entry), graph)
-        return Model(module=DeferredGraph(graph), graph=graph, card=card)
+        return Model(module=DeferredGraph(graph), graph=graph, card=card, weights_origin=WeightsOrigin.FILE)
 
     def prepare(self, say: Callable[[str], None] = lambda _: None) -> None:
         """Have the graphs of all variants kept, so that loading one for the first time takes no longer than later.
@@ -266,7 +266,7 @@ def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: M
         module.load_state_dict(unpack(load_file(path)))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise CatalogError(f"weights {path} do not fit variant {entry.name!r}: {error}; {_REMEDY}") from None
-    model = model_of(module, _named(card, entry))
+    model = model_of(module, _named(card, entry), weights_origin=WeightsOrigin.FILE)
     if graph_hash(model.graph) != entry.graph:
         raise CatalogError(f"variant {entry.name!r} of {folder} is not the network that was measured; {_REMEDY}")
     return model

@@ -24,6 +24,7 @@ bench = typer.Typer(
     no_args_is_help=True,
 )
 _DEFAULT_SCENE = "scene:fixed"
+_QUANTILES = ("p50", "p95")
 _DEFAULTS = EngineConfig()
 _COMPARED = (
     "engine: cached with dense on the composed input (the frame where active, the cache's elsewhere); matching: dense "
@@ -181,6 +182,26 @@ def matcher(
 
 
 @bench.command()
+def nodes(
+    source: SourceReference = _DEFAULT_SCENE,
+    model: ModelReference = "scenenet",
+    rate: Annotated[float, typer.Option(min=0.1, help="Images per second.")] = 10.0,
+    frames: Annotated[int, typer.Option(min=1, help="How many frames of each run are counted.")] = 100,
+    threads: Threads = _DEFAULTS.threads,
+    out: Annotated[Path, typer.Option(help="Folder for the nodes' logs.")] = Path("out/bench_nodes"),
+    json_file: JsonFile = None,
+) -> None:
+    """What transport adds: from a camera's stamp to the result through real processes, for four kinds of cameras."""
+    from cacheinf_ros.benchmarks.nodes import run_nodes_benchmark
+
+    report = run_nodes_benchmark(
+        source=source, model=model, rate=rate, frames=frames, threads=threads, folder=out, progress=Console().print
+    )
+    _write(json_file, report)
+    _print_nodes(report)
+
+
+@bench.command()
 def memory(
     instances: Annotated[
         Path | None, typer.Option(help="A folder of allocation problems, NAME.CAPACITY.csv, as MiniMalloc's.")
@@ -303,6 +324,17 @@ def _print_truncation(report: dict[str, Any]) -> None:
     measured = {missed: found["saved"] for missed, found in report["measured_savings"].items()}
     for kind, shares in (("predicted", report["savings"]), ("measured", measured)):
         console.print(f"  {kind} time: " + ", ".join(f"{share:.0%} at {missed}" for missed, share in shares.items()))
+
+
+def _print_nodes(report: dict[str, Any]) -> None:
+    table = Table(
+        "nodes", "camera", "results", "p50 ms", "p95 ms", "beside matching and computing: p50 ms", "p95 ms",
+        title=f"{report['model']}, {report['source']} at {report['rate']:g} Hz: from stamp to result",
+    )  # fmt: skip
+    for row in report["rows"]:
+        figures = [f"{row[key][q]:.1f}" if row[key] else "-" for key in ("latency_ms", "beside_ms") for q in _QUANTILES]
+        table.add_row(row["nodes"], row["camera"], f"{row['results']} of {row['published']}", *figures)
+    Console().print(table)
 
 
 def _print_matchers(report: dict[str, Any]) -> None:

@@ -60,8 +60,8 @@ def _findings() -> Iterator[Finding]:
     yield _asked("ROS 2", _ros, remedy="`make build` installs it from wheels, or source a ROS distribution")
     yield _asked("RMW", _middleware, remedy="pip install ros-rclpy\\[fastrtps]")
     yield _asked("messages", _messages, remedy="`make build`, or `colcon build` and source its setup file")
-    for name in ("vision_msgs", "cv_bridge"):
-        yield _asked(name, _importable(name), remedy="optional: comes with a ROS distribution", needed=False)
+    remedy = "optional: comes with a ROS distribution"
+    yield _asked("vision_msgs", _importable("vision_msgs"), remedy=remedy, needed=False)
 
 
 def _package(name: str, *, needed: bool, purpose: str = "") -> Finding:

@@ -13,8 +13,16 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.graph import WeightsOrigin
 from cacheinf_ros.graph.ir import Global, GlobalMean, Graph, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
+
+_WEIGHTS = {
+    WeightsOrigin.FILE: "from a file",
+    WeightsOrigin.BUILT_IN: "trained, built into the package",
+    WeightsOrigin.RANDOM: "[yellow]random[/]: answers mean nothing, speed is real. Give --weights FILE",
+    WeightsOrigin.UNKNOWN: "as the factory made them, trained or not",
+}
 
 models = typer.Typer(help="Built-in models, and how the engine understands any model.", no_args_is_help=True)
 
@@ -31,7 +39,8 @@ def list_models() -> None:
     console = Console()
     console.print(table)
     console.print(
-        "Any other: torchvision:NAME, package.module:factory, file.py:factory, a .pt2 or .onnx file, or a card .yaml."
+        "Any other: a .pt2 or .onnx file, a card .yaml, package.module:factory, file.py:factory, or torchvision:NAME "
+        "with --weights FILE."
     )
 
 
@@ -50,6 +59,7 @@ def inspect(
     table.title = f"{loaded.name}, input {_by(loaded.input_size)}"
     console = Console()
     console.print(table)
+    console.print(f"weights: {_WEIGHTS[loaded.weights_origin]}", highlight=False)
     for line in _remarks(loaded.graph):
         console.print(line, highlight=False)
 

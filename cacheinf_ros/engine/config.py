@@ -5,19 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from cacheinf_ros.config import Config, parameter
-
-
-class Mode(Enum):
-    """What is taken from the cache."""
-
-    DENSE = "dense"
-    """Nothing: every pixel is computed."""
-    EXACT = "exact"
-    """Every pixel whose whole receptive field did not change, at the same position: equal to dense."""
-    DEEPCACHE = "deepcache"
-    """Like exact, and where the picture moved, cached features move with it (DeepCache): no longer equal to dense."""
-    BOUNDED = "bounded"
-    """Like exact, and changes that matter too little are not passed on: the error stays below the one asked for."""
+from cacheinf_ros.mode import Mode
 
 
 class Precision(Enum):
@@ -64,7 +52,7 @@ class EngineConfig(Config):
         True, "compute everything where frames with as much change have been slower with the cache", live=True
     )
     max_error: float = parameter(
-        0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=10.0, live=True
+        0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=0.4, live=True
     )
     max_missed: float = parameter(
         0.2, "bounded mode: share of the outputs' change that may be missed, RMS", low=0.0, high=1.0, live=True
@@ -77,5 +65,5 @@ class EngineConfig(Config):
         live=True,
     )
     audit_every: int = parameter(
-        100, "bounded mode: frames between two audits by a dense frame; 0: none", low=0, high=1_000_000, live=True
+        100, "bounded mode: frames between two audits by a dense frame; 0: none", low=0, high=2000, live=True
     )

@@ -17,7 +17,7 @@ from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.canvas import MOST_DISTORTED, NO_SHIFT, Canvas
 from cacheinf_ros.engine.compile import compile_program
-from cacheinf_ros.engine.config import EngineConfig, Mode
+from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import DenseSwitch
 from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.following import in_input, move_output, shift_unit
@@ -30,6 +30,7 @@ from cacheinf_ros.engine.split import Side
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching.warping import look_through
+from cacheinf_ros.mode import Mode
 
 _log = logging.getLogger(__name__)
 Image = NDArray[np.uint8]

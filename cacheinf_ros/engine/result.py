@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.engine.config import Mode
+from cacheinf_ros.mode import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,9 @@ from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.graph.reference import build_module, load_weights
+from cacheinf_ros.graph.weights_origin import WeightsOrigin, origin_of_weights
+
+_log = logging.getLogger(__name__)
 
 _CARDS = Path(__file__).parent / "cards"
 _DEFAULT_SIZE = (224, 224)
@@ -34,11 +37,13 @@ class Model:
         module: the network itself, for dense execution: [1, 3, height, width] float32 -> outputs.
         graph: the same function as operators.
         card: how to prepare images and read outputs; its ``input_size`` is always set.
+        weights_origin: where the weights come from.
     """
 
     module: torch.nn.Module
     graph: Graph
     card: ModelCard
+    weights_origin: WeightsOrigin = WeightsOrigin.UNKNOWN
 
     @property
     def name(self) -> str:
@@ -58,7 +63,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def load_model(reference: str, *, weights: Path | None = None, input_size: tuple[int, int] | None = None) -> Model:
-    """Load a model.
+    """Load a model; a warning says so where its weights are known to be random.
 
     Args:
         reference: ``torchvision:NAME``, ``package.module:factory``, ``file.py:factory``, a ``.pt2`` or ``.onnx`` file,
@@ -71,11 +76,20 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     """
     card = load_card(reference)
     card = card.model_copy(update={"weights": weights or card.weights, "input_size": input_size or card.input_size})
+    is_built_in = reference in model_names() and not weights
+    origin = WeightsOrigin.BUILT_IN if is_built_in else origin_of_weights(card)
     path = Path(card.factory)
     if path.suffix == ".pt2":
         program = _read_program(path, card)
-        return _lowered(program.module(), program, card)
-    return model_of(_module(card, path), card)
+        return _lowered(program.module(), program, card, origin)
+    model = model_of(_module(card, path), card, weights_origin=origin)
+    if origin is WeightsOrigin.RANDOM:
+        _log.warning(
+            "model %r has random weights: its answers mean nothing, only its speed is real. Set weights:=FILE (on the "
+            "command line --weights FILE; a state dict or safetensors), or name a model card that has weights",
+            model.name,
+        )
+    return model
 
 
 def load_card(reference: str) -> ModelCard:
@@ -103,23 +117,27 @@ def load_module(reference: str) -> tuple[torch.nn.Module, ModelCard]:
     return (_read_program(path, card).module() if path.suffix == ".pt2" else _module(card, path)), card
 
 
-def model_of(module: torch.nn.Module, card: ModelCard) -> Model:
-    """A network that is in memory, ready for the engine.
+def model_of(
+    module: torch.nn.Module, card: ModelCard, *, weights_origin: WeightsOrigin = WeightsOrigin.UNKNOWN
+) -> Model:
+    """Make a network that is in memory ready for the engine.
 
     Args:
         card: its ``weights`` are not loaded: the network has them.
+        weights_origin: where the network has them from.
 
     Raises:
         ModelError: it cannot be exported or run at this size.
     """
-    return _lowered(module, export(module, card), card)
+    return _lowered(module, export(module, card), card, weights_origin)
 
 
-def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard) -> Model:
+def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard, origin: WeightsOrigin) -> Model:
     with quiet_torch():
         program = program.run_decompositions({})
     graph = fuse(lower(program))
-    return Model(module=module, graph=graph, card=recognised(_sized(card, program), graph))
+    card = recognised(_sized(card, program), graph)
+    return Model(module=module, graph=graph, card=card, weights_origin=origin)
 
 
 def _module(card: ModelCard, path: Path) -> torch.nn.Module:

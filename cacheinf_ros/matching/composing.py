@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.compiled import BYTES, IMAGES, INT, READ_ONLY_FLAGS, compiled, types
 from cacheinf_ros.errors import MatchingError
+from cacheinf_ros.jit import BYTES, IMAGES, INT, READ_ONLY_FLAGS, Array, kernel
 from cacheinf_ros.matching.images import ImagePair
 
 
@@ -58,7 +58,13 @@ def _looks_outside(cache_map: CacheMap, dx: int, dy: int) -> bool:
     return bool(left < 0 or top < 0 or right > width or bottom > height)
 
 
-@compiled(IMAGES, READ_ONLY_FLAGS, *(INT,) * 4, BYTES)
+@kernel()
+def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
+@kernel(IMAGES, READ_ONLY_FLAGS, *(INT,) * 4, BYTES)
 def _compose(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], reusable: NDArray[np.bool_], block: int, channels: int,
     dx: int, dy: int, out: NDArray[np.uint8],
@@ -75,13 +81,13 @@ def _compose(
                 end += 1
             left, right = column * size, min(end * size, out.shape[1])
             if verdicts[column]:
-                out[y, left:right] = reference[y - dy, left - moved : right - moved]
+                _copy(reference[y - dy, left - moved : right - moved], out[y, left:right])
             else:
-                out[y, left:right] = frame[y, left:right]
+                _copy(frame[y, left:right], out[y, left:right])
             column = end
 
 
-@compiled(IMAGES, READ_ONLY_FLAGS, types.Array(types.int16, 3, "C", readonly=True), INT, INT, BYTES)
+@kernel(IMAGES, READ_ONLY_FLAGS, Array("int16", 3), INT, INT, BYTES)
 def _compose_field(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], reusable: NDArray[np.bool_], field: NDArray[np.int16],
     block: int, channels: int, out: NDArray[np.uint8],
@@ -95,6 +101,6 @@ def _compose_field(
             left, right = column * size, min((column + 1) * size, out.shape[1])
             if reusable[row, column]:
                 moved = field[row, column, 0] * channels
-                out[y, left:right] = reference[y - field[row, column, 1], left - moved : right - moved]
+                _copy(reference[y - field[row, column, 1], left - moved : right - moved], out[y, left:right])
             else:
-                out[y, left:right] = frame[y, left:right]
+                _copy(frame[y, left:right], out[y, left:right])

@@ -39,7 +39,7 @@ class MatchingConfig(Config):
     )
     threshold: float = parameter(
         20.0,
-        "least PSNR of a reusable block, in dB; 100 or inf: only blocks that are equal in every byte",
+        "least PSNR of a reusable block, in dB; 100: only blocks that are equal in every byte are reusable",
         low=0.0,
         high=100.0,
         live=True,
@@ -48,7 +48,7 @@ class MatchingConfig(Config):
         3.0,
         "homography: largest mean difference of a reusable quarter block, in grey levels beyond resampling",
         low=0.0,
-        high=255.0,
+        high=60.0,
         live=True,
     )
     adapt_to_noise: bool = parameter(
@@ -60,7 +60,7 @@ class MatchingConfig(Config):
         0.0,
         "auto: what a frame takes without a cache, ms; 0: as measured by a model in the same process, else 100",
         low=0.0,
-        high=100_000.0,
+        high=2000.0,
         live=True,
     )
     block_size: int = parameter(10, "side of a block, in pixels", low=2, high=128, live=True)

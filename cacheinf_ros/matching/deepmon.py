@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
-from cacheinf_ros.compiled import FLAGS, FLOAT, IMAGES, INT, compiled
+from cacheinf_ros.jit import FLAGS, FLOAT, IMAGES, INT, Array, kernel
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of
@@ -37,19 +37,22 @@ class DeepMon:
         """As :meth:`Matcher.match`, but for the criterion."""
         pair = ImagePair.of(reference, frame)
         reusable = np.zeros(grid_shape(pair.image_size, self.config.block_size), np.bool_)
-        _compare(pair.images, self.config.block_size, pair.channels, ALLOWED_DISTANCE, reusable)
+        counts = np.empty((2, pair.channels, BINS), np.int32)
+        _compare(pair.images, self.config.block_size, pair.channels, ALLOWED_DISTANCE, reusable, counts)
         return cache_map_of(reusable, pair.image_size, self.config.block_size, Motion.none())
 
 
-@compiled(IMAGES, INT, INT, FLOAT, FLAGS)
+@kernel(IMAGES, INT, INT, FLOAT, FLAGS, Array("int32", 3, writable=True))
 def _compare(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], block: int, channels: int, allowed: float,
-    reusable: NDArray[np.bool_],
+    reusable: NDArray[np.bool_], counts: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Chi-square distance of the channels' histograms, sum of (a - b)^2 / (a + b), mean over channels, by block."""
+    """Chi-square distance of the channels' histograms, sum of (a - b)^2 / (a + b), mean over channels, by block.
+
+    ``counts``: room for both histograms, [2, channels, BINS].
+    """
     reference, frame = images
     height, row_bytes = frame.shape
-    counts = np.empty((2, channels, BINS), np.int32)
     for row in range(reusable.shape[0]):
         for column in range(reusable.shape[1]):
             counts[:] = 0

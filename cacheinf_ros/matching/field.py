@@ -44,6 +44,7 @@ class Field:
         kernels.search_field(
             pair.images, self.config.block_size, pair.channels, self.config.search_range,
             allowed_error(self.config.threshold), common_offsets(search), offsets, matched,
+            np.empty((kernels.VISITS, 2), np.int16), np.empty(kernels.VISITS, np.int64), np.empty(1, np.int64),
         )  # fmt: skip
         return CacheMap.of_field(matched, (-offsets).astype(np.int16), pair.image_size, self.config.block_size)
 

@@ -1,4 +1,4 @@
-"""The compiled inner loops of block matching. All in one file: numba's cache follows changes of one file only.
+"""The compiled inner loops of block matching: all in one file, which becomes one library.
 
 Images are uint8 [height, width * channels]. A block is cut off where the image ends, and compared over what there is of
 it. An *offset* (dx, dy) says where a block of the frame is looked up in the reference: the opposite of the motion. A
@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.compiled import BYTES, FLAGS, FLOAT, IMAGES, INT, compiled, types
+from cacheinf_ros.jit import BYTES, FLAGS, FLOAT, IMAGES, INT, Array, kernel
 
 Images: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # reference, frame
 Area: TypeAlias = tuple[int, int, int, int]  # top, left, height, width of a block in the frame, in pixels
@@ -34,10 +34,11 @@ SMALL = np.array([(0, -1), (1, 0), (0, 1), (-1, 0)], np.int64)
 
 _NO_LIMIT = 2**62
 # Of the places visited, [rows, columns, VISITS, 2], and of what goes with each or with a block.
-_OFFSETS, _NUMBERS = types.int16[:, :, :, ::1], types.int64[:, :, ::1]
+_OFFSETS, _NUMBERS = Array("int16", 4, writable=True), Array("int64", 3, writable=True)
+_VISITS = Array("int16", 2, writable=True), *[Array("int64", 1, writable=True)] * 2  # of one block
 
 
-@compiled()
+@kernel()
 def block_error(images: Images, area: Area, dx: int, dy: int, channels: int, limit: int) -> int:
     """SSD of a block at an offset; stops early above ``limit``, with some value above it."""
     reference, frame = images
@@ -57,7 +58,7 @@ def block_error(images: Images, area: Area, dx: int, dy: int, channels: int, lim
     return total
 
 
-@compiled()
+@kernel()
 def block_area(images: Images, row: int, column: int, block: int, channels: int) -> Area:
     """The area of a block, cut off where the image ends."""
     height, width = images[1].shape
@@ -65,7 +66,7 @@ def block_area(images: Images, row: int, column: int, block: int, channels: int)
     return top, left, min(block, height - top), min(block, width // channels - left)
 
 
-@compiled()
+@kernel()
 def is_inside(images: Images, area: Area, dx: int, dy: int, channels: int) -> bool:
     """Whether a block at an offset is wholly inside the reference."""
     top, left, height, width = area
@@ -74,7 +75,7 @@ def is_inside(images: Images, area: Area, dx: int, dy: int, channels: int) -> bo
     return inside_rows and left + dx >= 0 and (left + dx + width) * channels <= row_bytes
 
 
-@compiled()
+@kernel()
 def _visit(images: Images, area: Area, dx: int, dy: int, channels: int, limit: int, visits: Visits) -> int:
     """The error at an offset: remembered, or computed and remembered."""
     offsets, errors, count = visits
@@ -88,7 +89,7 @@ def _visit(images: Images, area: Area, dx: int, dy: int, channels: int, limit: i
     return error
 
 
-@compiled()
+@kernel()
 def _best_around(
     images: Images, area: Area, pattern: NDArray[np.int64], centre: Best, reach: int, channels: int, allowed: int,
     visits: Visits,
@@ -107,7 +108,7 @@ def _best_around(
     return best_x, best_y, best
 
 
-@compiled()
+@kernel()
 def _diamond(images: Images, area: Area, reach: int, channels: int, allowed: int, visits: Visits) -> Best:
     """The large diamond moves until its centre is the best; then one small diamond."""
     best = (0, 0, _visit(images, area, 0, 0, channels, _NO_LIMIT, visits))
@@ -121,7 +122,7 @@ def _diamond(images: Images, area: Area, reach: int, channels: int, allowed: int
     return _best_around(images, area, SMALL, best, reach, channels, allowed, visits)
 
 
-@compiled()
+@kernel()
 def _exhaustive(images: Images, area: Area, reach: int, channels: int) -> Best:
     """The best of all offsets; of equally good ones no movement, else the first."""
     best = (0, 0, block_error(images, area, 0, 0, channels, _NO_LIMIT))
@@ -134,7 +135,7 @@ def _exhaustive(images: Images, area: Area, reach: int, channels: int) -> Best:
     return best
 
 
-@compiled()
+@kernel()
 def _three_step(images: Images, area: Area, reach: int, channels: int) -> Best:
     """The best of the centre and its eight neighbours at half the reach, then at half of that, down to one pixel."""
     best = (0, 0, block_error(images, area, 0, 0, channels, _NO_LIMIT))
@@ -153,7 +154,7 @@ def _three_step(images: Images, area: Area, reach: int, channels: int) -> Best:
     return best
 
 
-@compiled(IMAGES, *(INT,) * 4, FLOAT, _NUMBERS, FLAGS, _OFFSETS, _NUMBERS, _NUMBERS)
+@kernel(IMAGES, *(INT,) * 4, FLOAT, _NUMBERS, FLAGS, _OFFSETS, _NUMBERS, _NUMBERS)
 def search_diamond(
     images: Images, block: int, channels: int, skip: int, reach: int, allowed: float, best: NDArray[np.int64],
     matched: NDArray[np.bool_], offsets: NDArray[np.int16], errors: NDArray[np.int64], counts: NDArray[np.int64],
@@ -178,9 +179,9 @@ def search_diamond(
             matched[row, column] = found[2] <= budget
 
 
-@compiled(IMAGES, *(INT,) * 3, FLOAT, types.boolean, _NUMBERS, FLAGS)
+@kernel(IMAGES, *(INT,) * 3, FLOAT, INT, _NUMBERS, FLAGS)
 def search_all(
-    images: Images, block: int, channels: int, reach: int, allowed: float, in_three_steps: bool,
+    images: Images, block: int, channels: int, reach: int, allowed: float, in_three_steps: int,
     best: NDArray[np.int64], matched: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Search every block within ``reach`` pixels: at every offset, or in three steps (Koga et al., 1981).
@@ -198,10 +199,13 @@ def search_all(
             matched[row, column] = found[2] <= int(allowed * (area[2] * area[3] * channels))
 
 
-@compiled(IMAGES, *(INT,) * 3, FLOAT, types.int64[:, ::1], types.int16[:, :, ::1], FLAGS)
+@kernel(
+    IMAGES, *(INT,) * 3, FLOAT, Array("int64", 2), Array("int16", 3, writable=True), FLAGS, *_VISITS
+)  # fmt: skip
 def search_field(
     images: Images, block: int, channels: int, reach: int, allowed: float, common: NDArray[np.int64],
-    field: NDArray[np.int16], matched: NDArray[np.bool_],
+    field: NDArray[np.int16], matched: NDArray[np.bool_], offsets: NDArray[np.int16], errors: NDArray[np.int64],
+    counts: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """For every block the first of the common offsets at which it matches; where none does, its own best one.
 
@@ -209,8 +213,9 @@ def search_field(
         common: [n, 2], (dx, dy).
         field: out, [rows, columns, 2]: where each block is found.
         matched: out, [rows, columns].
+        offsets, errors, counts: room for the places visited for one block: [VISITS, 2], [VISITS], [1].
     """
-    visits = (np.empty((VISITS, 2), np.int16), np.empty(VISITS, np.int64), np.zeros(1, np.int64))
+    visits = (offsets, errors, counts)
     for row in range(matched.shape[0]):
         for column in range(matched.shape[1]):
             area = block_area(images, row, column, block, channels)
@@ -222,13 +227,13 @@ def search_field(
                     if error <= budget:
                         found = (common[i, 0], common[i, 1], error)
             if found[2] > budget:
-                visits[2][0] = 0
+                counts[0] = 0
                 found = _diamond(images, area, reach, channels, budget, visits)
             field[row, column, 0], field[row, column, 1] = found[0], found[1]
             matched[row, column] = found[2] <= budget
 
 
-@compiled(IMAGES, *(INT,) * 5, FLOAT, _OFFSETS, _NUMBERS, _NUMBERS, BYTES)
+@kernel(IMAGES, *(INT,) * 5, FLOAT, _OFFSETS, _NUMBERS, _NUMBERS, BYTES)
 def recall(
     images: Images, block: int, channels: int, skip: int, dx: int, dy: int, allowed: float,
     offsets: NDArray[np.int16], errors: NDArray[np.int64], counts: NDArray[np.int64], verdicts: NDArray[np.uint8],
@@ -244,7 +249,7 @@ def recall(
                     verdicts[row * skip, column * skip] = REUSABLE if same else CHANGED
 
 
-@compiled(IMAGES, *(INT,) * 4, FLOAT, BYTES)
+@kernel(IMAGES, *(INT,) * 4, FLOAT, BYTES)
 def recheck(
     images: Images, block: int, channels: int, dx: int, dy: int, allowed: float, verdicts: NDArray[np.uint8]
 ) -> None:

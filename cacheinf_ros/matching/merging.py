@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.compiled import FLAGS, INT, compiled, types
+from cacheinf_ros.jit import FLAGS, INT, Array, kernel
 
 
 def cache_map_of(reusable: NDArray[np.bool_], image_size: tuple[int, int], block_size: int, motion: Motion) -> CacheMap:
@@ -34,7 +34,15 @@ def _in_pixels(corners: NDArray[np.int32], image_size: tuple[int, int], block_si
     return rectangles
 
 
-@compiled(FLAGS, types.int32[:, ::1], returns=INT)
+@kernel()
+def _all(flags: NDArray[np.bool_], row: int, left: int, right: int) -> bool:
+    for x in range(left, right):  # noqa: SIM110 (compiled)
+        if not flags[row, x]:
+            return False
+    return True
+
+
+@kernel(FLAGS, Array("int32", 2, writable=True), returns=INT)
 def _merge(free: NDArray[np.bool_], corners: NDArray[np.int32]) -> int:
     """Fill ``corners`` with (left, top, right, bottom) in blocks, clear ``free``; returns how many."""
     rows, columns = free.shape
@@ -47,9 +55,12 @@ def _merge(free: NDArray[np.bool_], corners: NDArray[np.int32]) -> int:
             while right < columns and free[row, right]:
                 right += 1
             bottom = row + 1
-            while bottom < rows and free[bottom, column:right].all():
+            while bottom < rows and _all(free, bottom, column, right):
                 bottom += 1
-            free[row:bottom, column:right] = False
-            corners[count] = (column, row, right, bottom)
+            for y in range(row, bottom):
+                for x in range(column, right):
+                    free[y, x] = False
+            corners[count, 0], corners[count, 1] = column, row
+            corners[count, 2], corners[count, 3] = right, bottom
             count += 1
     return count

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.compiled import FLOATS, IMAGES, INT, compiled
+from cacheinf_ros.jit import FLOATS, IMAGES, INT, kernel
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.psnr import PEAK
 
@@ -52,7 +52,7 @@ class NoiseEstimate:
         self._error = seen if self._error is None else _MEMORY * self._error + (1 - _MEMORY) * seen
 
 
-@compiled(IMAGES, *(INT,) * 5, FLOATS)
+@kernel(IMAGES, *(INT,) * 5, FLOATS)
 def _block_errors(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], block: int, channels: int, dx: int, dy: int, every: int,
     errors: NDArray[np.float64],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.compiled import BYTES, FLAGS, READ_ONLY_FLOATS, compiled, types
+from cacheinf_ros.jit import BYTES, FLAGS, READ_ONLY_FLOATS, Array, kernel
 
 Image = NDArray[np.uint8]
 Mask = NDArray[np.uint8]
@@ -18,7 +18,7 @@ TILE = 8
 """Pixels; tiles of the picture that show nothing that counts are passed over. The same in isa/input.cpp."""
 _BITS = 5  # of the fraction of a pixel to which places are rounded, as OpenCV does
 _PARTS, _REST, _HALF = 1 << _BITS, (1 << _BITS) - 1, 1 << (2 * _BITS - 1)
-_READ_ONLY = types.Array(types.uint8, 2, "C", readonly=True)
+_READ_ONLY = Array("uint8", 2)
 
 
 class Brush:
@@ -33,6 +33,7 @@ class Brush:
         height, width = self.size = size
         self._tiles = np.empty((-(-height // TILE), -(-width // TILE)), np.bool_)
         self._line = np.empty((1, width), np.uint8)
+        self._places = np.empty((2, TILE), np.int32)
         self._painted = np.zeros(size, np.uint8)
         self._nothing = np.zeros(size, np.uint8)
 
@@ -60,12 +61,12 @@ class Brush:
         _paint(
             np.ascontiguousarray(frame).reshape(height, -1), marked, self._tiles,
             np.ascontiguousarray(motion.matrix), picture.reshape(height, -1), self._painted,
-            self._nothing if unseen is None else unseen,
+            self._nothing if unseen is None else unseen, self._places,
         )  # fmt: skip
         return self._painted
 
 
-@compiled()
+@kernel()
 def _merge_lines(mask: Mask, top: int, line: Mask) -> None:
     """What any line of a row of tiles holds."""
     line[:] = 0
@@ -74,7 +75,7 @@ def _merge_lines(mask: Mask, top: int, line: Mask) -> None:
             line[0, x] |= mask[y, x]
 
 
-@compiled(_READ_ONLY, BYTES, FLAGS)
+@kernel(_READ_ONLY, BYTES, FLAGS)
 def _flag(mask: Mask, line: Mask, tiles: NDArray[np.bool_]) -> None:
     """The tiles that hold anything of a mask."""
     for row in range(tiles.shape[0]):
@@ -83,7 +84,7 @@ def _flag(mask: Mask, line: Mask, tiles: NDArray[np.bool_]) -> None:
             tiles[row, x // TILE] |= line[0, x] > 0
 
 
-@compiled()
+@kernel()
 def _flag_seen(
     back: NDArray[np.float64], top: int, bottom: int, left: int, right: int, tiles: NDArray[np.bool_]
 ) -> None:
@@ -108,7 +109,7 @@ def _flag_seen(
             tiles[row, column] = True
 
 
-@compiled(_READ_ONLY, READ_ONLY_FLOATS, BYTES, FLAGS)
+@kernel(_READ_ONLY, READ_ONLY_FLOATS, BYTES, FLAGS)
 def _flag_shown(marked: Mask, back: NDArray[np.float64], line: Mask, tiles: NDArray[np.bool_]) -> None:
     """The tiles of the picture that may show anything marked; ``back``: frame -> picture."""
     height, width = marked.shape
@@ -122,7 +123,7 @@ def _flag_shown(marked: Mask, back: NDArray[np.float64], line: Mask, tiles: NDAr
                 _flag_seen(back, top - 1, min(top + TILE, height), left - 1, right, tiles)
 
 
-@compiled()
+@kernel()
 def _places(matrix: NDArray[np.float64], y: int, left: int, size: tuple[int, int], there: NDArray[np.int32]) -> None:
     """Where a line of a tile lies in the frame, in parts of a pixel, two pixels right and below of where it does.
 
@@ -137,7 +138,7 @@ def _places(matrix: NDArray[np.float64], y: int, left: int, size: tuple[int, int
         there[1, i] = np.int32(min(max(there_y, -2.0 * _PARTS), (size[0] + 1.0) * _PARTS) + (2 * _PARTS + 0.5))
 
 
-@compiled()
+@kernel()
 def _paint_tile(
     frame: Image, marked: Mask, matrix: NDArray[np.float64], picture: Image, painted: Mask, unseen: Mask,
     box: tuple[int, int, int, int], there: NDArray[np.int32],
@@ -169,13 +170,12 @@ def _paint_tile(
                 picture[y, x * channels + channel] = (value + _HALF) >> (2 * _BITS)
 
 
-@compiled(_READ_ONLY, _READ_ONLY, FLAGS, READ_ONLY_FLOATS, BYTES, BYTES, BYTES)
+@kernel(_READ_ONLY, _READ_ONLY, FLAGS, READ_ONLY_FLOATS, BYTES, BYTES, BYTES, Array("int32", 2, writable=True))
 def _paint(
     frame: Image, marked: Mask, tiles: NDArray[np.bool_], matrix: NDArray[np.float64], picture: Image, painted: Mask,
-    unseen: Mask,
+    unseen: Mask, there: NDArray[np.int32],
 ) -> None:  # fmt: skip
     height, width = marked.shape
-    there = np.empty((2, TILE), np.int32)
     painted[:] = 0
     for row in range(tiles.shape[0]):
         for column in range(tiles.shape[1]):

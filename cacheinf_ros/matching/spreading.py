@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.compiled import FLOAT, READ_ONLY_FLAGS, compiled
+from cacheinf_ros.jit import FLAGS, FLOAT, READ_ONLY_FLAGS, kernel
 
 _SPREAD = 2  # blocks in each direction around a changed one that are computed too: changes spread in a network
 
@@ -16,16 +16,19 @@ def computed_share(cache_map: CacheMap) -> float:
 
     Changes that lie together cost less than the same number of them scattered over the picture.
     """
-    return float(_share_near_changes(cache_map.reusable))
+    return float(_share_near_changes(cache_map.reusable, np.zeros_like(cache_map.reusable)))
 
 
-@compiled(READ_ONLY_FLAGS, returns=FLOAT)
-def _share_near_changes(reusable: NDArray[np.bool_]) -> float:
+@kernel(READ_ONLY_FLAGS, FLAGS, returns=FLOAT)
+def _share_near_changes(reusable: NDArray[np.bool_], computed: NDArray[np.bool_]) -> float:
+    """``computed``: out, of the same shape, all false."""
     rows, columns = reusable.shape
-    computed = np.zeros((rows, columns), np.bool_)
+    count = 0
     for row in range(rows):
         for column in range(columns):
             if not reusable[row, column]:
-                top, left = max(0, row - _SPREAD), max(0, column - _SPREAD)
-                computed[top : row + _SPREAD + 1, left : column + _SPREAD + 1] = True
-    return float(computed.sum()) / computed.size
+                for y in range(max(0, row - _SPREAD), min(rows, row + _SPREAD + 1)):
+                    for x in range(max(0, column - _SPREAD), min(columns, column + _SPREAD + 1)):
+                        count += not computed[y, x]
+                        computed[y, x] = True
+    return count / reusable.size

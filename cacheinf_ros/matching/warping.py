@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion, grid_shape
-from cacheinf_ros.compiled import FLAGS, INT, READ_ONLY_FLOATS, compiled
+from cacheinf_ros.jit import FLAGS, INT, READ_ONLY_FLOATS, kernel
 
 Image = NDArray[np.uint8]
 _AROUND = np.ones((3, 3), np.uint8)
@@ -36,16 +36,19 @@ def visible_blocks(motion: Motion, image_size: tuple[int, int], block_size: int)
 
     A homography maps convex areas to convex ones: what holds for the corners of a block holds for the block.
     """
-    visible = np.empty(grid_shape(image_size, block_size), np.bool_)
-    _mark_visible(np.ascontiguousarray(motion.inverse().matrix), *image_size, block_size, visible)
+    rows, columns = grid_shape(image_size, block_size)
+    visible, corners = np.empty((rows, columns), np.bool_), np.empty((rows + 1, columns + 1), np.bool_)
+    _mark_visible(np.ascontiguousarray(motion.inverse().matrix), *image_size, block_size, visible, corners)
     return visible
 
 
-@compiled(READ_ONLY_FLOATS, INT, INT, INT, FLAGS)
-def _mark_visible(back: NDArray[np.float64], height: int, width: int, block: int, visible: NDArray[np.bool_]) -> None:
-    """``back``: frame -> reference."""
+@kernel(READ_ONLY_FLOATS, INT, INT, INT, FLAGS, FLAGS)
+def _mark_visible(
+    back: NDArray[np.float64], height: int, width: int, block: int, visible: NDArray[np.bool_],
+    corners: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """``back``: frame -> reference; ``corners``: out, [rows + 1, columns + 1], which corners of blocks are visible."""
     rows, columns = visible.shape
-    corners = np.empty((rows + 1, columns + 1), np.bool_)
     for row in range(rows + 1):
         for column in range(columns + 1):
             # a block ends half a pixel beside its outermost pixels' centres; the picture's border counts from these

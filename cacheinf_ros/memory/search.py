@@ -16,7 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.compiled import compiled, types
+from cacheinf_ros.jit import BOOL, FLOATS, INT, Array
+from cacheinf_ros.jit.compiled import compiled
 from cacheinf_ros.memory.records import TensorRecord, columns
 
 Numbers = NDArray[np.int64]
@@ -25,8 +26,7 @@ FOUND, IMPOSSIBLE, GIVEN_UP = 1, 0, -1
 ORDERS = 3
 """In which tensors can be tried: first by life, area, and the most that is alive with them; or by that, area, life;
 or by that, life, area. Of what is alive only what is left to place counts."""
-_NUMBERS = types.int64[::1]
-_WEIGHTS = types.float64[:, ::1]
+_NUMBERS = Array("int64", 1, writable=True)
 _BIG = np.int64(2**62)
 
 
@@ -82,7 +82,7 @@ class Problem:
         return int(verdict), placed
 
 
-@compiled(*[_NUMBERS] * 5, _WEIGHTS, types.int64, _NUMBERS, returns=_NUMBERS)
+@compiled(*[_NUMBERS] * 5, FLOATS, INT, _NUMBERS, returns=_NUMBERS)
 def _ranked(
     members: Numbers,
     starts: Numbers,
@@ -114,7 +114,7 @@ def _ranked(
     return members[ranked]
 
 
-@compiled(*[_NUMBERS] * 5, types.int64, types.int64, _NUMBERS, returns=types.boolean)
+@compiled(*[_NUMBERS] * 5, INT, INT, _NUMBERS, returns=BOOL)
 def _is_hopeless(
     members: Numbers,
     lowest: Numbers,
@@ -223,8 +223,8 @@ def _parts(members: Numbers, starts: Numbers, ends: Numbers, joined: Numbers) ->
 
 
 @compiled(
-    _NUMBERS, _NUMBERS, types.int64, types.int64, *[_NUMBERS] * 4, _WEIGHTS, types.int64, types.int64,
-    *[_NUMBERS] * 4, returns=types.int64,
+    _NUMBERS, _NUMBERS, INT, INT, *[_NUMBERS] * 4, FLOATS, INT, INT,
+    *[_NUMBERS] * 4, returns=INT,
 )  # fmt: skip
 def _place_all(
     members: Numbers,

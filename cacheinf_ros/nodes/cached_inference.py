@@ -5,7 +5,6 @@ Matching of a frame runs in a thread of its own while the frame before is comput
 
 from __future__ import annotations
 
-import sys
 import traceback
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +16,14 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.matching.chain import Link
+from cacheinf_ros.nodes.arrival import Arrival
+from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.configs import ImageConfig
 from cacheinf_ros.nodes.conversions import image_from, image_size
-from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.pairing import FramePairing, LatestQueue, Paired
 from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
-from cacheinf_ros.nodes.topics import subscribe_to_images
 from cacheinf_ros.nodes.worker import Worker
 
 _AHEAD = 2
@@ -50,7 +50,7 @@ class CachedInferenceNode(FrameNode):
     """Matches and runs every frame that it accepts; publishes one result for each."""
 
     def __init__(self) -> None:
-        super().__init__("cached_inference", MatchingConfig, ImageConfig, *Pipeline.CONFIGS)
+        super().__init__("cached_inference", EngineConfig, MatchingConfig, *Pipeline.CONFIGS, ImageConfig)
         get = self.parameters.get
         queue_size = self._queue_size = get(ImageConfig).queue_size
         self._pipeline = Pipeline(self)
@@ -58,7 +58,7 @@ class CachedInferenceNode(FrameNode):
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
         self._matching: Worker[Arrival] = Worker(self._arrivals, self._match)
-        self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
+        self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self._matching.start()
         self.begin(self._matched, self._infer, self._pipeline.rest, more_dropped=lambda: self._arrivals.dropped)
 
@@ -68,9 +68,12 @@ class CachedInferenceNode(FrameNode):
         super().close()
         self._pipeline.close()
 
-    def _store_image(self, message: Any) -> None:
-        self.health.count("received")
-        self._matching.tell(lambda: self._arrivals.put(Arrival(message)))
+    def _workers(self) -> list[Worker[Any]]:
+        return [self._matching, *super()._workers()]
+
+    def _store_image(self, arrival: Arrival) -> None:
+        self._matching.tell(lambda: self._arrivals.put(arrival))
+        self._has_stored = True
 
     def _match(self, arrival: Arrival) -> None:
         try:
@@ -128,7 +131,3 @@ def _prepared(paired: Paired[_Matched]) -> Prepared:
 def main() -> int:
     """Run the node."""
     return run_node("cached_inference", CachedInferenceNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -22,7 +22,12 @@ from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
 
 FRAMES = 8
+_STOP_S = 10.0
 _log = logging.getLogger(__name__)
+
+
+class _Stopped(Exception):
+    """The node ends before the calibration does."""
 
 
 class BackgroundCalibrator:
@@ -41,6 +46,7 @@ class BackgroundCalibrator:
         self._frames: list[NDArray[np.uint8]] = []
         self._maps: list[CacheMap | None] = []
         self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
         self._found = load_calibration(self._file)
         self.state = "stored" if self._found else "collecting frames"
 
@@ -57,6 +63,16 @@ class BackgroundCalibrator:
             self._collect(image, cache_map)
         return None
 
+    def stop(self) -> None:
+        """End what runs in the background, and wait until it has ended."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_S)
+
+    def _go_on(self) -> None:
+        if self._stopping.is_set():
+            raise _Stopped
+
     def _collect(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._frames and self._frames[0].shape != image.shape:
             self._frames.clear()  # the camera changed its format
@@ -70,7 +86,12 @@ class BackgroundCalibrator:
 
     def _calibrate(self) -> None:
         try:
-            calibration = calibrate(self._model, self._frames, self._maps, self._config, self._caching)
+            calibration = calibrate(
+                self._model, self._frames, self._maps, self._config, self._caching, between=self._go_on
+            )
+        except _Stopped:
+            self.state = "stopped"
+            return
         except (CacheinfError, RuntimeError, MemoryError) as error:
             self.state = f"failed: {error}"
             _log.error("calibration failed, bounded mode stays exact: %s", error)

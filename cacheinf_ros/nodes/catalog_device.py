@@ -17,10 +17,10 @@ from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_shared import Group, MemberCache, group_for
 from cacheinf_ros.nodes.catalog_special import specialised_cache
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
-from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.result_messages import FrameResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

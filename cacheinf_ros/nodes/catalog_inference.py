@@ -5,15 +5,13 @@ MCDNN's scheduler (section 5.3) picks variant and place for every request.
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
+from cacheinf_ros.nodes.arrival import Arrival
+from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.catalog_asking import Asking
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
 from cacheinf_ros.nodes.configs import ImageConfig
-from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
-from cacheinf_ros.nodes.topics import subscribe_to_images
+from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 
 
 class CatalogInferenceNode(FrameNode):
@@ -27,7 +25,7 @@ class CatalogInferenceNode(FrameNode):
             lambda: self.parameters.get(CatalogConfig).rates_hz,
             together=self._pipeline.computed_with,
         )
-        self._images = subscribe_to_images(self, self.parameters.get(ImageConfig), self._store_image)
+        self._camera = Camera(self, self.parameters.get(ImageConfig), self.health, self._store_image)
         self.begin(self._asking, self._pipeline.answer, self._pipeline.rest)
 
     def close(self) -> None:
@@ -35,15 +33,10 @@ class CatalogInferenceNode(FrameNode):
         super().close()
         self._pipeline.close()
 
-    def _store_image(self, message: Any) -> None:
-        self.health.count("received")
-        self.store(lambda: self._asking.put(Arrival(message)))
+    def _store_image(self, arrival: Arrival) -> None:
+        self.store(lambda: self._asking.put(arrival))
 
 
 def main() -> int:
     """Run the node."""
     return run_node("catalog_inference", CatalogInferenceNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

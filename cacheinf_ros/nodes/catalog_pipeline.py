@@ -18,6 +18,7 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.catalog_asking import Asked
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
@@ -26,10 +27,11 @@ from cacheinf_ros.nodes.catalog_energy import Reading, RequestEnergy
 from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.catalog_report import CatalogReport
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
-from cacheinf_ros.nodes.configs import LimitConfig, ResultConfig, ServerTopicsConfig, SharingConfig
-from cacheinf_ros.nodes.conversions import FrameResult, image_from, result_message
-from cacheinf_ros.nodes.frame_node import Arrival, FrameNode
+from cacheinf_ros.nodes.configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig, SharingConfig
+from cacheinf_ros.nodes.conversions import image_from
+from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.result_messages import FrameResult, result_message
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.schedule.energy import PowerModel, Spent
@@ -267,8 +269,9 @@ class CatalogPipeline:
         return self._message(arrival, FrameResult(model=model, mode=mode, where="", error=error, why=why))
 
     def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:
-        limit = self._node.parameters.get(ResultConfig).max_output_bytes
-        return result_message(arrival.header, result, limit)
+        config = self._node.parameters.get(ResultConfig)
+        decoded_only = config.outputs is Outputs.DECODED
+        return result_message(arrival.header, result, config.max_output_bytes, decoded_only=decoded_only)
 
 
 def _ms_since(started: float) -> float:

@@ -12,8 +12,8 @@ from cacheinf_ros.catalog.sharing.shared_models import SharedModel, merge_models
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching.chain import Link
-from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.held_cache import HeldCache
+from cacheinf_ros.nodes.result_messages import FrameResult
 from cacheinf_ros.nodes.runner import Runner
 
 Note = Callable[[str, str, str], None]

@@ -33,9 +33,9 @@ from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
-from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.result_messages import FrameResult
 from cacheinf_ros.nodes.runner import Runner
 
 SPECIALIST = "specialist"

@@ -18,11 +18,11 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_contact import Contact
 from cacheinf_ros.nodes.configs import ServerTopicsConfig, SharingConfig
-from cacheinf_ros.nodes.conversions import FrameResult
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_policy import DIVIDING, refuse_others
+from cacheinf_ros.nodes.result_messages import FrameResult
 from cacheinf_ros.nodes.runner import Runner
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import SplitLink

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from cacheinf_ros.config import Config, parameter
-from cacheinf_ros.schedule import OffloadPolicy
+from cacheinf_ros.offload_policy import OffloadPolicy
 
 
 class ImageTransport(Enum):
@@ -16,10 +16,23 @@ class ImageTransport(Enum):
 
 
 class Reliability(Enum):
-    """Reliability asked of the image publisher. Best effort receives from every publisher."""
+    """Reliability of the subscription to images."""
 
-    BEST_EFFORT = "best_effort"
+    AUTO = "auto"
+    """Reliable where all publishers are, else best effort."""
     RELIABLE = "reliable"
+    """Loses nothing, and receives nothing from best-effort publishers."""
+    BEST_EFFORT = "best_effort"
+    """Receives from every publisher, and may lose frames."""
+
+
+class Outputs(Enum):
+    """What a result carries of the model's outputs."""
+
+    DECODED = "decoded"
+    """Classes and boxes, and the raw tensors only where there is no decoder for them."""
+    ALL = "all"
+    """The raw tensors too."""
 
 
 class StampSource(Enum):
@@ -33,20 +46,23 @@ class WatchConfig(Config):
     """When a node reports itself as slow or stuck in /diagnostics."""
 
     latency_budget_ms: float = parameter(
-        200.0, "a frame that took longer makes /diagnostics WARN, ms", low=0.0, high=60_000.0, live=True
+        200.0, "a frame that took longer makes /diagnostics WARN, ms", low=0.0, high=4000.0, live=True
     )
     stuck_after_s: float = parameter(
-        10.0, "working on one frame for longer makes /diagnostics ERROR, s", low=0.1, high=3600.0, live=True
+        10.0, "working on one frame for longer makes /diagnostics ERROR, s", low=0.1, high=200.0, live=True
     )
 
 
 class ImageConfig(Config):
     """The camera's topic."""
 
-    image_topic: str = parameter("image", "the camera's images; '/compressed' is appended for compressed transport")
+    image_topic: str = parameter(
+        "camera/image", "the camera's images; '/compressed' is appended for compressed transport"
+    )
     image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
     image_reliability: Reliability = parameter(
-        Reliability.BEST_EFFORT, "best_effort receives from every camera; reliable loses nothing, if the camera is too"
+        Reliability.AUTO,
+        "auto: reliable where all publishers are, which loses nothing, else best_effort, which receives from every one",
     )
     queue_size: int = parameter(
         1, "frames that wait while one is worked on; 1: the latest wins; more for recordings", low=1, high=10_000
@@ -85,6 +101,11 @@ class ResultConfig(Config):
     """The topics of results."""
 
     result_topic: str = parameter("~/result", "results, one per accepted image")
+    outputs: Outputs = parameter(
+        Outputs.DECODED,
+        "what results carry: decoded (classes, boxes; raw tensors only where the model has no decoder) or all",
+        live=True,
+    )
     max_output_bytes: int = parameter(
         900_000, "outputs that do not fit in so many bytes are left out of the result", low=0, high=2**31 - 1
     )
@@ -147,7 +168,7 @@ class ServerConfig(Config):
         30.0,
         "silence after which a robot that shares frames is forgotten, and the memory it takes here given back, s",
         low=5.0,
-        high=86_400.0,
+        high=600.0,
         live=True,
     )
 
@@ -159,7 +180,7 @@ class ReplayConfig(Config):
     rate: float = parameter(0.0, "images per second; 0: the source's own rate", low=0.0, high=10_000.0)
     loop: bool = parameter(False, "start again at the end")
     frames: int = parameter(0, "images to publish at most; 0: all", low=0, high=2**31 - 1)
-    image_topic: str = parameter("image", "where to publish; '/compressed' is appended for compressed transport")
+    image_topic: str = parameter("camera/image", "where to publish; '/compressed' is appended for compressed transport")
     image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
     frame_id: str = parameter("camera", "frame_id of the images' headers")
     stamp: StampSource = parameter(StampSource.CLOCK, "stamps: this node's clock, or the source's time from 1 s on")

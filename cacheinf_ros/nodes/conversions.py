@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from array import array
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cv2
 import numpy as np
@@ -20,41 +18,20 @@ from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.nodes.health import Status
-from cacheinf_ros.offload import Packet
 from cacheinf_ros.sources import decode_compressed, decode_image
-
-if TYPE_CHECKING:
-    from cacheinf_ros.engine import Decoded
-
-try:
-    from cv_bridge import CvBridge, CvBridgeError
-except (ImportError, AttributeError):  # AttributeError: a ROS 1 port on a new numpy
-    CvBridge = CvBridgeError = None
 
 _NS_PER_S = 1_000_000_000
 Pixels = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameResult:
-    """What the model says about one frame; see msg/InferenceResult.msg for the meaning of each field."""
-
-    model: str
-    mode: str
-    where: str = "local"
-    error: str = ""
-    reuse_ratio: float = 0.0
-    active_share: float = 0.0
-    stage_ms: dict[str, float] = field(default_factory=dict)
-    outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
-    motion: Motion = field(default_factory=Motion.none)  # outputs -> frame, in pixels of the model's input
-    input_size: tuple[int, int] = (1, 1)
-    decoded: Decoded | None = None
-    variant: str = ""
-    why: str = ""
+def header_from(header: Any) -> Header:
+    """A header to be published: what has a header's fields, as one of ROS."""
+    if isinstance(header, Header):
+        return header
+    return Header(stamp=Time(sec=header.stamp.sec, nanosec=header.stamp.nanosec), frame_id=header.frame_id)
 
 
-def stamp_ns(header: Header) -> int:
+def stamp_ns(header: Any) -> int:
     """The header's stamp in nanoseconds."""
     return int(header.stamp.sec) * _NS_PER_S + int(header.stamp.nanosec)
 
@@ -64,19 +41,22 @@ def time_message(stamp: int) -> Time:
     return Time(sec=stamp // _NS_PER_S, nanosec=stamp % _NS_PER_S)
 
 
-def image_size(message: Image | CompressedImage) -> tuple[int, int]:
+def image_size(message: Any) -> tuple[int, int]:
     """(height, width) that the message claims, at least 1 x 1: also for messages that cannot be decoded."""
     return max(1, getattr(message, "height", 1)), max(1, getattr(message, "width", 1))
 
 
-def image_from(message: Image | CompressedImage) -> Pixels:
-    """uint8 [height, width, 3], BGR, not to be written to; :class:`MessageError` where there is no picture in it."""
-    if isinstance(message, CompressedImage):
+def image_from(message: Any) -> Pixels:
+    """Decode a message with the fields of sensor_msgs/Image or CompressedImage.
+
+    Returns:
+        uint8 [height, width, 3], BGR, not to be written to: it may share the message's memory.
+
+    Raises:
+        MessageError: there is no picture in it.
+    """
+    if hasattr(message, "format"):
         return decode_compressed(message.data, message.format)
-    if CvBridge is not None:
-        with contextlib.suppress(CvBridgeError, ValueError, TypeError, cv2.error):
-            return np.asarray(CvBridge().imgmsg_to_cv2(message, "bgr8"), np.uint8)
-    # also where cv_bridge fails: it refuses 8UC3, and our message says what is wrong
     return decode_image(
         message.encoding, message.height, message.width, message.step, message.data, bool(message.is_bigendian)
     )
@@ -98,7 +78,7 @@ def image_message(header: Header, image: Pixels) -> Image:
 
 def compressed_message(header: Header, image: Pixels, quality: int = 90) -> CompressedImage:
     """A JPEG image of uint8 [height, width, 3], BGR."""
-    return CompressedImage(header=header, format="jpeg", data=_array(encode("jpeg", image, quality)))
+    return CompressedImage(header=header, format="jpeg", data=byte_array(encode("jpeg", image, quality)))
 
 
 def encode(wire: str, image: Pixels, quality: int) -> bytes:
@@ -195,122 +175,18 @@ def _rectangles_from(message: msg.CacheMap) -> NDArray[np.int32]:
     return rectangles
 
 
-def result_message(header: Header, result: FrameResult, max_output_bytes: int) -> msg.InferenceResult:
-    """A result; outputs beyond ``max_output_bytes`` in all are left out (size 0), the others led to the frame."""
-    names = list(result.outputs)
-    blobs: list[bytes] = []
-    room = max_output_bytes
-    for output in result.outputs.values():
-        blobs.append(_in_frame(output, result).tobytes() if output.nbytes <= room else b"")
-        room -= len(blobs[-1])
-    shapes = [output.shape for output in result.outputs.values()]
-    return msg.InferenceResult(
-        header=header,
-        model=result.model,
-        mode=result.mode,
-        where=result.where,
-        error=result.error,
-        reuse_ratio=result.reuse_ratio,
-        active_share=result.active_share,
-        stage_names=list(result.stage_ms),
-        stage_ms=list(result.stage_ms.values()),
-        output_names=names,
-        output_dtypes=[str(output.dtype) for output in result.outputs.values()],
-        output_ranks=[len(shape) for shape in shapes],
-        output_shapes=[size for shape in shapes for size in shape],
-        output_sizes=[len(blob) for blob in blobs],
-        data=_array(b"".join(blobs)),
-        variant=result.variant,
-        why=result.why,
-        **_decoded_fields(result.decoded),
-    )
-
-
-def _in_frame(output: NDArray[Any], result: FrameResult) -> NDArray[Any]:
-    if result.motion.is_none:
-        return output
-    from cacheinf_ros.engine.following import move_output  # here: the matcher has no need to load torch
-
-    return move_output(output, result.motion, result.input_size)
-
-
-def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:
-    if decoded is None:
-        return {}
-    classes, boxes = decoded.classes, decoded.boxes
-    return {
-        "class_ids": [c.id for c in classes],
-        "class_names": [c.name for c in classes],
-        "class_scores": [c.score for c in classes],
-        "box_x": [b.x for b in boxes],
-        "box_y": [b.y for b in boxes],
-        "box_width": [b.width for b in boxes],
-        "box_height": [b.height for b in boxes],
-        "box_class_ids": [b.class_id for b in boxes],
-        "box_class_names": [b.name for b in boxes],
-        "box_scores": [b.score for b in boxes],
-    }
-
-
-def outputs_from(message: msg.InferenceResult) -> dict[str, NDArray[Any]]:
-    """The outputs in a result message, without those that were left out."""
-    outputs, data, at, shape_at = {}, np.frombuffer(message.data, np.uint8), 0, 0
-    for name, dtype, rank, size in zip(
-        message.output_names, message.output_dtypes, message.output_ranks, message.output_sizes, strict=True
-    ):
-        shape = tuple(message.output_shapes[shape_at : shape_at + rank])
-        if size:
-            outputs[name] = data[at : at + size].view(dtype).reshape(shape)
-        at, shape_at = at + size, shape_at + rank
-    return outputs
-
-
-def decoded_from(message: msg.InferenceResult) -> Decoded:
-    """Classes and boxes of a result message; class maps are not sent."""
-    from cacheinf_ros.engine import Box, Decoded, ScoredClass  # here: the matcher has no need to load torch
-
-    classes = zip(message.class_ids, message.class_names, message.class_scores, strict=True)
-    boxes = zip(
-        message.box_x, message.box_y, message.box_width, message.box_height,
-        message.box_class_ids, message.box_class_names, message.box_scores, strict=True,
-    )  # fmt: skip
-    return Decoded(
-        classes=tuple(ScoredClass(id=i, name=name, score=score) for i, name, score in classes),
-        boxes=tuple(
-            Box(x=x, y=y, width=w, height=h, class_id=i, name=name, score=score) for x, y, w, h, i, name, score in boxes
-        ),
-        class_map=None,
-    )
-
-
 def request_message(
     header: Header, *, session: str, sequence: int, model: str, wire: str, data: bytes
 ) -> msg.FrameRequest:
     """A frame for the server, encoded with :func:`encode`."""
     return msg.FrameRequest(
-        header=header, session=session, sequence=sequence, model=model, format=wire, data=_array(data)
+        header=header, session=session, sequence=sequence, model=model, format=wire, data=byte_array(data)
     )
 
 
 def encoded_image_from(request: msg.FrameRequest) -> Pixels:
     """The frame that a robot sent: uint8 [height, width, 3], BGR."""
     return decode_compressed(request.data, request.format)
-
-
-def packet_message(packet: Packet) -> msg.SplitPacket:
-    """A packet of a session between robot and server."""
-    return msg.SplitPacket(
-        session=packet.session, epoch=packet.epoch, frame=packet.frame, kind=packet.kind, tensor=packet.tensor,
-        part=packet.part, parts=packet.parts, checksum=packet.checksum, data=_array(packet.data),
-    )  # fmt: skip
-
-
-def packet_from(message: msg.SplitPacket) -> Packet:
-    """The opposite; whether it is sound is for the session to see."""
-    return Packet(
-        session=message.session, epoch=message.epoch, frame=message.frame, kind=message.kind, tensor=message.tensor,
-        part=message.part, parts=message.parts, checksum=message.checksum, data=bytes(message.data),
-    )  # fmt: skip
 
 
 def status_message(name: str, status: Status) -> DiagnosticStatus:
@@ -324,9 +200,9 @@ def status_message(name: str, status: Status) -> DiagnosticStatus:
 
 
 def _bytes(values: NDArray[np.uint8]) -> array[int]:
-    return _array(values.tobytes())
+    return byte_array(values.tobytes())
 
 
-def _array(data: bytes) -> array[int]:
-    # rclpy checks a list or bytes value by value, but takes an array('B') as it is
+def byte_array(data: bytes) -> array[int]:
+    """Bytes for a message: rclpy checks a list or bytes value by value, but takes an array('B') as it is."""
     return array("B", data)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import rclpy
@@ -15,46 +12,23 @@ from rclpy.exceptions import InvalidNamespaceException, NameValidationException,
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
-from std_msgs.msg import Header
 
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.nodes.configs import WatchConfig
-from cacheinf_ros.nodes.conversions import stamp_ns
 from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.nodes.middleware import set_up_middleware
 from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
+from cacheinf_ros.nodes.ros_logging import log_to_ros
 from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.nodes.worker import Inbox, Worker
 
 READY = "ready"
 """What a node logs when it takes frames."""
 
-_NS_PER_MS = 1e6
+_GIVE_WAY_S = 0.005  # parameter services wait no longer for it
 _SIGNAL_PATIENCE_S = 0.2  # Python sees a signal only when the executor returns
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A message with a frame in it, as it was stored by the callback."""
-
-    message: Any
-    received_ns: int = field(default_factory=time.monotonic_ns)
-
-    @property
-    def header(self) -> Header:
-        """The frame's header."""
-        header: Header = self.message.header
-        return header
-
-    @property
-    def stamp_ns(self) -> int:
-        """The frame's stamp in nanoseconds."""
-        return stamp_ns(self.header)
-
-    @property
-    def age_ms(self) -> float:
-        """Time since the message arrived, in milliseconds."""
-        return (time.monotonic_ns() - self.received_ns) / _NS_PER_MS
 
 
 class FrameNode(Node):
@@ -62,10 +36,11 @@ class FrameNode(Node):
 
     def __init__(self, name: str, *configs: type[Config]) -> None:
         super().__init__(name)
-        self.parameters = Parameters(self, WatchConfig, *configs)
+        self.parameters = Parameters(self, *configs, WatchConfig)
         self.health = Health()
         self.ended = threading.Event()
         self._worker: Worker[Any] | None = None
+        self._has_stored = False
 
     def begin(
         self,
@@ -96,6 +71,18 @@ class FrameNode(Node):
         """Change the inbox, under the lock that the worker reads it with."""
         assert self._worker is not None
         self._worker.tell(change)
+        self._has_stored = True
+
+    def give_way(self) -> None:
+        """Let the frame that has just come be worked on before the executor goes on, for a few milliseconds at most."""
+        if self._has_stored:
+            self._has_stored = False
+            for worker in self._workers():
+                worker.give_way(_GIVE_WAY_S)
+
+    def _workers(self) -> list[Worker[Any]]:
+        """The threads through which a frame passes, in this order."""
+        return [self._worker] if self._worker else []
 
     def close(self) -> None:
         """Finish the frame at hand."""
@@ -113,6 +100,10 @@ class Runnable(Protocol):
     ended: threading.Event
     """Set when the node is to end."""
 
+    def give_way(self) -> None:
+        """Let other threads work after a callback."""
+        ...
+
     def close(self) -> None:
         """Finish what is at hand; may raise what ended the node."""
         ...
@@ -124,28 +115,32 @@ def run_node(name: str, make: Callable[[], Runnable], arguments: list[str] | Non
     Returns:
         the exit code: 0, or 2 where the node could not do its work; then one line says why.
     """
+    set_up_middleware()
+    end_quietly_on_signals(rclpy.try_shutdown)
     try:
         # rclpy's own handlers would invalidate the publishers before the frame at hand has its result
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+        log_to_ros(name)
         _spin(make())
-    except KeyboardInterrupt:
-        pass
+        code = 0
     except START_ERRORS as error:
         rclpy.logging.get_logger(name).fatal(" ".join(str(error).split()))
-        return 2
+        code = 2
     finally:
+        ignore_signals()
         rclpy.try_shutdown()
-    return 0
+    return code
 
 
 def _spin(node: Any) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: node.ended.set())
+    call_on_signals(node.ended.set)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     try:
         while not node.ended.is_set():
             executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
+            node.give_way()
     finally:
         node.close()
         executor.shutdown()  # before rclpy's own: what is left of it then cannot be destroyed any more
+        node.destroy_node()

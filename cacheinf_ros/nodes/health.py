@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 _WINDOW = 100
+_LOSS_WINDOW = 1000  # frames over which the share of lost ones is told
+_LOSS_WARNED = 0.01
 
 
 class Level(IntEnum):
@@ -38,7 +40,9 @@ class Health:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter(received=0, accepted=0, dropped=0, results=0, errors=0)
+        self._counts: Counter[str] = Counter(received=0, lost=0, missing=0, accepted=0, dropped=0, results=0, errors=0)
+        self._arrived: deque[tuple[int, int]] = deque(maxlen=_LOSS_WINDOW)  # lost and missing before each frame
+        self._lost_since = 0
         self._latency_ms: deque[float] = deque(maxlen=_WINDOW)
         self._reuse: deque[float] = deque(maxlen=_WINDOW)
         self._last_error = ""
@@ -48,6 +52,32 @@ class Health:
         """Something happened to a frame: received, accepted, or an event of the node's own."""
         with self._lock:
             self._counts[event] += number
+
+    def lost(self, number: int) -> None:
+        """The middleware says that so many of the camera's frames did not arrive."""
+        with self._lock:
+            self._counts["lost"] += number
+            self._lost_since += number
+
+    def passed(self, missing: int) -> None:
+        """A frame arrived, before which so many are missing by the stamps."""
+        with self._lock:
+            self._counts["missing"] += missing
+            self._arrived.append((self._lost_since, missing))
+            self._lost_since = 0
+
+    @property
+    def loses_frames(self) -> bool:
+        """Whether more than one in a hundred of the last thousand frames did not arrive."""
+        with self._lock:
+            return self._lost_share() > _LOSS_WARNED
+
+    def _lost_share(self) -> float:
+        """By whoever counts more: the middleware may not notice, and stamps may be irregular."""
+        lost = self._lost_since + sum(lost for lost, _ in self._arrived)
+        missing = sum(missing for _, missing in self._arrived)
+        worst = max(lost, missing)
+        return worst / (worst + len(self._arrived)) if worst else 0.0
 
     def result(self, latency_ms: float, reuse_ratio: float, error: str = "") -> None:
         """A frame was answered, so many milliseconds after it was received."""
@@ -69,15 +99,19 @@ class Health:
             latency = sorted(self._latency_ms)
             self._counts["dropped"] = dropped
             values = {name: str(count) for name, count in self._counts.items()} | self._notes
-            error, reuse = self._last_error, list(self._reuse)
+            error, reuse, lost_share = self._last_error, list(self._reuse), self._lost_share()
         middle = latency[len(latency) // 2] if latency else None
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"
         values["latency_max_ms"] = "n/a" if not latency else f"{latency[-1]:.1f}"
+        values["lost_share"] = f"{lost_share:.3f}"
         values["reuse_ratio"] = "n/a" if not reuse else f"{sum(reuse) / len(reuse):.3f}"
         if busy_s > stuck_after_s:
             return Status(level=Level.ERROR, message=f"stuck on one frame for {busy_s:.0f} s", values=values)
         if error:
             return Status(level=Level.ERROR, message=error, values=values)
+        if lost_share > _LOSS_WARNED:
+            message = f"{lost_share:.0%} of the camera's frames are lost on their way: the log says what helps"
+            return Status(level=Level.WARN, message=message, values=values)
         if middle is None:
             return Status(level=Level.OK, message="n/a: no frame yet", values=values)
         if middle > latency_budget_ms:

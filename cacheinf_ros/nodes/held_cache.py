@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine import EngineConfig, Partner
 from cacheinf_ros.matching.chain import CacheChain, Link
-from cacheinf_ros.nodes.conversions import FrameResult
+from cacheinf_ros.nodes.result_messages import FrameResult
 from cacheinf_ros.nodes.runner import Runner
 
 
@@ -61,3 +61,4 @@ class HeldCache:
 
     def close(self) -> None:
         """It is not used any more."""
+        self.runner.close()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.msg import CacheMap
+from cacheinf_ros.msg import CacheMap, EngineState
+from cacheinf_ros.nodes.arrival import Arrival
+from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.configs import CacheMapConfig, ImageConfig, PairingConfig
 from cacheinf_ros.nodes.conversions import image_from, link_from
-from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.pairing import FramePairing, Paired
 from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
-from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, subscribe_to, subscribe_to_images
+from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 
 _NS_PER_MS = 1_000_000
 
@@ -21,17 +21,22 @@ class InferenceNode(FrameNode):
     """Pairs images with the matcher's cache maps; publishes one result for every frame that it accepts."""
 
     def __init__(self) -> None:
-        super().__init__("inference", ImageConfig, CacheMapConfig, PairingConfig, *Pipeline.CONFIGS)
+        super().__init__("inference", EngineConfig, *Pipeline.CONFIGS, ImageConfig, CacheMapConfig, PairingConfig)
         get = self.parameters.get
         self._pipeline = Pipeline(self)
         self._pairing: FramePairing[Arrival] = FramePairing(
             map_timeout_ns=round(get(PairingConfig).map_timeout_ms * _NS_PER_MS),
             queue_size=get(ImageConfig).queue_size,
         )
+        self._told: EngineState | None = None
+        self._engine_state = publish_on(
+            self, EngineState, engine_state_topic(get(CacheMapConfig).cache_map_topic), profile(1, latched=True)
+        )
+        self._tell_engine_state()
         self._maps = subscribe_to(
             self, CacheMap, get(CacheMapConfig).cache_map_topic, self._store_map, profile(MAP_DEPTH)
         )
-        self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
+        self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self.begin(self._pairing, self._infer, self._pipeline.rest)
 
     def close(self) -> None:
@@ -39,9 +44,7 @@ class InferenceNode(FrameNode):
         super().close()
         self._pipeline.close()
 
-    def _store_image(self, message: Any) -> None:
-        arrival = Arrival(message)
-        self.health.count("received")
+    def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._pairing.add_frame(arrival, arrival.stamp_ns, arrival.received_ns))
 
     def _store_map(self, message: CacheMap) -> None:
@@ -52,7 +55,15 @@ class InferenceNode(FrameNode):
             return
         self.store(lambda: self._pairing.add_map(link))
 
+    def _tell_engine_state(self) -> None:
+        """Say which maps can be used, so that the matcher looks for no motion that this mode cannot follow."""
+        state = EngineState(mode=self.parameters.get(EngineConfig).mode.value, dense_ms=self._pipeline.dense_ms)
+        if state != self._told:
+            self._told = state
+            self._engine_state.publish(state)
+
     def _infer(self, paired: Paired[Arrival]) -> None:
+        self._tell_engine_state()
         outcome = self._pipeline.answer(
             paired.frame, lambda: Prepared(image=image_from(paired.frame.message), fold=paired.fold)
         )
@@ -65,7 +76,3 @@ class InferenceNode(FrameNode):
 def main() -> int:
     """Run the node."""
     return run_node("inference", InferenceNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

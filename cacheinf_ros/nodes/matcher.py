@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
-from typing import Any
 
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.matching.chain import Link
-from cacheinf_ros.msg import CacheMap
+from cacheinf_ros.mode import Mode
+from cacheinf_ros.msg import CacheMap, EngineState
+from cacheinf_ros.nodes.arrival import Arrival
+from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.configs import CacheMapConfig, ImageConfig
 from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
-from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.pairing import LatestQueue
 from cacheinf_ros.nodes.picture import Picture
-from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on, subscribe_to_images
+from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 
 
 class MatcherNode(FrameNode):
@@ -27,14 +28,28 @@ class MatcherNode(FrameNode):
         get = self.parameters.get
         self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
         self._tracker = Tracker(get(MatchingConfig))
+        self._engine_mode, self._dense_ms = Mode.EXACT, 0.0  # until told: what every mode can follow
         self._maps = publish_on(self, CacheMap, get(CacheMapConfig).cache_map_topic, profile(MAP_DEPTH))
         self._overlay = Picture(self, "~/overlay")
-        self._images = subscribe_to_images(self, get(ImageConfig), self._store_image)
+        self._engine_states = subscribe_to(
+            self, EngineState, engine_state_topic(get(CacheMapConfig).cache_map_topic), self._store_engine_state,
+            profile(1, latched=True),
+        )  # fmt: skip
+        self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self.begin(self._queue, self._match)
 
-    def _store_image(self, message: Any) -> None:
-        self.health.count("received")
-        self.store(lambda: self._queue.put(Arrival(message)))
+    def _store_image(self, arrival: Arrival) -> None:
+        self.store(lambda: self._queue.put(arrival))
+
+    def _store_engine_state(self, state: EngineState) -> None:
+        try:
+            self._engine_mode, self._dense_ms = Mode(state.mode), state.dense_ms
+        except ValueError:
+            self.get_logger().error(
+                f"engine state: unknown mode {state.mode!r}; is another version of inference running?"
+            )
+        else:
+            self.health.note("engine_mode", state.mode)
 
     def _match(self, arrival: Arrival) -> None:
         self.health.count("accepted")
@@ -54,7 +69,13 @@ class MatcherNode(FrameNode):
 
     def _link(self, arrival: Arrival) -> Link:
         image = image_from(arrival.message)
-        link = self._tracker.link(image, arrival.stamp_ns, self.parameters.get(MatchingConfig))
+        link = self._tracker.link(
+            image,
+            arrival.stamp_ns,
+            self.parameters.get(MatchingConfig),
+            mode=self._engine_mode,
+            dense_ms=self._dense_ms,
+        )
         if self._overlay.is_wanted:
             self._overlay.publish(arrival.header, draw_overlay(image, link.cache_map))
         return link
@@ -63,7 +84,3 @@ class MatcherNode(FrameNode):
 def main() -> int:
     """Run the node."""
     return run_node("matcher", MatcherNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine import Mode, usable
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
 from cacheinf_ros.matching.auto import Choice
 from cacheinf_ros.matching.chain import Link, Linker
+from cacheinf_ros.matching.suited import usable
+from cacheinf_ros.mode import Mode
 
 _MS_PER_S = 1e3
 _REMEMBERED = 16  # frames between matching and computing, at most
@@ -36,7 +37,7 @@ class Tracker:
         stamp_ns: int,
         config: MatchingConfig,
         *,
-        mode: Mode = Mode.BOUNDED,
+        mode: Mode = Mode.EXACT,
         dense_ms: float = 0.0,
     ) -> Link:
         """The map of the next frame.
@@ -45,7 +46,7 @@ class Tracker:
             image: uint8 [height, width, 3], BGR.
             stamp_ns: of the frame.
             config: a new one holds from this frame on.
-            mode: of the engine that the map is for; where nobody knows, the one that can make most of it.
+            mode: of the engine that the map is for; where nobody knows, what every mode can follow.
             dense_ms: what computing everything takes, 0 where that is not known; the configuration's goes first.
         """
         config = usable(config, mode)

@@ -31,9 +31,12 @@ class Parameters:
         """Declare the fields of ``classes``; :class:`ConfigError` where the user gave an unusable value."""
         self._classes = classes
         self._values: dict[str, Any] = {}
-        for name, field in _fields(classes):
+        # in the order in which rqt lists them: what can be tuned comes first
+        for name, field in sorted(_fields(classes), key=lambda each: not _is_live(each[1])):
             self._values[name] = _declare(node, name, field)
         self._configs = self._checked(self._values)
+        self._is_float = {name for name, field in _fields(classes) if _takes_float(field)}
+        node.add_pre_set_parameters_callback(self._whole_numbers_as_floats)
         node.add_on_set_parameters_callback(self._validate)
         node.add_post_set_parameters_callback(self._apply)
 
@@ -42,6 +45,15 @@ class Parameters:
         config = self._configs[cls]
         assert isinstance(config, cls)
         return config
+
+    def _whole_numbers_as_floats(self, parameters: list[Parameter[Any]]) -> list[Parameter[Any]]:
+        """``ros2 param set`` makes 5 an integer, which rclpy refuses for a float without saying what would do."""
+        return [
+            Parameter(p.name, value=float(p.value))
+            if p.name in self._is_float and p.type_ is Parameter.Type.INTEGER
+            else p
+            for p in parameters
+        ]
 
     def _validate(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
         try:
@@ -90,12 +102,27 @@ def _fields(classes: tuple[type[Config], ...]) -> Iterator[tuple[str, FieldInfo]
 def _declare(node: Node, name: str, field: FieldInfo) -> Any:
     default = field.default.value if isinstance(field.default, Enum) else field.default
     try:
+        if _takes_float(field):
+            return _declare_float(node, name, default, describe(field))
         return node.declare_parameter(name, default, describe(field)).value
     except InvalidParameterTypeException as error:
         hint = f", for example {default!r}"
         raise ConfigError(f"parameter {name}: {error}; give a {type(default).__name__}{hint}") from None
     except InvalidParameterValueException as error:
         raise ConfigError(f"parameter {name}: {error}") from None
+
+
+def _declare_float(node: Node, name: str, default: float, descriptor: ParameterDescriptor) -> float:
+    """Declare a float that a file or the command line may give as a whole number."""
+    given = node.declare_parameter(name, default, ParameterDescriptor(dynamic_typing=True)).value
+    node.undeclare_parameter(name)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return float(node.declare_parameter(name, float(given), descriptor, ignore_override=True).value)
+    return float(node.declare_parameter(name, default, descriptor).value)
+
+
+def _takes_float(field: FieldInfo) -> bool:
+    return isinstance(field.default, float)
 
 
 def _is_live(field: FieldInfo) -> bool:

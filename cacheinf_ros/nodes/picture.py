@@ -8,7 +8,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from cacheinf_ros.nodes.conversions import image_message
+from cacheinf_ros.nodes.camera_messages import serialized_image
 from cacheinf_ros.nodes.topics import profile, publish_on
 
 
@@ -25,4 +25,4 @@ class Picture:
 
     def publish(self, header: Header, image: NDArray[np.uint8]) -> None:
         """Publish uint8 [height, width, 3], BGR, or [height, width]."""
-        self._publisher.publish(image_message(header, image))
+        self._publisher.publish(serialized_image(header, image))

@@ -15,12 +15,20 @@ from cacheinf_ros.engine import Decoded, EngineConfig, Mode
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, Fold
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.configs import LimitConfig, ModelConfig, ResultConfig, ServerTopicsConfig, UseServerConfig
-from cacheinf_ros.nodes.conversions import FrameResult, decoded_from, result_message
+from cacheinf_ros.nodes.arrival import Arrival
+from cacheinf_ros.nodes.configs import (
+    LimitConfig,
+    ModelConfig,
+    Outputs,
+    ResultConfig,
+    ServerTopicsConfig,
+    UseServerConfig,
+)
 from cacheinf_ros.nodes.energy import EnergyWatch
-from cacheinf_ros.nodes.frame_node import Arrival, FrameNode
+from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
+from cacheinf_ros.nodes.result_messages import FrameResult, decoded_from, result_message, without_outputs
 from cacheinf_ros.nodes.results import ResultTopics
 from cacheinf_ros.nodes.runner import Runner, open_model
 from cacheinf_ros.nodes.server_link import ServerLink
@@ -59,10 +67,10 @@ class Pipeline:
     """The inference half of a node; used by its worker thread only."""
 
     CONFIGS = (
-        ModelConfig, EngineConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig, PowerModel,
+        ModelConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig, PowerModel,
         LimitConfig,
     )  # fmt: skip
-    """What the node must declare."""
+    """What the node must declare, beside the engine's."""
 
     def __init__(self, node: FrameNode) -> None:
         """Load the model; :class:`CacheinfError` where that cannot be done."""
@@ -73,6 +81,7 @@ class Pipeline:
         model = open_model(get(ModelConfig))
         with Contention() as contention:
             self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
+        self._runner.warm_up()
         self._results = ResultTopics(node, get(ResultConfig))
         sender = Sender(node, get(LimitConfig))
         self._common = SplitCommon(node, topics, sender) if shares_frames else None
@@ -128,7 +137,8 @@ class Pipeline:
         return self._runner.dense_ms
 
     def close(self) -> None:
-        """Tell the server; when the node does not spin any more."""
+        """End what runs in the background and tell the server; when the node does not spin any more."""
+        self._runner.close()
         if self._common is not None:
             self._common.close()
 
@@ -149,6 +159,8 @@ class Pipeline:
             self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": most of it is the picture's way up
             if self._sharing is not None:
                 self._sharing.passed_over()
+            if self._decoded_only and self._runner.has_decoder:
+                answer = without_outputs(answer)
             return answer, decoded_from(answer), Outcome.UNTOUCHED
         result = self._run(prepared)
         self.computed = result
@@ -170,6 +182,10 @@ class Pipeline:
         beside_ms = sum(result.stage_ms.values()) - result.stage_ms["compute"]
         self._spent = replace(self._spent, compute_ms=self._spent.compute_ms + beside_ms)
         return result
+
+    @property
+    def _decoded_only(self) -> bool:
+        return self._node.parameters.get(ResultConfig).outputs is Outputs.DECODED
 
     @property
     def _policy(self) -> OffloadPolicy:
@@ -216,4 +232,4 @@ class Pipeline:
 
     def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:
         limit = self._node.parameters.get(ResultConfig).max_output_bytes
-        return result_message(arrival.header, result, limit)
+        return result_message(arrival.header, result, limit, decoded_only=self._decoded_only)

@@ -53,7 +53,7 @@ def params_file() -> Path:
 
 
 def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | float | str]:
-    """Parameters of matcher and inference nodes that are to lose no frame of a recording.
+    """Parameters of matcher and inference nodes that are to lose no frame of a recording, and no output.
 
     A publisher may know of a subscriber seconds before that one knows of it, and DDS delivers what is published in
     between on latched topics only.
@@ -65,7 +65,13 @@ def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | f
         (RESULT_TOPIC, "publisher"),
     )
     latched = {f"qos_overrides./{topic}.{end}.durability": "transient_local" for topic, end in ends}
-    return {"image_topic": IMAGE_TOPIC, "image_reliability": "reliable", "queue_size": _FAR, **latched, **parameters}
+    asked: dict[str, bool | int | float | str] = {
+        "image_topic": IMAGE_TOPIC,
+        "image_reliability": "reliable",
+        "queue_size": _FAR,
+        "outputs": "all",
+    }
+    return {**asked, **latched, **parameters}
 
 
 def play(

@@ -24,6 +24,7 @@ from cacheinf_ros.errors import CacheinfError
 
 _POLL_S = 0.05
 _READY = "ready"
+_START = Path(__file__).with_name("__main__.py")
 
 Value = bool | int | float | str | Sequence[str] | Sequence[float]
 
@@ -44,6 +45,7 @@ class NodeCommand:
         params_file: YAML file of parameters.
         remappings: topic names, from -> to.
         log_level: debug, info, warn, error.
+        environment: variables that differ from ours.
     """
 
     executable: str
@@ -53,10 +55,11 @@ class NodeCommand:
     params_file: Path | None = None
     remappings: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def line(self) -> list[str]:
         """The command line."""
-        words = [sys.executable, "-P", "-m", f"cacheinf_ros.nodes.{self.executable}", "--ros-args"]
+        words = [sys.executable, "-S", "-P", str(_START), self.executable, "--ros-args"]
         words += ["--log-level", self.log_level]
         words += ["-r", f"__node:={self.name}"] if self.name else []
         words += ["-r", f"__ns:={self.namespace}"] if self.namespace else []
@@ -82,7 +85,7 @@ class NodeProcess:
         """
         self.command = command
         self.log = log
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **command.environment}
         if domain is not None:
             environment["ROS_DOMAIN_ID"] = str(domain)
         with log.open("w", encoding="utf-8") as output:

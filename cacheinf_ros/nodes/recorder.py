@@ -17,8 +17,9 @@ from cacheinf_ros.engine import Box
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.msg import CacheMap, InferenceResult
-from cacheinf_ros.nodes.conversions import decoded_from, link_from, outputs_from, stamp_ns
+from cacheinf_ros.nodes.conversions import link_from, stamp_ns
 from cacheinf_ros.nodes.processes import Value, wait_until
+from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from
 from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.nodes.topics import profile
 
@@ -34,6 +35,7 @@ class Recorded:
     Attributes:
         stamp_ns: of the image.
         arrived_s: when, by :func:`time.monotonic`.
+        arrived_ns: when, by :func:`time.time_ns`: on the clock of the stamps.
         model: that was asked.
         variant, why: where it was chosen from a catalog.
         compute_ms: what the inference node took, by its own clock.
@@ -42,6 +44,7 @@ class Recorded:
 
     stamp_ns: int
     arrived_s: float
+    arrived_ns: int
     model: str
     variant: str
     why: str
@@ -121,11 +124,13 @@ class Recorder:
             raise ConfigError(f"node {node} refuses {values}: {'; '.join(refused)}")
 
     def _keep_result(self, serialized: bytes) -> None:
+        arrived_ns = time.time_ns()
         message: Any = deserialize_message(serialized, InferenceResult)
         self.results.append(
             Recorded(
                 stamp_ns=stamp_ns(message.header),
                 arrived_s=time.monotonic(),
+                arrived_ns=arrived_ns,
                 model=message.model,
                 variant=message.variant,
                 why=message.why,

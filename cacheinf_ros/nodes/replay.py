@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +13,9 @@ from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import SourceError
+from cacheinf_ros.nodes.camera_messages import serialized_image
 from cacheinf_ros.nodes.configs import ImageTransport, ReplayConfig, StampSource
-from cacheinf_ros.nodes.conversions import compressed_message, image_message, time_message
+from cacheinf_ros.nodes.conversions import compressed_message, time_message
 from cacheinf_ros.nodes.frame_node import READY, run_node
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
@@ -42,6 +42,9 @@ class ReplayNode(Node):
         self._error: Exception | None = None
         self._thread.start()
         self.get_logger().info(READY)
+
+    def give_way(self) -> None:
+        """Nothing waits for a callback of this node."""
 
     def close(self) -> None:
         """Stop playing; raises what playing failed with."""
@@ -100,7 +103,7 @@ class ReplayNode(Node):
         stamp = self.get_clock().now().to_msg() if own_stamps else time_message(stamp_ns)
         header = Header(stamp=stamp, frame_id=self.config.frame_id)
         raw = self.config.image_transport is ImageTransport.RAW
-        self._images.publish(image_message(header, frame.image) if raw else compressed_message(header, frame.image))
+        self._images.publish(serialized_image(header, frame.image) if raw else compressed_message(header, frame.image))
         self.published += 1
 
     def _linger(self) -> None:
@@ -111,7 +114,3 @@ class ReplayNode(Node):
 def main() -> int:
     """Run the node."""
     return run_node("replay", ReplayNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Partne
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.nodes.calibrator import BackgroundCalibrator
 from cacheinf_ros.nodes.configs import ModelConfig
-from cacheinf_ros.nodes.conversions import FrameResult
+from cacheinf_ros.nodes.result_messages import FrameResult
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class Runner:
 
     Attributes:
         engine: that runs it.
+        dense_ms: what a frame takes without a cache, as measured on this machine.
     """
 
     def __init__(
@@ -47,15 +49,16 @@ class Runner:
         self._config = config
         self._note = note
         self.engine = Engine(model, config, with_server=with_server)
+        self.dense_ms = self.engine.cost.dense_ms
         self._calibrator: BackgroundCalibrator | None = None
         self._audits = self._broken = 0
         note("cache_mb", f"{self.engine.cache_bytes / 1e6:.0f}")
         note("arena_mb", f"{self.engine.arena_bytes / 1e6:.0f}")
 
     @property
-    def dense_ms(self) -> float:
-        """What a frame takes without a cache, as measured on this machine."""
-        return self.engine.cost.dense_ms
+    def has_decoder(self) -> bool:
+        """Whether the model's card says how its outputs are to be read."""
+        return self._model.card.decoder is not None
 
     def configure(self, config: EngineConfig) -> bool:
         """Use this configuration from the next frame on. Returns whether the cache was dropped for it."""
@@ -68,6 +71,16 @@ class Runner:
             self.engine.reset()
         return changes_mode
 
+    def warm_up(self) -> None:
+        """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
+        self.engine.run(np.zeros((*self._model.input_size, 3), np.uint8), None)
+        self.engine.reset()
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self._calibrator is not None:
+            self._calibrator.stop()
+
     def reset(self) -> None:
         """Drop the cache."""
         self.engine.reset()
@@ -79,8 +92,7 @@ class Runner:
         """
         if self._config.mode is Mode.BOUNDED and self.engine.calibration is None:
             self._calibrate(image, cache_map)
-        result = self.engine.run(image, cache_map, partner)
-        return self._frame_result(result, (image.shape[0], image.shape[1]))
+        return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Check bounded mode's promise: when it is due and there is time for it, or long overdue."""
@@ -114,15 +126,18 @@ class Runner:
         return FrameResult(model=self.name, mode=self._config.mode.value, error=error)
 
     def _frame_result(self, result: EngineResult, image_size: tuple[int, int]) -> FrameResult:
+        started = time.perf_counter()
+        decoded = decode(result.outputs, self._model.card, image_size, result.motion)
+        decode_ms = 1e3 * (time.perf_counter() - started)
         return FrameResult(
             model=self.name,
             mode=result.mode.value,
             where=result.where,
             reuse_ratio=result.reuse_ratio,
             active_share=result.active_share,
-            stage_ms=dict(result.stage_ms),
+            stage_ms={**result.stage_ms, "decode": decode_ms},
             outputs=result.outputs,
             motion=result.motion,
             input_size=self._model.input_size,
-            decoded=decode(result.outputs, self._model.card, image_size, result.motion),
+            decoded=decoded,
         )

@@ -14,10 +14,11 @@ from cacheinf_ros.graph.weights import weight_bytes
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest
 from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
-from cacheinf_ros.nodes.conversions import FrameResult, encoded_image_from
+from cacheinf_ros.nodes.conversions import encoded_image_from
 from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.result_messages import FrameResult
 from cacheinf_ros.nodes.runner import Runner
 
 Note = Callable[[str, str], None]

@@ -5,7 +5,6 @@ It has a cache of its own for each robot.
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,13 +17,14 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
+from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
 from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.configs import LimitConfig, ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
-from cacheinf_ros.nodes.conversions import FrameResult, result_message
-from cacheinf_ros.nodes.frame_node import Arrival, FrameNode, run_node
+from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.pairing import LatestOfEach
+from cacheinf_ros.nodes.result_messages import FrameResult, result_message
 from cacheinf_ros.nodes.runner import open_model
 from cacheinf_ros.nodes.served_models import ServedModels
 from cacheinf_ros.nodes.split_models import SplitModels
@@ -134,7 +134,3 @@ class ServerNode(FrameNode):
 def main() -> int:
     """Run the node."""
     return run_node("server", ServerNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

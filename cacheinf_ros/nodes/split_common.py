@@ -11,8 +11,8 @@ from rclpy.subscription import Subscription
 
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.configs import ServerTopicsConfig
-from cacheinf_ros.nodes.conversions import packet_from, packet_message
 from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to_one
 from cacheinf_ros.offload import Packet
 

@@ -17,9 +17,9 @@ from cacheinf_ros.engine import EngineConfig, Helper
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.configs import ServerConfig, ServerTopicsConfig
-from cacheinf_ros.nodes.conversions import packet_from, packet_message
 from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.split_models import SplitModels
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to

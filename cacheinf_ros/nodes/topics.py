@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSPolicyKind, QoSProfile, QoSReliabilityPolicy
@@ -12,19 +14,20 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 
-from cacheinf_ros.nodes.configs import ImageConfig, ImageTransport, Reliability
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.nodes.configs import ImageTransport, Reliability
 
 MAP_DEPTH = 32
 """Cache maps are small, and a lost one is a gap in the chain: keep more of them than of images."""
 
-_OVERRIDABLE = QoSOverridingOptions(
-    policy_kinds=(
-        QoSPolicyKind.HISTORY,
-        QoSPolicyKind.DEPTH,
-        QoSPolicyKind.RELIABILITY,
-        QoSPolicyKind.DURABILITY,  # latched recordings reach whom DDS introduces late
-    )
-)
+_DEPTH_AND_DURABILITY = (QoSPolicyKind.DEPTH, QoSPolicyKind.DURABILITY)  # latched: reach whom DDS introduces late
+_OVERRIDABLE = QoSOverridingOptions(policy_kinds=(*_DEPTH_AND_DURABILITY, QoSPolicyKind.RELIABILITY))
+_IMAGES_OVERRIDABLE = QoSOverridingOptions(policy_kinds=_DEPTH_AND_DURABILITY)
+
+
+def engine_state_topic(cache_map_topic: str) -> str:
+    """Where whoever uses cache maps tells the matcher what for."""
+    return f"{cache_map_topic}/engine"
 
 
 def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
@@ -61,11 +64,37 @@ def subscribe_to_one(
     return node.create_subscription(message_type, topic, callback, qos)
 
 
-def subscribe_to_images(node: Node, config: ImageConfig, callback: Callable[[Any], None]) -> Subscription[Any]:
-    """The camera's images, raw or compressed."""
-    message_type, topic = image_topic(config.image_topic, config.image_transport)
-    qos = profile(max(2, config.queue_size), reliable=config.image_reliability is Reliability.RELIABLE)
-    return subscribe_to(node, message_type, topic, callback, qos)
+def subscribe_to_images(
+    node: Node,
+    message_type: type[Any],
+    topic: str,
+    callback: Callable[[bytes], None],
+    qos: QoSProfile,
+    events: SubscriptionEventCallbacks,
+) -> Subscription[Any]:
+    """A subscription to serialized images, whose reliability is chosen anew when it is replaced by another one."""
+    return node.create_subscription(
+        message_type, topic, callback, qos, raw=True, event_callbacks=events,
+        qos_overriding_options=_IMAGES_OVERRIDABLE,
+    )  # fmt: skip
+
+
+def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliability:
+    """What ``qos_overrides.TOPIC.subscription.reliability`` says, the standard parameter; by default what is asked.
+
+    Raises:
+        ConfigError: it says something else than a :class:`Reliability`.
+    """
+    name = f"qos_overrides.{topic}.subscription.reliability"
+    description = "reliability of the subscription to images: auto, reliable or best_effort"
+    value = node.declare_parameter(
+        name, asked.value, ParameterDescriptor(description=description, read_only=True)
+    ).value  # fmt: skip
+    try:
+        return Reliability(value)
+    except ValueError:
+        choices = ", ".join(choice.value for choice in Reliability)
+        raise ConfigError(f"parameter {name}: {value!r} is none of {choices}") from None
 
 
 def image_topic(topic: str, transport: ImageTransport) -> tuple[type[Any], str]:

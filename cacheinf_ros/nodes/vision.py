@@ -6,6 +6,7 @@ from rclpy.node import Node
 from std_msgs.msg import Header
 
 from cacheinf_ros.engine import Box, Decoded
+from cacheinf_ros.nodes.conversions import stamp_ns
 from cacheinf_ros.nodes.topics import profile, publish_on
 
 try:
@@ -38,14 +39,15 @@ class VisionTopics:
             results = [ObjectHypothesis(class_id=c.name or str(c.id), score=float(c.score)) for c in decoded.classes]
             self._classification.publish(Classification(header=header, results=results))
         else:
-            detections = [_detection(header, box) for box in decoded.boxes]
+            detections = [_detection(header, box, index) for index, box in enumerate(decoded.boxes)]
             self._detections.publish(Detection2DArray(header=header, detections=detections))
 
 
-def _detection(header: Header, box: Box) -> Detection2D:
+def _detection(header: Header, box: Box, index: int) -> Detection2D:
+    """A detection whose ``id`` no other one has: nothing is tracked from frame to frame."""
     hypothesis = ObjectHypothesisWithPose()
     hypothesis.hypothesis = ObjectHypothesis(class_id=box.name or str(box.class_id), score=float(box.score))
-    detection = Detection2D(header=header, results=[hypothesis])
+    detection = Detection2D(header=header, results=[hypothesis], id=f"{stamp_ns(header)}-{index}")
     detection.bbox.center.position.x = float(box.x + box.width / 2)
     detection.bbox.center.position.y = float(box.y + box.height / 2)
     detection.bbox.size_x, detection.bbox.size_y = float(box.width), float(box.height)

@@ -45,6 +45,7 @@ class Worker(Generic[T]):
         self._rest = rest
         self._changed = threading.Condition()
         self._stopping = False
+        self._is_done = True  # with all that it was told
         self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._loop, name="worker", daemon=True)
 
@@ -64,7 +65,16 @@ class Worker(Generic[T]):
         """Change the inbox (store a frame in it), and let the worker look into it again."""
         with self._changed:
             change()
+            self._is_done = False
             self._changed.notify_all()
+
+    def give_way(self, timeout_s: float) -> None:
+        """Leave the interpreter to the worker until it has done what it was told, but no longer than this.
+
+        Threads share one interpreter: whoever goes on in Python after :meth:`tell` holds up what was told.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_done, timeout_s)
 
     @property
     def busy_s(self) -> float:
@@ -86,6 +96,8 @@ class Worker(Generic[T]):
                 item = self._inbox.take(time.monotonic_ns())
                 if item is not None:
                     return item
+                self._is_done = True
+                self._changed.notify_all()
                 self._changed.wait(self._patience_s())
         return None
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cacheinf_ros.engine import Outdated, Split
+from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.schedule.pace import Pace
-from cacheinf_ros.schedule.policy import OffloadPolicy
 from cacheinf_ros.schedule.surgery import dnn_surgery
 from cacheinf_ros.schedule.table import ScheduleTable, Surroundings
 from cacheinf_ros.schedule.timeline import Timeline, Times

@@ -20,16 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.compiled import FLOAT, compiled, types
 from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.jit import FLOAT, Array
+from cacheinf_ros.jit.compiled import compiled
 from cacheinf_ros.schedule.costs import Link
 from cacheinf_ros.schedule.workload import Integers, Numbers, Workload
 
-_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
-_NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
-_TABLE = types.Array(types.float64, 2, "C", readonly=True)
-_OUT = types.float64[::1]
-_ENDS = types.int64[::1]
+_INTEGERS, _NUMBERS, _TABLE = Array("int64", 1), Array("float64", 1), Array("float64", 2)
+_OUT, _ENDS = Array("float64", 1, writable=True), Array("int64", 1, writable=True)
 _BITS = 1 / 8  # bytes of a pixel's flag
 _PACKED = 1 / 64  # of the input's flags, which are compressed
 _HEADER = 64.0  # bytes of a message beside its content

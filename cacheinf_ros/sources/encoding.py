@@ -1,9 +1,9 @@
-"""From the bytes of an image message to a BGR array: the encodings that cameras send."""
+"""From the bytes of an image message to a BGR array: every encoding that ROS has a name for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -11,53 +11,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError
+from cacheinf_ros.sources.layouts import FullChroma, Interleaved, Layout, Mosaic, Paired, QuarterChroma, RawImage
 
+_REMEDY = "publish the camera's colour or grey pictures instead, as bgr8, rgb8 or mono8"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """How a pixel is stored: channels, bytes per channel, and the way to BGR from uint8 [height, width, channels]."""
-
-    channels: int
-    depth: int = 1
-    to_bgr: Callable[[NDArray[np.uint8]], Any]
-
-
-def _keep(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return image
-
-
-def _convert(code: int) -> Callable[[NDArray[np.uint8]], Any]:
-    return lambda image: cv2.cvtColor(image, code)
-
-
-_MONO8 = _Layout(channels=1, to_bgr=_convert(cv2.COLOR_GRAY2BGR))
-_MONO16 = _Layout(channels=1, depth=2, to_bgr=_convert(cv2.COLOR_GRAY2BGR))
-_BGR8 = _Layout(channels=3, to_bgr=_keep)
-_BGRA8 = _Layout(channels=4, to_bgr=_convert(cv2.COLOR_BGRA2BGR))
-# the OpenCV names (8UC3 and so on) carry no colour order; like cv_bridge we take it to be OpenCV's own
-_LAYOUTS = {
-    "bgr8": _BGR8,
-    "8UC3": _BGR8,
-    "rgb8": _Layout(channels=3, to_bgr=_convert(cv2.COLOR_RGB2BGR)),
-    "bgra8": _BGRA8,
-    "8UC4": _BGRA8,
-    "rgba8": _Layout(channels=4, to_bgr=_convert(cv2.COLOR_RGBA2BGR)),
-    "mono8": _MONO8,
-    "8UC1": _MONO8,
-    "mono16": _MONO16,
-    "16UC1": _MONO16,
+# {} is the number of bits, 8 or 16
+_FAMILIES: dict[str, Interleaved | Mosaic] = {
+    "bgr{}": Interleaved(channels=3),
+    "rgb{}": Interleaved(channels=3, code=cv2.COLOR_RGB2BGR),
+    "bgra{}": Interleaved(channels=4, code=cv2.COLOR_BGRA2BGR),
+    "rgba{}": Interleaved(channels=4, code=cv2.COLOR_RGBA2BGR),
+    "mono{}": Interleaved(channels=1, code=cv2.COLOR_GRAY2BGR),
+    # the OpenCV names carry no colour order; like cv_bridge we take it to be OpenCV's own
+    "{}UC1": Interleaved(channels=1, code=cv2.COLOR_GRAY2BGR),
+    "{}UC3": Interleaved(channels=3),
+    "{}UC4": Interleaved(channels=4, code=cv2.COLOR_BGRA2BGR),
+    # not OpenCV's names of two letters (BayerRG): those begin at the second pixel of the second row
+    "bayer_rggb{}": Mosaic(code=cv2.COLOR_BayerRGGB2BGR),
+    "bayer_bggr{}": Mosaic(code=cv2.COLOR_BayerBGGR2BGR),
+    "bayer_gbrg{}": Mosaic(code=cv2.COLOR_BayerGBRG2BGR),
+    "bayer_grbg{}": Mosaic(code=cv2.COLOR_BayerGRBG2BGR),
+}
+_LAYOUTS: dict[str, Layout] = {
+    **{name.format(8 * depth): replace(layout, depth=depth) for depth in (1, 2) for name, layout in _FAMILIES.items()},
+    "uyvy": Paired(code=cv2.COLOR_YUV2BGR_UYVY),
+    "yuv422": Paired(code=cv2.COLOR_YUV2BGR_UYVY),
+    "yuyv": Paired(code=cv2.COLOR_YUV2BGR_YUYV),
+    "yuv422_yuy2": Paired(code=cv2.COLOR_YUV2BGR_YUYV),
+    "nv12": QuarterChroma(code=cv2.COLOR_YUV2BGR_NV12),
+    "nv21": QuarterChroma(code=cv2.COLOR_YUV2BGR_NV21),
+    "nv24": FullChroma(),
+}
+_NO_PICTURES = {
+    **{f"{bits}FC{n}": "a depth or float image" for bits in (32, 64) for n in (1, 2, 3, 4)},
+    **{f"{bits}SC{n}": "an image of signed numbers" for bits in (8, 16, 32) for n in (1, 2, 3, 4)},
+    **{f"{bits}UC2": "an image of two channels" for bits in (8, 16)},
 }
 
 
 def decode_image(
     encoding: str, height: int, width: int, step: int, data: Any, is_bigendian: bool = False
 ) -> NDArray[np.uint8]:
-    """The picture in the fields of a ``sensor_msgs/Image``.
+    """Return the picture in the fields of a ``sensor_msgs/Image``.
 
     Args:
-        encoding: bgr8, rgb8, bgra8, rgba8, mono8, mono16, 8UC1, 8UC3, 8UC4 or 16UC1.
+        encoding: one of sensor_msgs/image_encodings.hpp: rgb, bgr and grey of 8 or 16 bits, Bayer, YUV.
         height, width: size in pixels.
-        step: bytes per row, padding included.
+        step: bytes per row, padding included; of nv12, nv21 and nv24 per row of the luma plane.
         data: anything with a buffer of bytes (bytes, array.array, uint8 array).
         is_bigendian: byte order of 16-bit pixels.
 
@@ -66,49 +66,70 @@ def decode_image(
         converted. Of 16-bit pixels the upper byte is kept.
 
     Raises:
-        MessageError: unknown encoding, or sizes that contradict each other.
+        MessageError: an encoding that is unknown or no camera picture, or sizes that contradict each other.
     """
+    _refuse_other_than_pictures(encoding)
     layout = _LAYOUTS.get(encoding)
     if layout is None:
         raise MessageError(f"image encoding {encoding!r} is not supported; publish one of {', '.join(_LAYOUTS)}")
-    rows = _rows(layout, height, width, step, np.frombuffer(data, np.uint8))
-    pixels = rows.reshape(height, width, layout.channels * layout.depth)
-    if layout.depth == 2:
-        upper = 0 if is_bigendian else 1
-        pixels = pixels[:, :, upper::2]
-    return np.ascontiguousarray(layout.to_bgr(np.ascontiguousarray(pixels)))
+    if height < 1 or width < 1:
+        raise MessageError(f"an image of {height} x {width} pixels is empty; check the camera driver")
+    raw = np.frombuffer(data, np.uint8)
+    return layout.to_bgr(
+        RawImage(encoding=encoding, height=height, width=width, step=step, raw=raw, is_bigendian=is_bigendian)
+    )
 
 
 def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
-    """The picture in a ``sensor_msgs/CompressedImage``.
+    """Return the picture in a ``sensor_msgs/CompressedImage``.
 
     Args:
         data: a whole JPEG or PNG file (or another that OpenCV reads), anything with a buffer of bytes.
-        description: the message's ``format`` field, for the error message only.
+        description: the message's ``format`` field, such as "jpeg" or "rgb8; jpeg compressed bgr8".
 
     Returns:
         uint8 [height, width, 3], BGR.
 
     Raises:
-        MessageError: the bytes are not a picture.
+        MessageError: the bytes are not a picture, or not one of a camera.
     """
+    if "compressedDepth" in description:
+        raise MessageError(f"a compressed image of format {description!r} is a depth image; {_REMEDY}")
+    stored = _stored_encoding(description)
+    if stored.startswith("bayer_"):
+        mosaic = _read_file(data, description, cv2.IMREAD_GRAYSCALE)
+        height, width = mosaic.shape
+        return decode_image(stored.replace("16", "8"), height, width, width, mosaic)
+    image = _read_file(data, description, cv2.IMREAD_COLOR)
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2BGR), np.uint8) if stored.startswith("rgb") else image
+
+
+def _stored_encoding(description: str) -> str:
+    """Find the order of the colours in a file of image_transport, which gives OpenCV any order as if it were BGR.
+
+    The description is "<encoding of the camera>; <kind of file> compressed <encoding in the file>". Where the last
+    is missing, it is that of the camera; any other description gives bgr8.
+    """
+    match = re.fullmatch(r"(\w+); *\w+ compressed *(\w*) *", description)
+    if match is None:
+        return "bgr8"
+    _refuse_other_than_pictures(match[1])
+    return match[2] or match[1]
+
+
+def _refuse_other_than_pictures(encoding: str) -> None:
+    if encoding in _NO_PICTURES:
+        raise MessageError(f"{encoding} is {_NO_PICTURES[encoding]}, not a camera picture; {_REMEDY}")
+
+
+def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
     raw = np.frombuffer(data, np.uint8)
-    image = cv2.imdecode(raw, cv2.IMREAD_COLOR) if raw.size else None
+    try:
+        image = cv2.imdecode(raw, mode) if raw.size else None
+    except cv2.error:  # a header that claims more pixels than OpenCV allows
+        image = None
     if image is None:
         raise MessageError(
             f"a compressed image of format {description!r} and {raw.size} bytes cannot be decoded; publish jpeg or png"
         )
     return np.asarray(image, np.uint8)
-
-
-def _rows(layout: _Layout, height: int, width: int, step: int, raw: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """uint8 [height, bytes of a row without padding]."""
-    used = width * layout.channels * layout.depth
-    if height < 1 or width < 1:
-        raise MessageError(f"an image of {height} x {width} pixels is empty; check the camera driver")
-    if step < used:
-        raise MessageError(f"step {step} is shorter than a row of {width} pixels ({used} bytes); check the driver")
-    # the padding after the last row is optional: some drivers leave it out
-    if raw.size < step * (height - 1) + used:
-        raise MessageError(f"{raw.size} bytes are too few for {height} rows of step {step}; check the camera driver")
-    return np.lib.stride_tricks.as_strided(raw, shape=(height, used), strides=(step, 1), writeable=False)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import torch
 from networks.lowered import graph_of
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from cacheinf_ros.cli.models import Execution, execution, models
+from cacheinf_ros.graph import load_module
 
 TINY = Path(__file__).parents[1] / "networks" / "tiny.py"
 
@@ -50,6 +52,27 @@ def test_counts_and_shares() -> None:
 def test_every_operator() -> None:
     text = inspected(f"{TINY}:tiny", "--all")
     assert "1x8x24x32" in text and text.index("1x8x24x32") < text.index("1x8x12x16")
+
+
+def test_random_weights_are_named_with_the_remedy(tmp_path: Path) -> None:
+    network = "torchvision:squeezenet1_1"
+    text = inspected(network, "--size", "64x64")
+    assert "weights: random: answers mean nothing, speed is real. Give --weights FILE" in text
+    save_file(load_module(network)[0].state_dict(), tmp_path / "squeeze.safetensors")
+    text = inspected(network, "--size", "64x64", "--weights", str(tmp_path / "squeeze.safetensors"))
+    assert "weights: from a file" in text and "random" not in text
+
+
+def test_other_weights_are_named_too() -> None:
+    assert "weights: trained, built into the package" in inspected("scenenames")
+    assert "weights: as the factory made them, trained or not" in inspected(f"{TINY}:tiny")
+
+
+def test_the_list_suggests_no_model_with_random_weights() -> None:
+    result = CliRunner().invoke(models, ["list"])
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "scenenet" in text and text.count("torchvision") == text.count("torchvision:NAME with --weights FILE") == 1
 
 
 def test_the_unknown_is_named_with_what_it_costs(tmp_path: Path) -> None:

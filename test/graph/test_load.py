@@ -1,5 +1,9 @@
 """Model references, cards and files; the graph computes what the network computes."""
 
+import logging
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -10,7 +14,8 @@ from onnx import TensorProto, helper
 from safetensors.torch import save_file
 
 from cacheinf_ros.errors import CacheinfError, ModelError
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import ModelCard, WeightsOrigin, load_model, model_names, model_of
+from cacheinf_ros.graph.write import write_model
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 
@@ -128,3 +133,68 @@ def test_model_with_another_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("import torch\ndef net():\n    return torch.nn.Conv2d(5, 2, 1)\n")
     with pytest.raises(ModelError, match="cannot be exported"):
         load_model(f"{tmp_path / 'net.py'}:net")
+
+
+RANDOM = "torchvision:squeezenet1_1"
+
+
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_random_weights_are_warned_of_once_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
+    model = load_model(RANDOM, input_size=(64, 64))
+    assert model.weights_origin is WeightsOrigin.RANDOM
+    (warning,) = warnings_in(caplog)
+    assert "'squeezenet1_1' has random weights" in warning
+    assert "weights:=FILE" in warning and "--weights FILE" in warning and "model card" in warning
+
+
+def test_a_card_without_weights_does_not_make_them_less_random(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    card = tmp_path / "squeeze.yaml"
+    card.write_text(f"factory: {RANDOM}\ninput_size: [64, 64]\n")
+    assert load_model(str(card)).weights_origin is WeightsOrigin.RANDOM
+    assert len(warnings_in(caplog)) == 1
+
+
+def test_weights_from_a_file_are_not_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    untrained = load_model(RANDOM, input_size=(64, 64))
+    save_file(untrained.module.state_dict(), tmp_path / "squeeze.safetensors")
+    write_model(untrained, tmp_path / "exported.yaml")
+    card = tmp_path / "squeeze.yaml"
+    card.write_text(f"factory: {RANDOM}\nweights: squeeze.safetensors\ninput_size: [64, 64]\n")
+    caplog.clear()
+    from_option = load_model(RANDOM, weights=tmp_path / "squeeze.safetensors", input_size=(64, 64))
+    loaded = (from_option, load_model(str(card)), load_model(str(tmp_path / "exported.yaml")))
+    assert {model.weights_origin for model in loaded} == {WeightsOrigin.FILE}
+    assert warnings_in(caplog) == []
+
+
+def test_built_in_models_are_trained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in model_names():
+        built_in = load_model(name)
+        assert built_in.weights_origin is WeightsOrigin.BUILT_IN
+        save_file(built_in.module.state_dict(), tmp_path / "mine.safetensors")
+        assert load_model(name, weights=tmp_path / "mine.safetensors").weights_origin is WeightsOrigin.FILE
+    assert warnings_in(caplog) == []
+
+
+def test_what_a_factory_or_a_caller_did_is_not_known(caplog: pytest.LogCaptureFixture) -> None:
+    assert load_model(f"{SMALL}:mixed", input_size=(61, 47)).weights_origin is WeightsOrigin.UNKNOWN
+    card = ModelCard(name="mine", factory=RANDOM, input_size=(20, 24))
+    trained = model_of(torch.nn.Conv2d(3, 4, 3).eval(), card)
+    assert trained.weights_origin is WeightsOrigin.UNKNOWN
+    assert warnings_in(caplog) == []
+
+
+def test_copies_of_a_model_say_where_its_weights_come_from() -> None:
+    model = load_model("scenenames")
+    assert replace(model, card=model.card.changed(name="copy")).weights_origin is WeightsOrigin.BUILT_IN
+
+
+def test_importing_the_package_does_not_import_onnxruntime() -> None:
+    program = "import sys, cacheinf_ros.graph, cacheinf_ros.graph.onnx_model; print('onnxruntime' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False"]

@@ -180,3 +180,18 @@ def test_what_is_not_supported_is_named(tmp_path: Path, name: str, attributes: d
     saved(tmp_path / "net.onnx", [helper.make_node(name, ["x"], ["y"], **attributes)], {})
     with pytest.raises(ModelError, match=message):
         load_model(str(tmp_path / "net.onnx"))
+
+
+def test_initialisers_among_the_inputs_are_read_without_a_word(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [
+        helper.make_node("Mul", ["b", "b"], ["squared"]),  # is folded, by ONNX Runtime where it is installed
+        helper.make_node("Conv", ["x", "w", "squared"], ["y"]),
+    ]
+    model = saved(tmp_path / "net.onnx", nodes, {"w": floats(4, 3, 3, 3), "b": floats(4)})
+    for constant in model.graph.initializer:
+        model.graph.input.append(helper.make_tensor_value_info(constant.name, constant.data_type, constant.dims))
+    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "net.onnx")
+    assert_as_the_reference(tmp_path / "net.onnx", model)
+    assert capfd.readouterr() == ("", "")

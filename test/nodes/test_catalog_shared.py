@@ -21,7 +21,7 @@ from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.matching.config import IDENTICAL
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
-from cacheinf_ros.nodes.conversions import FrameResult
+from cacheinf_ros.nodes.result_messages import FrameResult
 
 NAMES = ("door", "lamp", "other")
 

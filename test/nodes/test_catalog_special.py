@@ -27,7 +27,8 @@ from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
 from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
-from cacheinf_ros.nodes.conversions import FrameResult, image_message, outputs_from, time_message
+from cacheinf_ros.nodes.conversions import image_message, time_message
+from cacheinf_ros.nodes.result_messages import FrameResult, outputs_from
 
 START_S = DEADLINE_S = 60.0
 NAMES = ("specialising", "specialist_classes", "specialist_passed")

@@ -18,21 +18,18 @@ from cacheinf_ros.engine import Box, Decoded, ScoredClass
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.nodes.conversions import (
-    FrameResult,
     cache_map_message,
     compressed_message,
-    decoded_from,
     encode,
     encoded_image_from,
     image_from,
     image_message,
     link_from,
-    outputs_from,
     request_message,
-    result_message,
     stamp_ns,
     time_message,
 )
+from cacheinf_ros.nodes.result_messages import FrameResult, decoded_from, outputs_from, result_message
 
 STAMPS = st.integers(0, 2**31 * 10**9 - 1)
 
@@ -92,18 +89,6 @@ def test_a_request_carries_the_frame(wire: str, exact: bool) -> None:
     image = textured(1, 24, 32)
     request = request_message(header(), session="a", sequence=1, model="m", wire=wire, data=encode(wire, image, 90))
     assert np.array_equal(encoded_image_from(request), image) == exact
-
-
-def test_what_cv_bridge_and_our_converter_make_of_an_image_is_equal() -> None:
-    bridge = pytest.importorskip("cv_bridge", exc_type=Exception).CvBridge()
-    from cacheinf_ros.sources import decode_image
-
-    for encoding, channels in (("bgr8", 3), ("rgb8", 3), ("mono8", 1), ("bgra8", 4)):
-        message = image_message(header(), textured(2, 24, 32)[:, :, : min(channels, 3)])
-        message.encoding, message.step = encoding, 32 * channels
-        message.data = textured(2, 24, 32, channels).tobytes()
-        ours = decode_image(encoding, 24, 32, message.step, message.data)
-        assert np.array_equal(bridge.imgmsg_to_cv2(message, "bgr8"), ours)
 
 
 def result(**outputs: Any) -> FrameResult:

@@ -13,10 +13,14 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 from collections.abc import Iterator
 from typing import Any
 
+from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 
 from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes.configs import ServerConfig, WatchConfig
 from cacheinf_ros.nodes.parameters import Parameters, describe
 
 
@@ -72,3 +76,32 @@ def test_unusable_values_at_the_start_are_refused(context: Any, name: str, value
     node = rclpy.create_node("painter", context=context, parameter_overrides=overrides)
     with pytest.raises(ConfigError, match=name):
         Parameters(node, Paint)
+
+
+def test_whole_numbers_are_taken_for_floats(context: Any) -> None:
+    """``ros2 param set painter litres 5`` sends an integer, and so does a file with ``litres: 5``."""
+    node = rclpy.create_node("painter", context=context, parameter_overrides=[Parameter("litres", value=3)])
+    parameters = Parameters(node, Paint)
+    assert parameters.get(Paint).litres == 3.0
+    request = SetParameters.Request(parameters=[Parameter("litres", value=5).to_parameter_msg()])
+    (answer,) = node._parameter_service._set_parameters_callback(request, SetParameters.Response()).results
+    assert answer.successful, answer.reason
+    assert parameters.get(Paint).litres == 5.0
+    assert node.get_parameter("litres").type_ is Parameter.Type.DOUBLE
+
+
+def test_what_can_be_tuned_comes_first(context: Any) -> None:
+    node = rclpy.create_node("painter", context=context)
+    Parameters(node, Paint)
+    names = [name for name in node._parameters if name in Paint.model_fields]
+    assert names == ["colour", "layers", "litres", "brand"]
+
+
+@pytest.mark.parametrize("config", [EngineConfig, MatchingConfig, WatchConfig, ServerConfig])
+def test_sliders_are_tools(config: type[Config]) -> None:
+    """A slider has a hundred positions: a range far beyond the default leaves none that anybody wants."""
+    for name, field in config.model_fields.items():
+        descriptor = describe(field)
+        for bounds in (*descriptor.floating_point_range, *descriptor.integer_range):
+            if not descriptor.read_only and field.default:
+                assert bounds.to_value <= 20 * field.default, name

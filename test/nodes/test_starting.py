@@ -56,7 +56,7 @@ def test_a_command_line_keeps_the_types_of_parameters() -> None:
         remappings={"image": "camera/image"},
     )
     words = command.line()
-    assert words[words.index("-m") + 1] == "cacheinf_ros.nodes.matcher"
+    assert words[words.index("--ros-args") - 1] == "matcher"
     for expected in ("threshold:=20.0", "block_size:=8", 'image_topic:="1"', "use_sim_time:=true", "__ns:=/robot"):
         assert expected in words
 

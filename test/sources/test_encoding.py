@@ -1,6 +1,9 @@
 """Pictures come out of messages as they went in."""
 
 import array
+import re
+import sys
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -11,14 +14,24 @@ from hypothesis import strategies as st
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources import decode_compressed, decode_image
 
-# encoding -> what a driver sends for a BGR picture
+# encoding, less its number of bits -> what a driver sends for a BGR picture
 TO_WIRE = {
-    "bgr8": lambda image: image,
-    "8UC3": lambda image: image,
-    "rgb8": lambda image: image[:, :, ::-1],
-    "bgra8": lambda image: np.dstack([image, image[:, :, 0]]),
-    "8UC4": lambda image: np.dstack([image, image[:, :, 0]]),
-    "rgba8": lambda image: np.dstack([image[:, :, ::-1], image[:, :, 0]]),
+    "bgr{}": lambda image: image,
+    "{}UC3": lambda image: image,
+    "rgb{}": lambda image: image[:, :, ::-1],
+    "bgra{}": lambda image: np.dstack([image, image[:, :, 0]]),
+    "{}UC4": lambda image: np.dstack([image, image[:, :, 0]]),
+    "rgba{}": lambda image: np.dstack([image[:, :, ::-1], image[:, :, 0]]),
+}
+BAYER = [f"bayer_{pattern}{bits}" for pattern in ("rggb", "bggr", "gbrg", "grbg") for bits in (8, 16)]
+YUV = ["yuv422", "uyvy", "yuv422_yuy2", "yuyv", "nv12", "nv21", "nv24"]
+GREY = ["mono8", "mono16", "8UC1", "16UC1"]
+PICTURES = [name.format(bits) for name in TO_WIRE for bits in (8, 16)] + BAYER + YUV + GREY
+# encoding -> what the refusal calls it
+REFUSED = {
+    **{f"{bits}SC{n}": "an image of signed numbers" for bits in (8, 16, 32) for n in range(1, 5)},
+    **{f"{bits}FC{n}": "a depth or float image" for bits in (32, 64) for n in range(1, 5)},
+    **{f"{bits}UC2": "an image of two channels" for bits in (8, 16)},
 }
 
 
@@ -26,21 +39,50 @@ def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
 
 
+def padded(rows: np.ndarray, padding: int, whole_last_row: bool) -> tuple[int, bytes]:
+    """Step and bytes of rows with something after each; the last row may lack it."""
+    wide = np.pad(rows, ((0, 0), (0, padding)), constant_values=99)
+    return wide.shape[1], wide.tobytes()[: wide.size if whole_last_row else wide.size - padding]
+
+
 @given(
-    encoding=st.sampled_from(sorted(TO_WIRE)),
+    name=st.sampled_from(sorted(TO_WIRE)),
     height=st.integers(1, 9),
     width=st.integers(1, 9),
     padding=st.integers(0, 5),
     whole_last_row=st.booleans(),
 )
-def test_colour_round_trip_with_padded_rows(encoding, height, width, padding, whole_last_row):
+def test_colour_round_trip_with_padded_rows(name, height, width, padding, whole_last_row):
     image = picture(height, width)
-    wire = TO_WIRE[encoding](image).reshape(height, -1)
-    padded = np.pad(wire, ((0, 0), (0, padding)), constant_values=99)
-    data = padded.tobytes() if whole_last_row else padded.tobytes()[: padded.size - padding]
-    decoded = decode_image(encoding, height, width, padded.shape[1], data)
+    step, data = padded(TO_WIRE[name](image).reshape(height, -1), padding, whole_last_row)
+    decoded = decode_image(name.format(8), height, width, step, data)
     assert decoded.dtype == np.uint8 and decoded.flags.c_contiguous
     np.testing.assert_array_equal(decoded, image)
+
+
+@given(
+    name=st.sampled_from(sorted(TO_WIRE)),
+    height=st.integers(1, 9),
+    width=st.integers(1, 9),
+    padding=st.integers(0, 5),
+    is_bigendian=st.booleans(),
+)
+def test_colour_of_16_bits_keeps_the_upper_byte(name, height, width, padding, is_bigendian):
+    image = picture(height, width)
+    wire = TO_WIRE[name](image)
+    lower = np.random.default_rng(1).integers(0, 256, wire.shape)
+    rows = (wire * np.uint16(256) + lower).astype(">u2" if is_bigendian else "<u2").reshape(height, -1).view(np.uint8)
+    step, data = padded(rows, padding, True)
+    decoded = decode_image(name.format(16), height, width, step, data, is_bigendian)
+    assert decoded.dtype == np.uint8 and decoded.flags.c_contiguous
+    np.testing.assert_array_equal(decoded, image)
+
+
+@pytest.mark.parametrize("encoding", ["bgr8", "8UC3"])
+def test_bgr_without_padding_is_a_view(encoding):
+    data = bytearray(picture(3, 4).tobytes())
+    decoded = decode_image(encoding, 3, 4, 12, data)
+    assert np.shares_memory(decoded, np.frombuffer(data, np.uint8)) and not decoded.flags.writeable
 
 
 @pytest.mark.parametrize("encoding", ["mono8", "8UC1"])
@@ -73,11 +115,58 @@ def test_any_buffer_will_do(wrap):
         (("mono8", 0, 2, 2, b""), "0 x 2 pixels is empty"),
         (("bgr8", 2, 2, 5, b"1234567890"), "step 5 is shorter than a row of 2 pixels"),
         (("bgr8", 2, 2, 6, b"12345678901"), "11 bytes are too few for 2 rows of step 6"),
+        (("nv12", 2, 2, 2, b"12345"), "5 bytes are too few for 2 rows of step 2 as nv12"),
+        (("nv12", 3, 2, 2, bytes(99)), "nv12 needs an even height and width, this image has 3 x 2 pixels"),
+        (("nv21", 2, 3, 3, bytes(99)), "nv21 needs an even height and width, this image has 2 x 3 pixels"),
+        (("yuyv", 2, 3, 6, bytes(99)), "yuyv needs an even width, this image has 2 x 3 pixels"),
+        (("bayer_rggb8", 2, 9, 9, bytes(99)), "bayer_rggb8 needs 3 x 3 pixels or more, this image has 2 x 9"),
     ],
 )
 def test_contradictions_are_named(arguments, complaint):
     with pytest.raises(MessageError, match=complaint):
         decode_image(*arguments)
+
+
+@pytest.mark.parametrize("encoding", sorted(REFUSED))
+def test_what_is_no_camera_picture_is_refused_by_name(encoding):
+    complaint = f"{encoding} is {REFUSED[encoding]}, not a camera picture; publish .* bgr8, rgb8 or mono8"
+    with pytest.raises(MessageError, match=complaint):
+        decode_image(encoding, 2, 2, 64, bytes(128))
+
+
+def test_the_refusal_of_an_unknown_encoding_lists_all_that_are_supported():
+    with pytest.raises(MessageError) as caught:
+        decode_image("yuv9", 2, 2, 4, b"12345678")
+    assert sorted(str(caught.value).partition("publish one of ")[2].split(", ")) == sorted(PICTURES)
+
+
+def test_every_encoding_of_ros_is_known():
+    header = next(Path(sys.prefix).glob("**/sensor_msgs/image_encodings.hpp"), None)
+    if header is None:
+        pytest.skip("needs ros-sensor-msgs")
+    assert set(re.findall(r'const char \w+\[\] = "(\w+)";', header.read_text())) == {*PICTURES, *REFUSED}
+
+
+@pytest.mark.parametrize("encoding", sorted(PICTURES))
+def test_sizes_beyond_the_data_are_refused_before_anything_is_allocated(encoding):
+    for height, width, step in [(2**31, 2**28, 2**31), (2, 2**28, 2**31), (2**31, 4, 32)]:
+        with pytest.raises(MessageError, match=r"64 bytes are too few|needs 3 x 3 pixels"):
+            decode_image(encoding, height, width, step, bytes(64))
+
+
+@given(
+    encoding=st.sampled_from([*PICTURES, *REFUSED]),
+    height=st.integers(0, 6),
+    width=st.integers(0, 6),
+    step=st.integers(0, 50),
+    length=st.integers(0, 300),
+)
+def test_any_fields_give_a_picture_or_a_message_error(encoding, height, width, step, length):
+    try:
+        decoded = decode_image(encoding, height, width, step, bytes(length))
+    except MessageError:
+        return
+    assert decoded.shape == (height, width, 3) and decoded.dtype == np.uint8 and encoding in PICTURES
 
 
 def test_compressed_round_trip():
@@ -92,3 +181,70 @@ def test_compressed_round_trip():
 def test_compressed_rubbish_is_refused(data):
     with pytest.raises(MessageError, match=r"format 'jpeg' and .* cannot be decoded; publish jpeg or png"):
         decode_compressed(data, "jpeg")
+
+
+@pytest.mark.parametrize(
+    ("description", "is_rgb_as_bgr"),
+    [
+        ("", False),
+        ("png", False),
+        ("rgb8", False),
+        ("rgb8; png compressed bgr8", False),
+        ("bgr8; png compressed bgr8", False),
+        ("yuv422_yuy2; png compressed bgr8", False),
+        ("bgr8; tiff compressed ", False),
+        ("rgb8; tiff compressed ", True),
+        ("rgba8; tiff compressed", True),
+        ("rgb8; png compressed rgb8", True),
+    ],
+)
+def test_compressed_by_image_transport_comes_in_bgr(description, is_rgb_as_bgr):
+    image = picture(6, 7)
+    given_to_opencv = image[:, :, ::-1] if is_rgb_as_bgr else image
+    data = cv2.imencode(".tiff" if "tiff" in description else ".png", given_to_opencv)[1].tobytes()
+    np.testing.assert_array_equal(decode_compressed(data, description), image)
+
+
+@pytest.mark.parametrize("encoding", ["mono16", "16UC1"])
+def test_compressed_grey_of_16_bits_keeps_the_upper_byte(encoding):
+    values = np.array([[0, 255, 256], [0x1234, 0xABCD, 0xFFFF]], np.uint16)
+    decoded = decode_compressed(cv2.imencode(".png", values)[1].tobytes(), f"{encoding}; png compressed ")
+    np.testing.assert_array_equal(decoded[:, :, 1], [[0, 0, 1], [0x12, 0xAB, 0xFF]])
+
+
+@pytest.mark.parametrize("encoding", BAYER)
+def test_a_compressed_mosaic_gets_its_colours(encoding):
+    values = picture(6, 8)[:, :, 0].astype(np.uint16 if encoding.endswith("16") else np.uint8)
+    data = cv2.imencode(".png", values * 257 if encoding.endswith("16") else values)[1].tobytes()
+    expected = decode_image(f"{encoding.rstrip('168')}8", 6, 8, 8, values.astype(np.uint8))
+    np.testing.assert_array_equal(decode_compressed(data, f"{encoding}; png compressed "), expected)
+    grey = decode_compressed(data, f"{encoding}; jpeg compressed mono8")
+    np.testing.assert_array_equal(grey, np.dstack([values.astype(np.uint8)] * 3))
+
+
+@pytest.mark.parametrize(
+    ("description", "complaint"),
+    [
+        ("16UC1; compressedDepth png", "format '16UC1; compressedDepth png' is a depth image; publish"),
+        ("32FC1; compressedDepth rvl", "format '32FC1; compressedDepth rvl' is a depth image; publish"),
+        ("32FC1; tiff compressed ", "32FC1 is a depth or float image, not a camera picture; publish"),
+        ("8UC2; png compressed ", "8UC2 is an image of two channels, not a camera picture; publish"),
+    ],
+)
+def test_compressed_depth_is_refused_by_name(description, complaint):
+    with pytest.raises(MessageError, match=complaint):
+        decode_compressed(cv2.imencode(".png", picture(2, 2))[1].tobytes(), description)
+
+
+@pytest.mark.parametrize("kind", ["h264", "zstd"])
+def test_other_compressions_are_refused_by_name(kind):
+    with pytest.raises(MessageError, match=f"format '{kind}' and 40 bytes cannot be decoded; publish jpeg or png"):
+        decode_compressed(b"\0\0\0\1" + bytes(36), kind)
+
+
+def test_a_file_that_claims_too_many_pixels_is_refused():
+    data = bytearray(cv2.imencode(".jpg", picture(16, 16))[1].tobytes())
+    sizes = data.index(b"\xff\xc0") + 5  # start of frame: height, width
+    data[sizes : sizes + 4] = b"\xff\xdc\xff\xdc"
+    with pytest.raises(MessageError, match="cannot be decoded"):
+        decode_compressed(bytes(data), "jpeg")

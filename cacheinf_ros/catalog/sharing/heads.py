@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -69,4 +69,4 @@ def head_model(trunk: Model, head: Head) -> Model:
     graph = with_head(trunk.graph, weight, bias)
     decoder = ClassVector(top_k=min(5, len(head.labels)))
     card = trunk.card.model_copy(update={"name": head.name, "labels": head.labels, "decoder": decoder})
-    return Model(module=DenseGraph(graph), graph=graph, card=card)
+    return replace(trunk, module=DenseGraph(graph), graph=graph, card=card)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine import Engine
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import Model, ModelCard
+from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin
 from cacheinf_ros.graph.card import Attribute, Attributes, ClassVector
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.merge import Merged, merge_graphs
@@ -106,7 +106,9 @@ def merge_models(models: Sequence[Model], name: str = "") -> SharedModel:
     merged = merge_graphs({model.name: model.graph for model in models})
     same = {field: getattr(models[0].card, field) for field in _PREPARATION}
     card = ModelCard(name=name or "+".join(model.name for model in models), decoder=_decoder(models), **same)
-    model = Model(module=DenseGraph(merged.graph), graph=merged.graph, card=card)
+    origins = {model.weights_origin for model in models}
+    origin = origins.pop() if len(origins) == 1 else WeightsOrigin.UNKNOWN
+    model = Model(module=DenseGraph(merged.graph), graph=merged.graph, card=card, weights_origin=origin)
     return SharedModel(model=model, members=tuple(models), merged=merged)
 
 

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -77,12 +77,14 @@ def calibrate(
     maps: Sequence[CacheMap | None] | None,
     config: EngineConfig,
     caching: Caching = EVERYTHING,
+    between: Callable[[], None] = lambda: None,
 ) -> Calibration:
     """Find thresholds for a model on frames in their order; the engine that runs them need not be this one.
 
     Args:
         maps: what of each frame is reusable, as the engine will be told; None: whatever did not change at all.
         caching: what that engine keeps.
+        between: called between frames; what it raises ends the calibration.
 
     Raises:
         EngineError: there are fewer than two frames, or they are unusable.
@@ -91,10 +93,11 @@ def calibrate(
         raise EngineError(f"calibration needs at least two frames in a row, not {len(frames)}")
     preprocessor = Preprocessor(model.card)
     composed = compose_frames(preprocessor, frames, maps)
-    trials = TrialEngine(model, config, composed, caching=caching)
+    trials = TrialEngine(model, config, composed, caching=caching, between=between)
     graph, scale = model.graph, _output_scale(trials, composed)
     ends = [preprocessor.input(composed[i]) for i in (0, -1)]
-    weights, spreads = channel_weights(graph, ends, scale), standard_deviations(graph, ends)
+    weights = channel_weights(graph, ends, scale, between=between)
+    spreads = standard_deviations(graph, ends)
     search = ThresholdSearch(trials, scale, _promise(config.max_error, config.max_missed))
     base = search.best(possible_bases(graph, trials.computed, weights, spreads))
     base = search.refined(base, [name for name in growth_points(graph) if name in base], pointwise=graph.input)

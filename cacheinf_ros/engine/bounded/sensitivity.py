@@ -9,7 +9,7 @@ being the mean of ``(v^T J)**2`` over pixels and draws.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -23,19 +23,25 @@ _SEED = 5
 
 
 def channel_weights(
-    graph: Graph, inputs: Sequence[NDArray[np.float32]], scale: OutputScale, draws: int = 4
+    graph: Graph,
+    inputs: Sequence[NDArray[np.float32]],
+    scale: OutputScale,
+    draws: int = 4,
+    between: Callable[[], None] = lambda: None,
 ) -> Mapping[str, NDArray[np.float32]]:
     """By tensor, float32 [channels]: the error that a unit change of a channel at one pixel costs.
 
     Args:
         inputs: float32 [1, 3, height, width] each: what is typical for the stream.
         draws: random output directions per input.
+        between: called between inputs.
     """
     dense = DenseGraph(graph)
     maps = [name for name, spec in graph.tensors.items() if spec.is_map]
     squares = {name: torch.zeros(graph.tensors[name].channels, dtype=torch.float64) for name in maps}
     generator = torch.Generator().manual_seed(_SEED)
     for image in inputs:
+        between()
         for name, gradients in _gradients(dense, graph, torch.from_numpy(image), scale, maps, draws, generator):
             squares[name] += gradients.double().square().flatten(2).mean((0, 2))
     passes = len(inputs) * draws

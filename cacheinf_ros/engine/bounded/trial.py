@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,7 @@ class TrialEngine:
         composed: Sequence[Image],
         criteria: Sequence[Criterion] = (Criterion.ENERGY, Criterion.POOLED_ENERGY),
         caching: Caching = EVERYTHING,
+        between: Callable[[], None] = lambda: None,
     ) -> None:
         """Compile.
 
@@ -68,9 +69,11 @@ class TrialEngine:
             composed: what the cache is to stand for after each frame, uint8 at the model's size.
             criteria: that trials may use.
             caching: as the engine will have it.
+            between: called before each frame; what it raises ends the trial.
         """
         kernels = choose_kernels(config.device, config.threads, config.precision)
         self._frames = composed
+        self._between = between
         self._input_name = model.graph.input
         with torch.inference_mode():
             self.program = Program(model.graph, kernels, caching)
@@ -96,6 +99,7 @@ class TrialEngine:
         errors = ErrorSum(scale, self.exact[0])
         predicted, active, measured = [], [], []
         for frame, exact, change in zip(self._frames[1:], self.exact[1:], self._changes, strict=True):
+            self._between()
             started = time.perf_counter_ns()
             self._input.write(frame, self.program.changed_input, everything=False)
             outputs = self.program.run()
@@ -114,6 +118,7 @@ class TrialEngine:
     @torch.inference_mode()
     def _run_all(self, composed: Image, *, refresh: bool) -> Mapping[str, torch.Tensor]:
         """Run a frame of which everything counts as changed; outputs are valid until the next run."""
+        self._between()
         self._input.write(composed, self.program.changed_input, everything=True)
         return self.program.run(refresh=refresh)
 

@@ -44,14 +44,16 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motio
         ModelError: the outputs are not what the card promises.
     """
     decoder = card.decoder or _guessed(outputs)
+    is_certain = card.decoder is not None
     try:
         if isinstance(decoder, ClassVector):
-            return Decoded(classes=_classes(_only(outputs), decoder, card))
+            return Decoded(classes=_classes(_only(outputs), decoder, card), is_certain=is_certain)
         if isinstance(decoder, Attributes):
             return Decoded(classes=_attributes(outputs, decoder))
         if isinstance(decoder, DenseMap):
             class_map = _only(outputs)[0].argmax(0).astype(np.uint8)
-            return Decoded(class_map=class_map if motion is None else move_class_map(class_map, motion, _size(card)))
+            moved_map = class_map if motion is None else move_class_map(class_map, motion, _size(card))
+            return Decoded(class_map=moved_map, is_certain=is_certain)
         if decoder is not None:
             boxes, scores, ids = _found(outputs, decoder, _size(card))
             moved = boxes if motion is None else move_boxes(boxes, motion)
@@ -61,7 +63,7 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motio
         raise ModelError(
             f"outputs {shapes} do not fit the decoder {decoder!r} of model {card.name!r}: {error}"
         ) from None
-    return Decoded()
+    return Decoded(is_certain=False)
 
 
 def _found(outputs: Outputs, decoder: Detector, input_size: tuple[int, int]) -> Found:

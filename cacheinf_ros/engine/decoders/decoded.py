@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,10 @@ class Decoded:
         classes: best first; of several attributes, each one's best.
         boxes: best first.
         class_map: uint8 [height, width] at the model's output size, or None.
+        is_certain: whether the model's card says how its outputs are to be read; else their shape was taken as a hint.
     """
 
     classes: tuple[ScoredClass, ...] = ()
     boxes: tuple[Box, ...] = ()
     class_map: NDArray[np.uint8] | None = None
+    is_certain: bool = field(default=True, compare=False)

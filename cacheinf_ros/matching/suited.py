@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from cacheinf_ros.engine.config import Mode
-from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.mode import Mode
 
 DEEPCACHE_EXPIRY = 10
 """Frames; DeepCache section 4.3: features that move with the picture are a little more wrong each time."""

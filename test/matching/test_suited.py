@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from cacheinf_ros.engine import Mode, matching_for, usable
 from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.matching.suited import matching_for, usable
+from cacheinf_ros.mode import Mode
 
 
 def test_every_mode_has_its_matching() -> None:

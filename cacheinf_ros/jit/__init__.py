@@ -1,0 +1,20 @@
+"""Inner loops in Python, compiled by numba: into libraries that need neither numba nor LLVM, or within the process."""
+
+from cacheinf_ros.jit.library import kernel
+from cacheinf_ros.jit.types import (
+    BOOL,
+    BYTES,
+    FLAGS,
+    FLOAT,
+    FLOATS,
+    IMAGES,
+    INT,
+    READ_ONLY_FLAGS,
+    READ_ONLY_FLOATS,
+    Array,
+)
+
+__all__ = [
+    "BOOL", "BYTES", "FLAGS", "FLOAT", "FLOATS", "IMAGES", "INT", "READ_ONLY_FLAGS", "READ_ONLY_FLOATS", "Array",
+    "kernel",
+]  # fmt: skip

@@ -1,0 +1,43 @@
+"""Inner loops compiled within the process: for those that allocate or call themselves, where numba may be loaded.
+
+Entry points are given a signature: they compile when they are imported (or load from numba's cache on disk, which takes
+milliseconds), never in mid-stream. Inputs are typed read-only, which also takes writable arrays. The interpreter's lock
+is released while they run, so that the other threads of a node go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+from cacheinf_ros.jit.types import Array, Arrays, Type
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def compiled(*arguments: Type, returns: Type | None = None, error_model: str = "python") -> Callable[[Kernel], Kernel]:
+    """Compile for these argument types, now; without any, when a compiled function first calls it.
+
+    Args:
+        returns: the result's type; None: there is none.
+        error_model: numba's: "numpy" does not raise where something is divided by zero.
+    """
+    signature = numba_type(returns)(*map(numba_type, arguments)) if arguments else None
+    jit = numba.njit(signature, nogil=True, cache=True, boundscheck=False, error_model=error_model)
+    return cast(Callable[[Kernel], Kernel], jit)
+
+
+def numba_type(of: Type | None) -> Any:
+    """What numba calls a type."""
+    match of:
+        case None:
+            return numba.types.void
+        case Array():
+            return numba.types.Array(numba.from_dtype(np.dtype(of.dtype)), of.ndim, "C", readonly=not of.writable)
+        case Arrays():
+            return numba.types.UniTuple(numba_type(of.items[0]), len(of.items))
+        case _:
+            return numba.from_dtype(np.dtype(of.dtype))

@@ -1,0 +1,62 @@
+"""Where the library of a source file lies: beside it, or in the user's cache where nothing can be written there.
+
+Its name says what it was compiled from and for: a library that does not fit is not found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from functools import cache
+from pathlib import Path
+
+_BESIDE = "__pycache__"
+_CPU = Path("/proc/cpuinfo")
+_FEATURES = ("flags", "Features", "isa")  # of x86, ARM, RISC-V
+
+
+def find_library(source: Path) -> Path | None:
+    """The library that was compiled from a source file as it is, for this processor; None: there is none."""
+    return next((path for path in _places(source) if path.is_file()), None)
+
+
+def new_library(source: Path) -> Path:
+    """Where to write the library of a source file; :class:`OSError` where that can be done nowhere."""
+    for path in _places(source):
+        if _is_writable(path.parent):
+            return path
+    raise PermissionError(f"{' and '.join(str(path.parent) for path in _places(source))} cannot be written to")
+
+
+def outdated_libraries(library: Path) -> tuple[Path, ...]:
+    """Those for this processor from older versions of the same source file; in the user's cache nobody can tell."""
+    if library.parent.name != _BESIDE:
+        return ()
+    name, machine, *_ = library.name.split(".")
+    return tuple(path for path in library.parent.glob(f"{name}.{machine}.*.so") if path != library)
+
+
+def _places(source: Path) -> tuple[Path, ...]:
+    builder = (Path(__file__).with_name(name).read_bytes() for name in ("build.py", "library.py", "types.py"))
+    content = hashlib.sha256(b"".join((source.read_bytes(), *builder))).hexdigest()[:16]
+    name = f"{source.stem}.{_machine()}.{content}.so"
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cacheinf_ros" / "kernels"
+    return source.parent / _BESIDE / name, user / name
+
+
+@cache
+def _machine() -> str:
+    features = platform.machine()
+    if _CPU.is_file():
+        with _CPU.open(encoding="utf-8", errors="replace") as lines:
+            features += next((line for line in lines if line.startswith(_FEATURES)), "")
+    return hashlib.sha256(features.encode()).hexdigest()[:8]
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)

@@ -1,0 +1,18 @@
+"""What the engine takes from its cache: the user chooses it, the matcher must know it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Mode(Enum):
+    """What is taken from the cache."""
+
+    DENSE = "dense"
+    """Nothing: every pixel is computed."""
+    EXACT = "exact"
+    """Every pixel whose whole receptive field did not change, at the same position: equal to dense."""
+    DEEPCACHE = "deepcache"
+    """Like exact, and where the picture moved, cached features move with it (DeepCache): no longer equal to dense."""
+    BOUNDED = "bounded"
+    """Like exact, and changes that matter too little are not passed on: the error stays below the one asked for."""

@@ -1,0 +1,74 @@
+"""Images as they come over the wire: read and written without a copy of the pixels through ROS' Python classes."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rosbags.serde import SerdeError
+from rosbags.typesys import Stores, TypesysError, get_typestore
+from rosbags.typesys.store import Typestore
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Header
+
+from cacheinf_ros.errors import MessageError
+
+_NAMES = {Image: "sensor_msgs/msg/Image", CompressedImage: "sensor_msgs/msg/CompressedImage"}
+_UNREADABLE = (SerdeError, TypesysError, ValueError, IndexError, KeyError, AssertionError, struct.error, MemoryError)
+_MONO, _BGR = "mono8", "bgr8"
+
+
+class CameraMessages:
+    """Reads the messages of one image topic."""
+
+    def __init__(self, message_type: type[Any]) -> None:
+        """Prepare to read sensor_msgs/Image or sensor_msgs/CompressedImage."""
+        self._name = _NAMES[message_type]
+
+    def read(self, serialized: bytes) -> Any:
+        """Read a message from its CDR.
+
+        Returns:
+            an object with the message's fields by their names; ``data`` is a uint8 array that shares the memory of
+            ``serialized``.
+
+        Raises:
+            MessageError: the bytes are no such message.
+        """
+        try:
+            return _types().deserialize_cdr(memoryview(serialized), self._name)  # it slices what it is given
+        except _UNREADABLE as error:
+            raise MessageError(
+                f"{len(serialized)} bytes are not a {self._name}: {error}; check that camera and node use the same type"
+            ) from None
+
+
+def serialized_image(header: Header, image: NDArray[np.uint8]) -> bytes:
+    """Write a raw image, ready to be published: uint8 [height, width, 3] as bgr8, [height, width] as mono8."""
+    height, width = image.shape[:2]
+    channels = image.shape[2] if image.ndim == 3 else 1
+    types = _types()
+    message = types.types[_NAMES[Image]](
+        header=_header(header),
+        height=height,
+        width=width,
+        encoding=_BGR if channels == 3 else _MONO,
+        is_bigendian=0,
+        step=width * channels,
+        data=np.ascontiguousarray(image).reshape(-1),
+    )
+    return bytes(types.serialize_cdr(message, _NAMES[Image]))
+
+
+def _header(header: Header) -> Any:
+    types = _types().types
+    stamp = types["builtin_interfaces/msg/Time"](sec=header.stamp.sec, nanosec=header.stamp.nanosec)
+    return types["std_msgs/msg/Header"](stamp=stamp, frame_id=header.frame_id)
+
+
+@cache  # building it takes a tenth of a second; it is never changed
+def _types() -> Typestore:
+    return get_typestore(Stores.LATEST)

@@ -1,0 +1,72 @@
+"""What the launch files have in common; only they import it, since launch and launch_ros have no wheels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch_ros.actions import Node
+
+from cacheinf_ros.nodes.launch_arguments import PACKAGE, Argument, Given, Value, is_launched_itself, refuse_unknown
+from cacheinf_ros.nodes.middleware import PROFILES_VARIABLE, set_up_middleware
+from launch import LaunchContext, LaunchDescription
+
+
+def describe(file: str, arguments: Sequence[Argument], nodes: Callable[[Given], list[Node]]) -> LaunchDescription:
+    """What ``ros2 launch`` runs.
+
+    Args:
+        file: the launch file, in its place beside the folder of parameters.
+        arguments: that it has.
+        nodes: makes the nodes from what the user gave.
+    """
+
+    def start(context: LaunchContext) -> list[Any]:
+        if is_launched_itself(Path(file), sys.argv):  # else they are the arguments of the file that includes this one
+            refuse_unknown(arguments, context.argv)
+        return [*set_middleware(context.environment), *nodes(Given(arguments, context.launch_configurations))]
+
+    params_file = Path(file).parents[1] / "config" / "cacheinf.yaml"
+    defaults = {"params_file": str(params_file)}
+    declared = [
+        DeclareLaunchArgument(each.name, default_value=defaults.get(each.name, each.default), description=each.help)
+        for each in arguments
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=start)])
+
+
+def set_middleware(environment: Mapping[str, str]) -> list[SetEnvironmentVariable]:
+    """For all processes of the launch, cameras among them, that start from now on: shared memory that takes images."""
+    if environment.get(PROFILES_VARIABLE):
+        return []
+    profiles = set_up_middleware(dict(environment), largest_buffer=0)  # 0: receiving over UDP is for our nodes only
+    return [SetEnvironmentVariable(PROFILES_VARIABLE, profiles)] if profiles else []
+
+
+def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | None = None, **options: Any) -> Node:
+    """A node of this package.
+
+    Args:
+        given: what the user gave.
+        parameters: win over what the user gave.
+        options: of the action.
+    """
+    return Node(
+        package=PACKAGE,
+        executable=executable,
+        name=executable,
+        namespace=given.text("namespace"),
+        parameters=[given.text("params_file"), {**given.parameters, **(parameters or {})}],
+        arguments=["--ros-args", "--log-level", given.text("log_level")],
+        output="screen",
+        **options,
+    )
+
+
+def robot_nodes(given: Given) -> list[Node]:
+    """Matching and inference, in one process or in two."""
+    executables = ["cached_inference"] if given.flag("single_process") else ["matcher", "inference"]
+    return [node(executable, given) for executable in executables]

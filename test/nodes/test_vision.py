@@ -1,0 +1,90 @@
+"""Results as vision_msgs say the same as ours. Where no distribution has it, scripts/ros2_tools builds vision_msgs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.sources import open_source
+
+vision_msgs = pytest.importorskip("vision_msgs.msg", reason="vision_msgs has no wheel: needs a ROS distribution")
+
+FRAMES = 4
+DEADLINE_S = 60.0
+
+Answer = Callable[[str, type[Any], str], list[tuple[Any, Any]]]
+
+
+@pytest.fixture(scope="module")
+def answer(nodes: NodeGroup, shared_station: Any, inference_command: Callable[..., NodeCommand]) -> Answer:
+    """Runs a model on frames of a scene: of each our result, and what was said on a topic of vision_msgs."""
+    from std_msgs.msg import Header
+
+    from cacheinf_ros.nodes.conversions import image_message, time_message
+
+    station = shared_station
+    images = [
+        image_message(Header(stamp=time_message(10**9 + frame.stamp_ns), frame_id="camera"), frame.image)
+        for frame in open_source(f"scene:fixed?frames={FRAMES}")
+    ]
+
+    def run(model: str, message_type: type[Any], topic: str) -> list[tuple[Any, Any]]:
+        station.clear()
+        messages: list[Any] = []
+        subscription = station.node.create_subscription(message_type, topic, messages.append, 100)
+        process = nodes.start(inference_command("cached_inference", model=model))
+        process.wait_ready()
+        station.wait_for_nodes(images[0], subscribers=1)
+        assert wait_until(lambda: station.node.count_publishers(topic) == 1, DEADLINE_S)
+        station.publish(*images)
+        results = station.expect(FRAMES)
+        assert wait_until(lambda: len(messages) >= FRAMES, DEADLINE_S)
+        assert process.stop() == 0
+        station.node.destroy_subscription(subscription)
+        assert [message.header for message in messages] == [result.header for result in results]
+        return list(zip(results, messages, strict=True))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def detections(answer: Answer) -> list[tuple[Any, Any]]:
+    """What a detector says."""
+    found = answer("scenenet", vision_msgs.Detection2DArray, "cached_inference/detections")
+    assert all(array.detections for _, array in found)
+    return found
+
+
+def test_boxes_are_published_as_detections(detections: list[tuple[Any, Any]]) -> None:
+    for result, array in detections:
+        boxes = [each.bbox for each in array.detections]
+        sizes = np.transpose([result.box_width, result.box_height])
+        centers = np.transpose([result.box_x, result.box_y]) + sizes / 2
+        np.testing.assert_allclose([(box.size_x, box.size_y) for box in boxes], sizes, rtol=1e-5)
+        np.testing.assert_allclose([(b.center.position.x, b.center.position.y) for b in boxes], centers, rtol=1e-5)
+        assert all(detection.header == result.header for detection in array.detections)
+
+
+def test_a_detection_says_its_class_and_score(detections: list[tuple[Any, Any]]) -> None:
+    for result, array in detections:
+        said = [detection.results[0].hypothesis for detection in array.detections]
+        assert [hypothesis.class_id for hypothesis in said] == list(result.box_class_names)
+        assert [hypothesis.score for hypothesis in said] == pytest.approx(list(result.box_scores))
+
+
+def test_no_two_detections_have_the_same_id(detections: list[tuple[Any, Any]]) -> None:
+    """Listeners tell detections apart by it; an empty one means that there is none."""
+    ids = [detection.id for _, array in detections for detection in array.detections]
+    assert all(ids)
+    assert len(set(ids)) == len(ids)
+
+
+def test_classes_are_published_as_a_classification(answer: Answer) -> None:
+    for result, message in answer("scenenames", vision_msgs.Classification, "cached_inference/classification"):
+        assert len(message.results) > 1
+        assert [hypothesis.class_id for hypothesis in message.results] == list(result.class_names)
+        assert [hypothesis.score for hypothesis in message.results] == pytest.approx(list(result.class_scores))
