@@ -9,14 +9,14 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from cacheinf_ros.nodes.camera_messages import serialized_image
-from cacheinf_ros.nodes.topics import profile, publish_on
+from cacheinf_ros.nodes.topics import profile
 
 
 class Picture:
     """An image topic that costs nothing while nobody subscribes."""
 
     def __init__(self, node: Node, topic: str) -> None:
-        self._publisher = publish_on(node, Image, topic, profile(1))
+        self._publisher = node.create_publisher(Image, topic, profile(1))
 
     @property
     def is_wanted(self) -> bool:
