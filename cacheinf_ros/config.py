@@ -7,11 +7,15 @@ written in one place only.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cacheinf_ros.errors import ConfigError
+
+Value = bool | int | float | str | Sequence[str] | Sequence[float]
+"""What a parameter of a node may be."""
 
 
 class Config(BaseModel):
@@ -30,6 +34,17 @@ class Config(BaseModel):
     def changed(self, **values: Any) -> Self:
         """A copy with some values replaced, checked like a new one."""
         return self.checked(**{**self.model_dump(), **values})
+
+
+C = TypeVar("C", bound=Config)
+
+
+class CurrentConfigs(Protocol):
+    """The configurations of something that runs, kept up to date while its parameters change."""
+
+    def get(self, cls: type[C]) -> C:
+        """The current configuration of this class; the same object until a value of it changes."""
+        ...
 
 
 def parameter(

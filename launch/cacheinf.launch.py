@@ -2,7 +2,7 @@
 
 from launch_ros.actions import Node
 
-from cacheinf_ros.nodes.launch_arguments import ROBOT, START_SERVER, Given
+from cacheinf_ros.launch_arguments import ROBOT, START_SERVER, Given
 from cacheinf_ros.nodes.launching import describe, node, robot_nodes
 from launch import LaunchDescription
 

@@ -2,7 +2,7 @@
 
 from launch_ros.actions import Node
 
-from cacheinf_ros.nodes.launch_arguments import CATALOG, Given
+from cacheinf_ros.launch_arguments import CATALOG, Given
 from cacheinf_ros.nodes.launching import describe, node
 from launch import LaunchDescription
 

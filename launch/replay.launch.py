@@ -3,7 +3,7 @@
 from launch.actions import Shutdown
 from launch_ros.actions import Node
 
-from cacheinf_ros.nodes.launch_arguments import REPLAY, Given
+from cacheinf_ros.launch_arguments import REPLAY, Given
 from cacheinf_ros.nodes.launching import describe, node
 from launch import LaunchDescription
 

@@ -1,6 +1,6 @@
 """The robot's half: matching and inference, in one process or in two."""
 
-from cacheinf_ros.nodes.launch_arguments import ROBOT, USE_SERVER
+from cacheinf_ros.launch_arguments import ROBOT, USE_SERVER
 from cacheinf_ros.nodes.launching import describe, robot_nodes
 from launch import LaunchDescription
 

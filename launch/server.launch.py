@@ -1,6 +1,6 @@
 """The server's half: computes its part of the frames that robots share with it."""
 
-from cacheinf_ros.nodes.launch_arguments import SERVER
+from cacheinf_ros.launch_arguments import SERVER
 from cacheinf_ros.nodes.launching import describe, node
 from launch import LaunchDescription
 

@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from training import Progress
 
-from cacheinf_ros.catalog.building.training import one_cycle
+from cacheinf_ros.catalog.build.training import one_cycle
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.graph import read_card
 from cacheinf_ros.graph.scenenames import scenenames

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from training import Progress
 
-from cacheinf_ros.catalog.building.training import one_cycle
+from cacheinf_ros.catalog.build.training import one_cycle
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.engine.decoders.centers import decode_centers
 from cacheinf_ros.graph.scenenet import scenenet

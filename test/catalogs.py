@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from pathlib import Path
 
-from cacheinf_ros.catalog.building.techniques import Recipe, pack, unpack
+from cacheinf_ros.catalog.build.techniques import Recipe, pack, unpack
 from cacheinf_ros.catalog.folder import (
     CatalogFile,
     CatalogFolder,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.features import training_sets, trunk_model
 from cacheinf_ros.catalog.folder import CatalogFolder
-from cacheinf_ros.catalog.sharing.attributes import Labelled
-from cacheinf_ros.catalog.specialising.folder import (
+from cacheinf_ros.catalog.heads.attributes import Labelled
+from cacheinf_ros.catalog.specialists.folder import (
     PairEntry,
     SpecialiseFile,
     SpecialiseFolder,

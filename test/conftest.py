@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from cacheinf_ros.nodes.domains import reserved_domain
+from cacheinf_ros.harness.domains import reserved_domain
 
 if TYPE_CHECKING:
     from cacheinf_ros.catalog.folder import CatalogFolder
-    from cacheinf_ros.catalog.specialising.folder import SpecialiseFolder
+    from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder
 
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)

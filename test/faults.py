@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from cacheinf_ros.offload.packets import Packet
+from cacheinf_ros.offload.protocol.packets import Packet
 
 HARMLESS = ("twice", "foreign", "past")
 KINDS = ("lost", "later", "damaged", "cut_off", *HARMLESS)

@@ -12,11 +12,11 @@ from faults import Faults
 from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.offload.frames import OffloadConfig
-from cacheinf_ros.offload.greeting import Identity
-from cacheinf_ros.offload.packets import Packet
-from cacheinf_ros.offload.robot import RobotSession
-from cacheinf_ros.offload.server import ServerSession
+from cacheinf_ros.offload.protocol.frames import OffloadConfig
+from cacheinf_ros.offload.protocol.greeting import Identity
+from cacheinf_ros.offload.protocol.packets import Packet
+from cacheinf_ros.offload.protocol.robot_session import RobotSession
+from cacheinf_ros.offload.protocol.server_session import ServerSession
 
 ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
 OFFLOAD = OffloadConfig(server_deadline_ms=1000.0, probe_s=0.05)

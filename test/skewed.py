@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cacheinf_ros.catalog.features import TrainingSet
-from cacheinf_ros.catalog.specialising.dominance import Dominance, Pair
+from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
 
 CLASSES = 15
 

@@ -17,13 +17,12 @@ from unittest import mock
 import pytest
 import yaml
 
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.config import Config
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
-from cacheinf_ros.nodes.configs import ImageConfig, ModelConfig, ReplayConfig, ResultConfig, UseServerConfig
-from cacheinf_ros.nodes.launch_arguments import (
+from cacheinf_ros.fast_dds import PROFILES_VARIABLE
+from cacheinf_ros.launch_arguments import (
     CATALOG,
     REPLAY,
     ROBOT,
@@ -34,7 +33,8 @@ from cacheinf_ros.nodes.launch_arguments import (
     is_launched_itself,
     refuse_unknown,
 )
-from cacheinf_ros.nodes.middleware import PROFILES_VARIABLE
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, ReplayConfig, ResultConfig, UseServerConfig
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))

@@ -60,7 +60,7 @@ def test_executable_calls_a_main(script: str) -> None:
     assert os.access(file, os.X_OK)
     assert f"scripts/{script}" in (ROOT / "cmake" / "install.cmake").read_text()
     node = ROOT / "cacheinf_ros" / "nodes" / f"{script}.py"
-    assert "from cacheinf_ros.nodes.__main__ import main" in file.read_text()
+    assert "from cacheinf_ros.harness.start_node import main" in file.read_text()
     assert f'main("{script}")' in file.read_text()
     assert "main" in {each.name for each in ast.parse(node.read_text()).body if isinstance(each, ast.FunctionDef)}
 

@@ -14,8 +14,8 @@ from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.engine.execution.active import middle
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.schedule.table import Surroundings
-from cacheinf_ros.schedule.workload import Workload
+from cacheinf_ros.offload.planning.plan_table import Surroundings
+from cacheinf_ros.offload.planning.workload import Workload
 
 NETWORKS = Path(__file__).parent / "networks"
 EFFICIENT = Workload(lay_out(load_model("torchvision:efficientnet_b0", input_size=(96, 128)).graph))

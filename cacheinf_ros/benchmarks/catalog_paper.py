@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
-from cacheinf_ros.schedule.energy import PowerModel
+from cacheinf_ros.energy.power_model import PowerModel
 
 _MB = 10**6
 

@@ -19,21 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.catalog.building.build import Builder
-from cacheinf_ros.catalog.building.finetune import TuningConfig
-from cacheinf_ros.catalog.building.frames import BUILT_IN, load_data
-from cacheinf_ros.catalog.building.techniques import Recipe, Technique
+from cacheinf_ros.catalog.build.builder import Builder
+from cacheinf_ros.catalog.build.finetune import TuningConfig
+from cacheinf_ros.catalog.build.frames import BUILT_IN, load_data
+from cacheinf_ros.catalog.build.techniques import Recipe, Technique
 from cacheinf_ros.catalog.folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
+from cacheinf_ros.catalog.serving.node_configs import CatalogPolicy
 from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.config import Value
+from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, NodeProcess
-from cacheinf_ros.nodes.catalog_config import CatalogPolicy
-from cacheinf_ros.nodes.domains import private_domain
-from cacheinf_ros.nodes.playback import IMAGE_TOPIC, RESULT_TOPIC
-from cacheinf_ros.nodes.processes import ProcessError, Value, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
+from cacheinf_ros.harness.domains import private_domain
+from cacheinf_ros.harness.playback import IMAGE_TOPIC, RESULT_TOPIC
+from cacheinf_ros.harness.processes import ProcessError
 from cacheinf_ros.nodes.recorder import Recorded, Recorder
-from cacheinf_ros.schedule.energy import PowerModel
+from cacheinf_ros.pipeline.polling import wait_until
 
 Progress = Callable[[str], None]
 

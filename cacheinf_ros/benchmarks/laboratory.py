@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from cacheinf_ros.benchmarks.limited_cpu import DutyCycle, LimitedCpu
 from cacheinf_ros.benchmarks.shaped_link import LinkShapingError, ShapedLink
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.offload.limit import Trace
+from cacheinf_ros.offload.protocol.limited_link import Trace
 
 _log = logging.getLogger(__name__)
 _STEP_S = 0.25  # how often a shaped link follows a trace

@@ -18,8 +18,8 @@ from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.cost import load_or_measure
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.engine.merging import Assessment, Assessor, Choices, search_all
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.rematerialisation import Assessment, Assessor, Choices, search_all
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.weights import weight_bytes

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from cacheinf_ros.benchmarks.timing import summary
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
-from cacheinf_ros.nodes.domains import private_domain
-from cacheinf_ros.nodes.playback import IMAGE_TOPIC, MAP_TOPIC, RESULT_TOPIC
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.harness.domains import private_domain
+from cacheinf_ros.harness.playback import IMAGE_TOPIC, MAP_TOPIC, RESULT_TOPIC
 from cacheinf_ros.nodes.recorder import Recorded, Recorder
+from cacheinf_ros.pipeline.polling import wait_until
 
 _START_S = 120.0
 _QUIET_S = 3.0

@@ -27,8 +27,8 @@ from cacheinf_ros.benchmarks.quality import ErrorScale
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.nodes.domains import reserved_domain
-from cacheinf_ros.offload.limit import Trace
+from cacheinf_ros.harness.domains import reserved_domain
+from cacheinf_ros.offload.protocol.limited_link import Trace
 from cacheinf_ros.sources import open_source
 
 _WARM = 10  # frames that do not count: caches are filled, the link is measured

@@ -15,12 +15,13 @@ from pathlib import Path
 from cacheinf_ros.benchmarks.laboratory import Laboratory
 from cacheinf_ros.benchmarks.offload_setting import DENSE, JPEG_CACHED, Setting
 from cacheinf_ros.engine import Mode
-from cacheinf_ros.nodes import NodeCommand, NodeGroup
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.harness.playback import RESULT_TOPIC, Played, lossless, params_file, play
+from cacheinf_ros.harness.processes import NodeProcess, ProcessError
 from cacheinf_ros.nodes.live_policy import DIVIDING
-from cacheinf_ros.nodes.playback import RESULT_TOPIC, Played, lossless, params_file, play
-from cacheinf_ros.nodes.processes import NodeProcess, ProcessError, wait_until
 from cacheinf_ros.nodes.recorder import Recorder
-from cacheinf_ros.schedule import OffloadPolicy
+from cacheinf_ros.offload_policy import OffloadPolicy
+from cacheinf_ros.pipeline.polling import wait_until
 
 _ROBOT, _SERVER = "cached_inference", "server"
 _START_S = 180.0

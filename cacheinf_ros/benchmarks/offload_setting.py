@@ -9,7 +9,7 @@ from typing import Any
 from cacheinf_ros.engine import Mode, matching_for
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.offload import WireImage
-from cacheinf_ros.schedule import OffloadPolicy
+from cacheinf_ros.offload_policy import OffloadPolicy
 
 DENSE = "local_dense"
 """The robot everything, without a cache: what the papers call local."""

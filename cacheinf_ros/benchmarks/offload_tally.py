@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cacheinf_ros.benchmarks.timing import summary
-from cacheinf_ros.nodes.playback import Played
-from cacheinf_ros.schedule.energy import PowerModel
+from cacheinf_ros.energy.power_model import PowerModel
+from cacheinf_ros.harness.playback import Played
 
 
 class Tally:

@@ -14,14 +14,14 @@ import numpy as np
 
 from cacheinf_ros.benchmarks.skewed import Seen, SkewedCamera, chances, learned
 from cacheinf_ros.benchmarks.timing import measured, summary
-from cacheinf_ros.catalog.building.measure import frames_ms
+from cacheinf_ros.catalog.build.measure import frames_ms
 from cacheinf_ros.catalog.features import small_trunks
-from cacheinf_ros.catalog.specialising.chain import Chain, ChainResult
-from cacheinf_ros.catalog.specialising.dominance import Pair
-from cacheinf_ros.catalog.specialising.retarget import Rejected, Retargeting
-from cacheinf_ros.catalog.specialising.specialiser import Answered, Prepare, SpecialiseConfig, Specialiser, Withdraw
-from cacheinf_ros.catalog.specialising.specialist import Specialist
-from cacheinf_ros.catalog.specialising.winnow import Candidate, assess, cheapest, useful_pairs, winnow
+from cacheinf_ros.catalog.specialists.chain import Chain, ChainResult
+from cacheinf_ros.catalog.specialists.dominance import Pair
+from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, cheapest, useful_pairs, winnow
+from cacheinf_ros.catalog.specialists.retarget import Rejected, Retargeting
+from cacheinf_ros.catalog.specialists.specialiser import Answered, Prepare, SpecialiseConfig, Specialiser, Withdraw
+from cacheinf_ros.catalog.specialists.specialist import Specialist
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cacheinf_ros.offload.limit import Trace
+from cacheinf_ros.offload.protocol.limited_link import Trace
 
 _STEP_S, _STEPS = 0.25, 240
 _MEMORY = 0.9  # of the bandwidth one step before

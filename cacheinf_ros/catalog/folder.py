@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from cacheinf_ros.catalog.building.techniques import Change, Recipe, Technique, perform, unpack
-from cacheinf_ros.catalog.kept import keep, kept_file, kept_graph
+from cacheinf_ros.catalog.build.techniques import Change, Recipe, Technique, perform, unpack
+from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config

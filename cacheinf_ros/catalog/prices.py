@@ -8,11 +8,11 @@ import numpy as np
 
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.config import Config, parameter
-from cacheinf_ros.schedule import Link, Workload
-from cacheinf_ros.schedule.energy import PowerModel
-from cacheinf_ros.schedule.surgery import dnn_surgery
-from cacheinf_ros.schedule.timeline import Conditions, Timeline, Times
-from cacheinf_ros.schedule.workload import Integers, Numbers
+from cacheinf_ros.energy.power_model import PowerModel
+from cacheinf_ros.offload.planning import Link, Workload
+from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
+from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, Times
+from cacheinf_ros.offload.planning.workload import Integers, Numbers
 
 
 class PriceConfig(Config):
@@ -50,7 +50,7 @@ class Measured:
         memory_bytes: parameters as float32, and all other tensors of a dense frame in one arena.
         whole_bytes: the same with every feature map kept, as sharing a frame with a server needs it.
         workload: the operators.
-        took: float64 [operators, points], milliseconds of each operator; see :func:`cacheinf_ros.schedule.profile`.
+        took: float64 [operators, points], milliseconds of each operator; see :func:`cacheinf_ros.offload.planning.profile`.
     """
 
     device_ms: float

@@ -12,16 +12,16 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from cacheinf_ros.catalog.building.finetune import TuningConfig
-from cacheinf_ros.catalog.building.frames import BUILT_IN
-from cacheinf_ros.catalog.building.techniques import Technique
+from cacheinf_ros.catalog.build.finetune import TuningConfig
+from cacheinf_ros.catalog.build.frames import BUILT_IN
+from cacheinf_ros.catalog.build.techniques import Technique
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.cli.catalog_specialise import print_specialise
 from cacheinf_ros.cli.options import Size, Threads, described
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.schedule.energy import PowerModel
 
 if TYPE_CHECKING:
     from cacheinf_ros.catalog.folder import CatalogFolder, VariantEntry
@@ -86,9 +86,9 @@ def build(
 
     Example: cacheinf catalog build scenenet --data built-in --out scenenet-catalog
     """
-    from cacheinf_ros.catalog.building.build import Builder
-    from cacheinf_ros.catalog.building.frames import load_data
-    from cacheinf_ros.catalog.building.specialise import add_specialise, check_specialisable, labelled_data
+    from cacheinf_ros.catalog.build.builder import Builder
+    from cacheinf_ros.catalog.build.frames import load_data
+    from cacheinf_ros.catalog.build.specialise import add_specialise, check_specialisable, labelled_data
     from cacheinf_ros.graph import load_model
 
     chosen, widths = _techniques(techniques), _bits(bits)

@@ -14,8 +14,8 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cacheinf_ros.catalog.sharing.heads import Head
-    from cacheinf_ros.catalog.sharing.shared_models import SharedModel
+    from cacheinf_ros.catalog.heads.heads import Head
+    from cacheinf_ros.catalog.heads.shared_models import SharedModel
     from cacheinf_ros.graph import Model
 
 _SCENES = "scenes"
@@ -49,15 +49,15 @@ def share(
     Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
     """
     from cacheinf_ros.catalog.features import trunk_model
-    from cacheinf_ros.catalog.sharing.attributes import (
+    from cacheinf_ros.catalog.heads.attributes import (
         PICTURES_PER_SCENE,
         SCENE_ATTRIBUTES,
         folder_labels,
         folder_samples,
         scene_samples,
     )
-    from cacheinf_ros.catalog.sharing.head_folder import read_heads, write_heads
-    from cacheinf_ros.catalog.sharing.heads import train_heads
+    from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
+    from cacheinf_ros.catalog.heads.heads import train_heads
     from cacheinf_ros.graph import load_model
 
     wanted = tuple(name.strip() for name in heads.split(","))
@@ -80,7 +80,7 @@ def share(
 
 
 def _print(trained: tuple[Head, ...], shared: SharedModel, whole: Model, out: Path) -> None:
-    from cacheinf_ros.catalog.sharing.head_folder import CARD
+    from cacheinf_ros.catalog.heads.head_folder import CARD
 
     table = Table("head", "classes", "accuracy", "samples", title=f"heads on the trunk of {whole.name}")
     for head in trained:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def print_specialise(catalog: CatalogFolder, console: Console) -> None:
     """The skews that are worth a specialist, and what it gains; nothing where the catalog was built without."""
-    from cacheinf_ros.catalog.specialising.folder import original_name, read_specialise
+    from cacheinf_ros.catalog.specialists.folder import original_name, read_specialise
 
     found = read_specialise(catalog)
     if found is None:

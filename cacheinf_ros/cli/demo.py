@@ -20,7 +20,7 @@ from cacheinf_ros.matching.config import IDENTICAL
 from cacheinf_ros.sources import Scene, open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
-    from cacheinf_ros.nodes.playback import Played
+    from cacheinf_ros.harness.playback import Played
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +66,9 @@ def demo(
 
 
 def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: int, out: Path) -> list[Trial]:
-    from cacheinf_ros.nodes import NodeCommand, NodeGroup, ProcessError
-    from cacheinf_ros.nodes.domains import private_domain
-    from cacheinf_ros.nodes.playback import RESULT_TOPIC, lossless, params_file, play
+    from cacheinf_ros.harness import NodeCommand, NodeGroup, ProcessError
+    from cacheinf_ros.harness.domains import private_domain
+    from cacheinf_ros.harness.playback import RESULT_TOPIC, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 
     nodes = {
@@ -147,7 +147,7 @@ def _latency(played: Played, *, matching: bool) -> NDArray[np.float64]:
 
 
 def _index(stamp_ns: int, fps: float) -> int:
-    from cacheinf_ros.nodes.playback import FIRST_STAMP_NS
+    from cacheinf_ros.harness.playback import FIRST_STAMP_NS
 
     return round((stamp_ns - FIRST_STAMP_NS) / 1e9 * fps)
 

@@ -17,7 +17,7 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.offload import OffloadConfig, WireImage
-from cacheinf_ros.offload.limit import Trace
+from cacheinf_ros.offload.protocol.limited_link import Trace
 
 _DEFAULTS = EngineConfig()
 
@@ -39,9 +39,9 @@ def profile(
     from cacheinf_ros.engine import Engine
     from cacheinf_ros.engine.cost.model import POINTS
     from cacheinf_ros.graph import load_model
-    from cacheinf_ros.schedule import Workload
-    from cacheinf_ros.schedule.costs import at_share
-    from cacheinf_ros.schedule.costs import profile as profile_of
+    from cacheinf_ros.offload.planning import Workload
+    from cacheinf_ros.offload.planning.partition_costs import at_share
+    from cacheinf_ros.offload.planning.partition_costs import profile as profile_of
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
     engine = Engine(loaded, EngineConfig.checked(threads=threads), with_server=True)

@@ -19,7 +19,7 @@ from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.sources import open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
-    from cacheinf_ros.nodes.playback import Played
+    from cacheinf_ros.harness.playback import Played
 
 _DEFAULTS = MatchingConfig()
 _ENGINE = EngineConfig()
@@ -61,9 +61,9 @@ def replay(
 
 
 def _play(source: str, parameters: dict[str, Any], *, rate: float, frames: int, out: Path) -> Played:
-    from cacheinf_ros.nodes import NodeCommand, NodeGroup
-    from cacheinf_ros.nodes.domains import private_domain
-    from cacheinf_ros.nodes.playback import RESULT_TOPIC, lossless, params_file, play
+    from cacheinf_ros.harness import NodeCommand, NodeGroup
+    from cacheinf_ros.harness.domains import private_domain
+    from cacheinf_ros.harness.playback import RESULT_TOPIC, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -104,8 +104,8 @@ def _figures(played: Played) -> dict[str, Any]:
 
 
 def _write(played: Played, report: dict[str, Any], out: Path) -> None:
-    from cacheinf_ros.nodes.playback import RESULT_TOPIC
-    from cacheinf_ros.nodes.result_bag import write_results
+    from cacheinf_ros.harness.playback import RESULT_TOPIC
+    from cacheinf_ros.harness.result_bag import write_results
 
     write_results(out / "results", RESULT_TOPIC, [(result.stamp_ns, result.serialized) for result in played.results])
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

@@ -12,10 +12,10 @@ from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.config import Cache, EngineConfig, Precision
 from cacheinf_ros.engine.decoders import Box, Decoded, ScoredClass, decode
 from cacheinf_ros.engine.engine import Engine
+from cacheinf_ros.engine.partition.partition import Side, Split, Splitting
+from cacheinf_ros.engine.partition.sharing import FrameStart, Helper, Outdated, Partner, Pixels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
-from cacheinf_ros.engine.sharing import FrameStart, Helper, Outdated, Partner, Pixels
-from cacheinf_ros.engine.split import Side, Split, Splitting
 from cacheinf_ros.matching.suited import matching_for, usable
 from cacheinf_ros.mode import Mode
 

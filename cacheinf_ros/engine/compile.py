@@ -9,9 +9,9 @@ from cacheinf_ros.engine.config import Cache, EngineConfig
 from cacheinf_ros.engine.cost import CostModel, load_or_measure
 from cacheinf_ros.engine.kernels import Kernels, choose_kernels
 from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.engine.merging import load_or_choose
+from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.split import Side
+from cacheinf_ros.engine.rematerialisation import load_or_choose
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 

@@ -23,13 +23,13 @@ from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.following import in_input, move_output, shift_unit
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
+from cacheinf_ros.engine.partition.partition import Side
+from cacheinf_ros.engine.partition.sharing import Partner, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
-from cacheinf_ros.engine.sharing import Partner, SharedProgram
-from cacheinf_ros.engine.split import Side
 from cacheinf_ros.errors import EngineError
+from cacheinf_ros.geometry.warping import look_through
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching.warping import look_through
 from cacheinf_ros.mode import Mode
 
 _log = logging.getLogger(__name__)

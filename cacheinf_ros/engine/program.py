@@ -15,13 +15,13 @@ from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.execution.native import NEVER, NativeExecutor, PreparedKernel
 from cacheinf_ros.engine.execution.plan import Plan, Planner
 from cacheinf_ros.engine.execution.reference import ReferenceExecutor
-from cacheinf_ros.engine.execution.share import Shares
 from cacheinf_ros.engine.execution.steps import Call, Compute
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels, ReferenceKernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import lifetimes, with_poison
-from cacheinf_ros.engine.split import Side, Split, Splitting, owned
+from cacheinf_ros.engine.partition.partition import Side, Split, Splitting, owned
+from cacheinf_ros.engine.partition.replicas import Shares
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
 from cacheinf_ros.graph.ir import Global, Graph, Operator
 from cacheinf_ros.memory.optimal import optimal

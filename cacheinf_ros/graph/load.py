@@ -19,7 +19,7 @@ from cacheinf_ros.graph.fuse import fuse
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.lower import lower
-from cacheinf_ros.graph.reference import build_module, load_weights
+from cacheinf_ros.graph.model_factory import build_module, load_weights
 from cacheinf_ros.graph.weights_origin import WeightsOrigin, origin_of_weights
 
 _log = logging.getLogger(__name__)

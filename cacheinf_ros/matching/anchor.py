@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Drift, Motion
+from cacheinf_ros.geometry.painting import Brush
+from cacheinf_ros.geometry.warping import visible_blocks, warp
 from cacheinf_ros.matching.composing import compose_image
 from cacheinf_ros.matching.features import FeatureFinder
-from cacheinf_ros.matching.painting import Brush
 from cacheinf_ros.matching.tracker import View
-from cacheinf_ros.matching.warping import visible_blocks, warp
 
 Image = NDArray[np.uint8]
 _LEAST_IN_VIEW = 0.95  # share of the frame's blocks that the picture shows

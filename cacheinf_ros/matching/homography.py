@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.geometry.warping import WarpComparison, visible_blocks, without_islands
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.features import FeatureFinder
 from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.merging import cache_map_of
 from cacheinf_ros.matching.tracker import View, track, track_most
-from cacheinf_ros.matching.warping import WarpComparison, visible_blocks, without_islands
 
 Image = NDArray[np.uint8]
 _SNAP = 0.15  # pixels

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.geometry.warping import visible_blocks
 from cacheinf_ros.matching.anchor import Anchor
 from cacheinf_ros.matching.auto import Auto, Choice
 from cacheinf_ros.matching.config import IDENTICAL, MatcherName, MatchingConfig
@@ -14,7 +15,6 @@ from cacheinf_ros.matching.make import make_matcher
 from cacheinf_ros.matching.matcher import AnchorMatcher
 from cacheinf_ros.matching.merging import cache_map_of
 from cacheinf_ros.matching.noise import LOWEST_DB, NoiseEstimate
-from cacheinf_ros.matching.warping import visible_blocks
 
 FIRST_FRAME = "first frame"
 EXPIRED = "expired"

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.configs import ImageConfig
 from cacheinf_ros.nodes.conversions import image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.own_maps import Tracker
-from cacheinf_ros.nodes.pairing import FramePairing, LatestQueue, Paired
 from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
-from cacheinf_ros.nodes.worker import Worker
+from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_producer import Tracker
+from cacheinf_ros.pipeline.node_configs import ImageConfig
+from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Paired
+from cacheinf_ros.pipeline.worker import Worker
 
 _AHEAD = 2
 """Matched frames that wait to be computed, at most."""

@@ -11,13 +11,13 @@ from rclpy.qos import QoSReliabilityPolicy
 from rclpy.subscription import Subscription
 
 from cacheinf_ros.errors import MessageError
+from cacheinf_ros.fast_dds import LOSS_REMEDY
 from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera_messages import CameraMessages
-from cacheinf_ros.nodes.configs import ImageConfig, Reliability
-from cacheinf_ros.nodes.health import Health
-from cacheinf_ros.nodes.middleware import LOSS_REMEDY
-from cacheinf_ros.nodes.stamp_gaps import StampGaps
 from cacheinf_ros.nodes.topics import image_topic, overridden_reliability, profile, subscribe_to_images
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
+from cacheinf_ros.pipeline.stamp_gaps import StampGaps
 
 _SAID_AGAIN_S = 60.0
 

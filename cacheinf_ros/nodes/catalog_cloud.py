@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.scheduling.options import options_of
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
-from cacheinf_ros.nodes.configs import ServerTopicsConfig
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.server_link import ServerLink
 from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _LINK = "link"  # the stage that is not the server's
 

@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.serving.shared_group import Group, MemberCache, group_for
+from cacheinf_ros.catalog.serving.specialised import specialised_cache
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
-from cacheinf_ros.nodes.catalog_shared import Group, MemberCache, group_for
-from cacheinf_ros.nodes.catalog_special import specialised_cache
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
-from cacheinf_ros.nodes.held_cache import HeldCache
-from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.result_messages import FrameResult
+from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.map_producer import Tracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from rclpy.node import Node
 
+from cacheinf_ros.energy.power_model import EnergyKind, PowerModel, Spent
 from cacheinf_ros.nodes.energy import announced_meter
-from cacheinf_ros.nodes.health import Health
-from cacheinf_ros.schedule.energy import EnergyKind, PowerModel, Spent
+from cacheinf_ros.pipeline.health import Health
 
 
 @dataclass(frozen=True, slots=True)

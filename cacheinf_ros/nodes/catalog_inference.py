@@ -5,13 +5,13 @@ MCDNN's scheduler (section 5.3) picks variant and place for every request.
 
 from __future__ import annotations
 
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.serving.request_queue import Asking
 from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.catalog_asking import Asking
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
-from cacheinf_ros.nodes.configs import ImageConfig
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
+from cacheinf_ros.pipeline.node_configs import ImageConfig
 
 
 class CatalogInferenceNode(FrameNode):

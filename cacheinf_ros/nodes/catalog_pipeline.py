@@ -9,32 +9,33 @@ from dataclasses import replace
 
 from rclpy.clock import Clock, ClockType
 
+from cacheinf_ros.catalog.scheduling.cost_correction import Experience
 from cacheinf_ros.catalog.scheduling.decision import Decision, Load, Why
-from cacheinf_ros.catalog.scheduling.experience import Experience
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
-from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.serving.request_queue import Asked
+from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
 from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.arrival import Arrival
-from cacheinf_ros.nodes.catalog_asking import Asked
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.catalog_energy import Reading, RequestEnergy
 from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.catalog_report import CatalogReport
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
-from cacheinf_ros.nodes.configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig, SharingConfig
 from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.result_messages import FrameResult, result_message
+from cacheinf_ros.nodes.result_messages import result_message
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
-from cacheinf_ros.schedule.energy import PowerModel, Spent
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.node_configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig, SharingConfig
 
 _RESULT_DEPTH = 100  # of all models together
 _PERIOD_S = 1.0

@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.scheduling.decision import Load
+from cacheinf_ros.catalog.serving.contact import Contact
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place
+from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
-from cacheinf_ros.nodes.catalog_contact import Contact
-from cacheinf_ros.nodes.configs import ServerTopicsConfig, SharingConfig
 from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.held_cache import HeldCache
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_policy import DIVIDING, refuse_others
-from cacheinf_ros.nodes.result_messages import FrameResult
-from cacheinf_ros.nodes.runner import Runner
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import SplitLink
 from cacheinf_ros.offload import OffloadConfig
-from cacheinf_ros.schedule.contention import Contention
-from cacheinf_ros.schedule.energy import Spent
+from cacheinf_ros.offload.planning.contention import Contention
+from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig, SharingConfig
+from cacheinf_ros.pipeline.runner import Runner
 
 
 class Outlay:

@@ -16,8 +16,8 @@ from std_msgs.msg import Header
 from cacheinf_ros import msg
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import CacheinfError, MessageError
-from cacheinf_ros.matching.chain import Link
-from cacheinf_ros.nodes.health import Status
+from cacheinf_ros.pipeline.health import Status
+from cacheinf_ros.pipeline.map_chain import Link
 from cacheinf_ros.sources import decode_compressed, decode_image
 
 _NS_PER_S = 1_000_000_000

@@ -7,9 +7,9 @@ import time
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from cacheinf_ros.nodes.health import Health
-from cacheinf_ros.schedule.energy import EnergyAccount, PowerModel, Spent
-from cacheinf_ros.schedule.meters import EnergyMeter, NoMeter, find_meter
+from cacheinf_ros.energy.meters import EnergyMeter, NoMeter, find_meter
+from cacheinf_ros.energy.power_model import EnergyAccount, PowerModel, Spent
+from cacheinf_ros.pipeline.health import Health
 
 _PERIOD_S = 1.0
 

@@ -15,14 +15,14 @@ from rclpy.signals import SignalHandlerOptions
 
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.nodes.configs import WatchConfig
-from cacheinf_ros.nodes.health import Health
-from cacheinf_ros.nodes.middleware import set_up_middleware
+from cacheinf_ros.fast_dds import set_up_middleware
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
 from cacheinf_ros.nodes.ros_logging import log_to_ros
 from cacheinf_ros.nodes.watch import Watch
-from cacheinf_ros.nodes.worker import Inbox, Worker
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import WatchConfig
+from cacheinf_ros.pipeline.worker import Inbox, Worker
+from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
 
 READY = "ready"
 """What a node logs when it takes frames."""

@@ -7,12 +7,12 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.msg import CacheMap, EngineState
 from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.configs import CacheMapConfig, ImageConfig, PairingConfig
 from cacheinf_ros.nodes.conversions import image_from, link_from
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.pairing import FramePairing, Paired
 from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
+from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig, PairingConfig
+from cacheinf_ros.pipeline.pairing import FramePairing, Paired
 
 _NS_PER_MS = 1_000_000
 

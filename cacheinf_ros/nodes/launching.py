@@ -10,8 +10,8 @@ from typing import Any
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
 from launch_ros.actions import Node
 
-from cacheinf_ros.nodes.launch_arguments import PACKAGE, Argument, Given, Value, is_launched_itself, refuse_unknown
-from cacheinf_ros.nodes.middleware import PROFILES_VARIABLE, set_up_middleware
+from cacheinf_ros.fast_dds import PROFILES_VARIABLE, set_up_middleware
+from cacheinf_ros.launch_arguments import PACKAGE, Argument, Given, Value, is_launched_itself, refuse_unknown
 from launch import LaunchContext, LaunchDescription
 
 

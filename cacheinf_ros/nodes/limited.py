@@ -11,9 +11,9 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.nodes.configs import LimitConfig
-from cacheinf_ros.nodes.share import share_folder
-from cacheinf_ros.offload.limit import LimitedLink, Trace, read_trace
+from cacheinf_ros.install_paths import share_folder
+from cacheinf_ros.offload.protocol.limited_link import LimitedLink, Trace, read_trace
+from cacheinf_ros.pipeline.node_configs import LimitConfig
 
 
 class Sender:

@@ -9,7 +9,7 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from cacheinf_ros.schedule import OffloadPolicy
+from cacheinf_ros.offload_policy import OffloadPolicy
 
 DIVIDING = frozenset(OffloadPolicy) - {OffloadPolicy.LOCAL, OffloadPolicy.REMOTE_JPEG}
 """Those that divide the work on a frame. The others compute it whole, at one side, and need no engine made for it."""

@@ -6,18 +6,18 @@ import traceback
 
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig, draw_overlay
-from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import CacheMap, EngineState
 from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.configs import CacheMapConfig, ImageConfig
 from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.own_maps import Tracker
-from cacheinf_ros.nodes.pairing import LatestQueue
 from cacheinf_ros.nodes.picture import Picture
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
+from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_producer import Tracker
+from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig
+from cacheinf_ros.pipeline.pairing import LatestQueue
 
 
 class MatcherNode(FrameNode):

@@ -11,12 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.engine import Decoded, EngineConfig, Mode
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.matching.chain import BROKEN, EMPTY, LATE, Fold
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.arrival import Arrival
-from cacheinf_ros.nodes.configs import (
+from cacheinf_ros.nodes.energy import EnergyWatch
+from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
+from cacheinf_ros.nodes.result_messages import decoded_from, result_message, without_outputs
+from cacheinf_ros.nodes.results import ResultTopics
+from cacheinf_ros.nodes.server_link import ServerLink
+from cacheinf_ros.nodes.split_common import SplitCommon
+from cacheinf_ros.nodes.split_link import SplitLink
+from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.offload.planning.contention import Contention
+from cacheinf_ros.offload_policy import OffloadPolicy
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, Fold
+from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
     Outputs,
@@ -24,20 +38,7 @@ from cacheinf_ros.nodes.configs import (
     ServerTopicsConfig,
     UseServerConfig,
 )
-from cacheinf_ros.nodes.energy import EnergyWatch
-from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
-from cacheinf_ros.nodes.result_messages import FrameResult, decoded_from, result_message, without_outputs
-from cacheinf_ros.nodes.results import ResultTopics
-from cacheinf_ros.nodes.runner import Runner, open_model
-from cacheinf_ros.nodes.server_link import ServerLink
-from cacheinf_ros.nodes.split_common import SplitCommon
-from cacheinf_ros.nodes.split_link import SplitLink
-from cacheinf_ros.offload import OffloadConfig
-from cacheinf_ros.schedule import OffloadPolicy
-from cacheinf_ros.schedule.contention import Contention
-from cacheinf_ros.schedule.energy import PowerModel, Spent
+from cacheinf_ros.pipeline.runner import Runner, open_model
 
 
 class Outcome(Enum):

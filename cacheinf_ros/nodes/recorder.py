@@ -13,15 +13,16 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message
 
+from cacheinf_ros.config import Value
 from cacheinf_ros.engine import Box
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.msg import CacheMap, InferenceResult
 from cacheinf_ros.nodes.conversions import link_from, stamp_ns
-from cacheinf_ros.nodes.processes import Value, wait_until
 from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from
 from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.nodes.topics import profile
+from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.polling import wait_until
 
 _DEPTH = 1000
 _ANSWER_S = 20.0

@@ -14,11 +14,11 @@ from std_msgs.msg import Header
 
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.nodes.camera_messages import serialized_image
-from cacheinf_ros.nodes.configs import ImageTransport, ReplayConfig, StampSource
 from cacheinf_ros.nodes.conversions import compressed_message, time_message
 from cacheinf_ros.nodes.frame_node import READY, run_node
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
+from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, StampSource
 from cacheinf_ros.sources import Frame, open_source
 
 _NS_PER_S = 1_000_000_000

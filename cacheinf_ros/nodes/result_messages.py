@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,29 +9,10 @@ from numpy.typing import NDArray
 from std_msgs.msg import Header
 
 from cacheinf_ros import msg
-from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import Box, Decoded, ScoredClass
 from cacheinf_ros.engine.following import move_output
 from cacheinf_ros.nodes.conversions import byte_array
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameResult:
-    """What the model says about one frame; see msg/InferenceResult.msg for the meaning of each field."""
-
-    model: str
-    mode: str
-    where: str = "local"
-    error: str = ""
-    reuse_ratio: float = 0.0
-    active_share: float = 0.0
-    stage_ms: dict[str, float] = field(default_factory=dict)
-    outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
-    motion: Motion = field(default_factory=Motion.none)  # outputs -> frame, in pixels of the model's input
-    input_size: tuple[int, int] = (1, 1)
-    decoded: Decoded | None = None
-    variant: str = ""
-    why: str = ""
+from cacheinf_ros.pipeline.frame_result import FrameResult
 
 
 def result_message(

@@ -9,11 +9,11 @@ from rclpy.node import Node
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Decoded
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.configs import ResultConfig
-from cacheinf_ros.nodes.overlay import draw_result
 from cacheinf_ros.nodes.picture import Picture
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.nodes.vision import VisionTopics
+from cacheinf_ros.pipeline.node_configs import ResultConfig
+from cacheinf_ros.pipeline.result_overlay import draw_result
 
 _RESULT_DEPTH = 10
 _CAPTION_CLASSES = 3

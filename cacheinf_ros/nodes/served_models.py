@@ -7,19 +7,19 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
+from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.weights import weight_bytes
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest
-from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
 from cacheinf_ros.nodes.conversions import encoded_image_from
-from cacheinf_ros.nodes.held_cache import HeldCache
-from cacheinf_ros.nodes.own_maps import Tracker
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.result_messages import FrameResult
-from cacheinf_ros.nodes.runner import Runner
+from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.map_producer import Tracker
+from cacheinf_ros.pipeline.runner import Runner
 
 Note = Callable[[str, str], None]
 

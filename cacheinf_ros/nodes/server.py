@@ -13,23 +13,24 @@ from typing import Any
 
 from rclpy.publisher import Publisher
 
+from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
+from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
 from cacheinf_ros.nodes.arrival import Arrival
-from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
 from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
-from cacheinf_ros.nodes.configs import LimitConfig, ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.pairing import LatestOfEach
-from cacheinf_ros.nodes.result_messages import FrameResult, result_message
-from cacheinf_ros.nodes.runner import open_model
+from cacheinf_ros.nodes.result_messages import result_message
 from cacheinf_ros.nodes.served_models import ServedModels
-from cacheinf_ros.nodes.split_models import SplitModels
 from cacheinf_ros.nodes.split_robots import SplitRobots
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.node_configs import LimitConfig, ModelConfig, ResultConfig, ServerConfig, ServerTopicsConfig
+from cacheinf_ros.pipeline.pairing import LatestOfEach
+from cacheinf_ros.pipeline.runner import open_model
 
 _REQUEST_DEPTH = 10  # of all robots together
 

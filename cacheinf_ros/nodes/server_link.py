@@ -12,12 +12,12 @@ from rclpy.node import Node
 from std_msgs.msg import Header
 
 from cacheinf_ros.msg import FrameRequest, FrameResponse, InferenceResult
-from cacheinf_ros.nodes.configs import ServerTopicsConfig
 from cacheinf_ros.nodes.conversions import encode, request_message
-from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
 from cacheinf_ros.offload import FrameSession, OffloadConfig, Ticket, WireImage
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _NS_PER_S = 1e9
 

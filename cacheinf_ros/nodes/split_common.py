@@ -10,11 +10,11 @@ from rclpy.node import Node
 from rclpy.subscription import Subscription
 
 from cacheinf_ros.msg import SplitPacket
-from cacheinf_ros.nodes.configs import ServerTopicsConfig
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to_one
 from cacheinf_ros.offload import Packet
+from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way: a whole frame's rows
 _LAST_WORDS = Duration(seconds=1.0)

@@ -11,17 +11,18 @@ import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.engine import Engine, Outdated, Split
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.nodes.configs import SharingConfig
-from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.live_policy import DIVIDING
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.offload import Frame, FramePartner, Identity, OffloadConfig, RobotSession, WireImage
-from cacheinf_ros.schedule import Choice, OffloadPolicy, Scheduler, Surroundings, Workload, load_or_solve
-from cacheinf_ros.schedule import profile as profile_of
-from cacheinf_ros.schedule.energy import Spent
+from cacheinf_ros.offload.planning import Choice, Scheduler, Surroundings, Workload, load_or_solve
+from cacheinf_ros.offload.planning import profile as profile_of
+from cacheinf_ros.offload_policy import OffloadPolicy
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import SharingConfig
 
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
 _NICE = 10

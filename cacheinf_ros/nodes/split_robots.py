@@ -13,18 +13,18 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 
+from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig, Helper
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.msg import SplitPacket
-from cacheinf_ros.nodes.configs import ServerConfig, ServerTopicsConfig
-from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.split_models import SplitModels
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to
 from cacheinf_ros.offload import Identity, Packet, ServerSession
-from cacheinf_ros.schedule import profile as profile_of
+from cacheinf_ros.offload.planning import profile as profile_of
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way, of all robots together
 _PATIENCE_S = 5.0

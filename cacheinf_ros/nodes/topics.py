@@ -15,7 +15,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.nodes.configs import ImageTransport, Reliability
+from cacheinf_ros.pipeline.node_configs import ImageTransport, Reliability
 
 MAP_DEPTH = 32
 """Cache maps are small, and a lost one is a gap in the chain: keep more of them than of images."""

@@ -8,10 +8,10 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from cacheinf_ros.nodes.configs import WatchConfig
 from cacheinf_ros.nodes.conversions import status_message
-from cacheinf_ros.nodes.health import Health
 from cacheinf_ros.nodes.topics import profile
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import WatchConfig
 
 PERIOD_S = 1.0
 

@@ -1,11 +1,11 @@
 """Sharing work with a server: sessions that decide what to send and what to make of the answers, without doing I/O."""
 
-from cacheinf_ros.offload.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
-from cacheinf_ros.offload.greeting import Identity
-from cacheinf_ros.offload.packets import Packet
-from cacheinf_ros.offload.partner import Frame, FramePartner
-from cacheinf_ros.offload.robot import RobotSession
-from cacheinf_ros.offload.server import ServerSession
+from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
+from cacheinf_ros.offload.protocol.greeting import Identity
+from cacheinf_ros.offload.protocol.packets import Packet
+from cacheinf_ros.offload.protocol.peer import Frame, FramePartner
+from cacheinf_ros.offload.protocol.robot_session import RobotSession
+from cacheinf_ros.offload.protocol.server_session import ServerSession
 
 __all__ = [
     "Frame", "FramePartner", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "ServerSession",

@@ -17,11 +17,11 @@ from cacheinf_ros.catalog.features import (
     training_sets,
     trunk_model,
 )
-from cacheinf_ros.catalog.sharing.attributes import Labelled
+from cacheinf_ros.catalog.heads.attributes import Labelled
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model
-from cacheinf_ros.graph.reference import build_module
+from cacheinf_ros.graph.model_factory import build_module
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 

@@ -11,17 +11,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.catalog.building.build import Builder
-from cacheinf_ros.catalog.building.finetune import TuningConfig
-from cacheinf_ros.catalog.building.frames import Data, Sample
-from cacheinf_ros.catalog.building.techniques import Technique
+from cacheinf_ros.catalog.build.builder import Builder
+from cacheinf_ros.catalog.build.finetune import TuningConfig
+from cacheinf_ros.catalog.build.frames import Data, Sample
+from cacheinf_ros.catalog.build.techniques import Technique
 from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.schedule.energy import PowerModel
 
 MODEL = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cacheinf_ros.catalog.sharing.head_folder import read_heads
+from cacheinf_ros.catalog.heads.head_folder import read_heads
 from cacheinf_ros.cli.catalog_share import share
 from cacheinf_ros.errors import ConfigError
 

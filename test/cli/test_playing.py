@@ -16,7 +16,7 @@ from rosbags.typesys import Stores, get_typestore
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.nodes import wait_until
+from cacheinf_ros.pipeline.polling import wait_until
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 FRAMES = 12

@@ -15,8 +15,8 @@ from random_graphs import random_network
 from cacheinf_ros.cache_map import CacheMap, Drift, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.engine.canvas import Canvas
+from cacheinf_ros.geometry.painting import Brush
 from cacheinf_ros.graph import Model, ModelCard, load_model
-from cacheinf_ros.matching.painting import Brush
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]

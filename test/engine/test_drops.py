@@ -8,9 +8,9 @@ from oracle import assert_result_equals_dense
 
 from cacheinf_ros.cache_map import compose
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.geometry.warping import look_through, pooled_difference
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
-from cacheinf_ros.matching.warping import look_through, pooled_difference
 from cacheinf_ros.sources import open_source
 
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from strategies import shifted, textured
 
 from cacheinf_ros.cache_map import CacheMap, Motion, compose
+from cacheinf_ros.geometry.warping import warp
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
 from cacheinf_ros.matching.anchor import Anchor
-from cacheinf_ros.matching.warping import warp
 from cacheinf_ros.sources import open_source
 
 Image = NDArray[np.uint8]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from cacheinf_ros.graph.reference import build_module
+from cacheinf_ros.graph.model_factory import build_module
 
 _SIZE = (128, 128)
 

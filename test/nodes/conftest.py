@@ -15,7 +15,8 @@ import pytest
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 DEADLINE_S = 60.0

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from cacheinf_ros.energy.meters import NoMeter
+from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.nodes import energy as energy_watch
 from cacheinf_ros.nodes.catalog_energy import RequestEnergy
-from cacheinf_ros.nodes.health import Health
-from cacheinf_ros.schedule.energy import PowerModel, Spent
-from cacheinf_ros.schedule.meters import NoMeter
+from cacheinf_ros.pipeline.health import Health
 
 MODEL = PowerModel(idle_w=2.0, compute_w=10.0, transmit_w=4.0, receive_w=1.0)
 

@@ -14,7 +14,8 @@ import pytest
 from catalogs import TINY, made_catalog
 
 from cacheinf_ros.catalog.variant import Cost, Place
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 

@@ -9,7 +9,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 from cacheinf_ros.catalog.scheduling.budgets import Account
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_report import CatalogReport
-from cacheinf_ros.nodes.health import Health
+from cacheinf_ros.pipeline.health import Health
 
 
 def values(health: Health) -> dict[str, str]:

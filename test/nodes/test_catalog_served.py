@@ -14,12 +14,12 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CatalogError, MessageError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.catalog_config import CatalogServerConfig
 from cacheinf_ros.nodes.conversions import encode, request_message
 from cacheinf_ros.nodes.served_models import ServedModels
 

@@ -14,14 +14,14 @@ from catalogs import made_catalog
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
-from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.matching.config import IDENTICAL
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
-from cacheinf_ros.nodes.result_messages import FrameResult
+from cacheinf_ros.pipeline.frame_result import FrameResult
 
 NAMES = ("door", "lamp", "other")
 

@@ -19,16 +19,18 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
-from cacheinf_ros.catalog.specialising.folder import SpecialiseFolder
-from cacheinf_ros.catalog.specialising.specialiser import SpecialiseConfig
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder
+from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
-from cacheinf_ros.nodes.catalog_config import CatalogConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.conversions import image_message, time_message
-from cacheinf_ros.nodes.result_messages import FrameResult, outputs_from
+from cacheinf_ros.nodes.result_messages import outputs_from
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.polling import wait_until
 
 START_S = DEADLINE_S = 60.0
 NAMES = ("specialising", "specialist_classes", "specialist_passed")

@@ -21,9 +21,10 @@ from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.scheduling.decision import Load, Why
 from cacheinf_ros.catalog.scheduling.options import Option
 from cacheinf_ros.catalog.variant import Cost, Place, Variant
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.energy.power_model import Spent
+from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.nodes.catalog_split import CatalogSplit, Outlay, SplitCache
-from cacheinf_ros.schedule.energy import Spent
+from cacheinf_ros.pipeline.polling import wait_until
 
 DEADLINE_S = 60.0
 START_S = 60.0

@@ -16,7 +16,6 @@ from strategies import cache_maps, textured
 
 from cacheinf_ros.engine import Box, Decoded, ScoredClass
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.matching.chain import Link
 from cacheinf_ros.nodes.conversions import (
     cache_map_message,
     compressed_message,
@@ -29,7 +28,9 @@ from cacheinf_ros.nodes.conversions import (
     stamp_ns,
     time_message,
 )
-from cacheinf_ros.nodes.result_messages import FrameResult, decoded_from, outputs_from, result_message
+from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from, result_message
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.map_chain import Link
 
 STAMPS = st.integers(0, 2**31 * 10**9 - 1)
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from faults import KINDS, Faults
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, NodeProcess, wait_until
-from cacheinf_ros.offload.packets import Packet
+from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
+from cacheinf_ros.offload.protocol.packets import Packet
+from cacheinf_ros.pipeline.polling import wait_until
 
 relays = pytest.importorskip("relay", reason="needs ROS 2")
 

@@ -17,8 +17,9 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
-from cacheinf_ros.nodes.middleware import RECEIVE_BUFFER_BYTES
+from cacheinf_ros.fast_dds import RECEIVE_BUFFER_BYTES
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 
 MS = 1_000_000
 FRAMES = 100

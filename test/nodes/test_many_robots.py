@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 

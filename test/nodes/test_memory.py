@@ -13,7 +13,8 @@ import cv2
 import numpy as np
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, NodeProcess, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
+from cacheinf_ros.pipeline.polling import wait_until
 
 LIMIT_MB = 150
 FRAMES = 40

@@ -20,8 +20,8 @@ from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.configs import ServerConfig, WatchConfig
 from cacheinf_ros.nodes.parameters import Parameters, describe
+from cacheinf_ros.pipeline.node_configs import ServerConfig, WatchConfig
 
 
 class Colour(Enum):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup
+from cacheinf_ros.harness import NodeCommand, NodeGroup
 
 START_S = 60.0
 OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 
 START_S = 60.0
 OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")

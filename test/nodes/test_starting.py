@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, ProcessError
+from cacheinf_ros.harness import NodeCommand, NodeGroup, ProcessError
 
 NETWORKS = Path(__file__).parents[1] / "networks"
 START_S = 60.0

@@ -12,7 +12,8 @@ import pytest
 from rosbags.rosbag2 import Reader, Writer
 from rosbags.typesys import Stores, get_typestore
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 
 MS = 1_000_000
 LOSSLESS = {"queue_size": 1000, "expiry": 10_000, "image_reliability": "reliable", "image_topic": "camera/image"}

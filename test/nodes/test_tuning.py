@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 
 PROMPT_S = 0.2
 CALLS = 9

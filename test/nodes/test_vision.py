@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cacheinf_ros.nodes import NodeCommand, NodeGroup, wait_until
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
 from cacheinf_ros.sources import open_source
 
 vision_msgs = pytest.importorskip("vision_msgs.msg", reason="vision_msgs has no wheel: needs a ROS distribution")

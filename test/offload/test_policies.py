@@ -14,9 +14,9 @@ from workloads import surroundings
 
 from cacheinf_ros.engine import Engine, Outdated, Split
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.offload.frames import OffloadConfig
-from cacheinf_ros.schedule import OffloadPolicy, Scheduler, Workload
-from cacheinf_ros.schedule.table import solve
+from cacheinf_ros.offload.planning import OffloadPolicy, Scheduler, Workload
+from cacheinf_ros.offload.planning.plan_table import solve
+from cacheinf_ros.offload.protocol.frames import OffloadConfig
 
 NETWORKS = Path(__file__).parents[1] / "networks"
 SIZES = {

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, Frequency, per_request, split_between
+from cacheinf_ros.catalog.scheduling.cost_correction import Experience
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Preference, Why
-from cacheinf_ros.catalog.scheduling.experience import Experience
+from cacheinf_ros.catalog.scheduling.loaded_variants import Resident, Residents, device_bytes
 from cacheinf_ros.catalog.scheduling.options import Option, options_of
-from cacheinf_ros.catalog.scheduling.residents import Resident, Residents, device_bytes
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 from cacheinf_ros.errors import CatalogError
 

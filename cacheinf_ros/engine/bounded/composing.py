@@ -13,7 +13,7 @@ from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import grow
 from cacheinf_ros.engine.following import in_input
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.matching.painting import Brush
+from cacheinf_ros.geometry.painting import Brush
 
 Image = NDArray[np.uint8]
 _FAR = 0.2  # of the diagonal: how far the camera may get

@@ -14,7 +14,6 @@ import torch
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.growth import Border, Reach
 from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute, prepared_crossing, prepared_poison
-from cacheinf_ros.engine.execution.share import Shares
 from cacheinf_ros.engine.execution.steps import (
     Call,
     Compute,
@@ -32,6 +31,7 @@ from cacheinf_ros.engine.execution.steps import (
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import NativeCall, RowFunction
 from cacheinf_ros.engine.kernels.library import CWindow
+from cacheinf_ros.engine.partition.replicas import Shares
 from cacheinf_ros.engine.truncation import POOLING, Criterion
 from cacheinf_ros.graph.window import Window
 

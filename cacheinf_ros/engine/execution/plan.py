@@ -17,7 +17,6 @@ import numpy as np
 
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
-from cacheinf_ros.engine.execution.share import Shares
 from cacheinf_ros.engine.execution.spread import Spread, Through, spreads
 from cacheinf_ros.engine.execution.steps import (
     Call,
@@ -33,6 +32,7 @@ from cacheinf_ros.engine.execution.steps import (
     Unite,
 )  # fmt: skip
 from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.engine.partition.replicas import Shares
 from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 

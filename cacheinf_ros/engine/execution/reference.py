@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.growth import Border, Reach, grow
-from cacheinf_ros.engine.execution.share import Shares, prepared_receive, prepared_send
 from cacheinf_ros.engine.execution.steps import (
     Call,
     Compute,
@@ -29,6 +28,7 @@ from cacheinf_ros.engine.execution.steps import (
 )  # fmt: skip
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import RowFunction
+from cacheinf_ros.engine.partition.replicas import Shares, prepared_receive, prepared_send
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
 from cacheinf_ros.graph.ir import resolve
 from cacheinf_ros.graph.window import Window

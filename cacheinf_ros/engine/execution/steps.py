@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.share import Share
 from cacheinf_ros.engine.execution.spread import Through
+from cacheinf_ros.engine.partition.replicas import Share
 from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.graph.ir import Conv, Global, Operator
 

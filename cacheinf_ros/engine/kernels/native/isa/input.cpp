@@ -1,5 +1,5 @@
 // Frames on their way into the input map: what differs is normalised and written, where the camera moved, through the
-// motion (as in matching/painting.py).
+// motion (as in geometry/painting.py).
 #include "sets.h"
 
 namespace CI_ISA {

@@ -1,0 +1,188 @@
+"""Builds a catalog: every technique at every strength, tuned, measured; the Pareto front is kept."""
+
+from __future__ import annotations
+
+import copy
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor
+from cacheinf_ros.catalog.build.frames import Data
+from cacheinf_ros.catalog.build.judge import Judge
+from cacheinf_ros.catalog.build.measure import image_bytes_per_pixel, measure
+from cacheinf_ros.catalog.build.techniques import (
+    Change,
+    Inapplicable,
+    Recipe,
+    Technique,
+    pack,
+    perform,
+    planned,
+    unpack,
+)
+from cacheinf_ros.catalog.build.techniques.change import BITS
+from cacheinf_ros.catalog.build.techniques.quantise import packed_bytes
+from cacheinf_ros.catalog.folder import (
+    FILE,
+    CatalogFile,
+    CatalogFolder,
+    VariantEntry,
+    change_entries,
+    cost_entries,
+    read_catalog,
+    weights_file,
+    write_catalog,
+    write_weights,
+)
+from cacheinf_ros.catalog.prices import Measured, PriceConfig, costs_of
+from cacheinf_ros.catalog.variant import pareto_front
+from cacheinf_ros.engine import Preprocessor
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import Model, model_of
+from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.energy.power_model import PowerModel
+
+STRENGTHS = {
+    Technique.FACTORISE: (0.5, 0.25, 0.125),  # as in the paper
+    Technique.FEWER_KERNELS: (0.75, 0.5, 0.25),
+    Technique.LARGER_STRIDE: (2.0,),
+    Technique.SMALLER_DENSE: (0.5, 0.25),
+    Technique.FEWER_LAYERS: (1.0, 2.0),
+}
+"""Of each technique, from mild to harsh."""
+_SHOWN = 4  # training frames on which layers are chosen that can be left out
+Report = Callable[[str], None]
+
+
+class Builder:
+    """Makes variants of one model and writes their weights into a folder."""
+
+    def __init__(
+        self,
+        reference: str,
+        model: Model,
+        data: Data,
+        folder: Path,
+        *,
+        tuning: TuningConfig,
+        prices: PriceConfig,
+        power: PowerModel,
+        threads: int = 2,
+    ) -> None:
+        """Work out the right answers to the frames.
+
+        Args:
+            reference: of the model, by which it is found again when a variant is loaded.
+            folder: that the catalog is for.
+
+        Raises:
+            CatalogError: there is a catalog in the folder, or nothing tells right answers.
+        """
+        if (folder / FILE).exists():
+            raise CatalogError(f"there is a catalog in {folder}; name another folder, or remove it")
+        torch.set_num_threads(threads)
+        self._reference, self._model, self._data, self._folder = reference, model, data, folder
+        self._tuning, self._prices, self._power, self._threads = tuning, prices, power, threads
+        self._judge = Judge(model, data.held_out)
+        self._tutor = Tutor(model, data.training, tuning)
+        images = [sample.image for sample in data.held_out]
+        self._image = images[0]
+        self._pixel_bytes = image_bytes_per_pixel(images, model.card)
+        preprocessor = Preprocessor(model.card)
+        shown = (list(data.training) or images)[:_SHOWN]
+        self._shown = [torch.from_numpy(preprocessor.input(image)) for image in shown]
+
+    def build(
+        self,
+        techniques: Sequence[Technique] = tuple(Technique),
+        bits: Sequence[int] = BITS,
+        say: Report = lambda _: None,
+    ) -> CatalogFolder:
+        """Make, measure and write.
+
+        Args:
+            say: is told what is being done.
+
+        Raises:
+            CatalogError: the folder cannot be written.
+        """
+        entries = self._of_architecture(self._model.module, (), tuple(dict.fromkeys((32, *bits))), say)
+        left_out: dict[str, str] = {}
+        for technique in techniques:
+            for strength in STRENGTHS[technique]:
+                try:
+                    change = planned(self._model.module, technique, strength, self._shown)
+                    module = perform(self._model.module, (change,), self._model.input_size)
+                except Inapplicable as reason:
+                    left_out[f"{technique.value} {strength:g}"] = str(reason)
+                    continue
+                if self._tutor.teaches:
+                    say(f"fine-tuning {change.name}")
+                entries += self._of_architecture(self._tutor.teach(module), (change,), tuple(bits), say)
+        folder = self._written(entries, left_out)
+        folder.prepare(say)
+        return folder
+
+    def _of_architecture(
+        self, module: nn.Module, changes: tuple[Change, ...], bits: Sequence[int], say: Report
+    ) -> list[VariantEntry]:
+        """Variants that differ in their weights' bits; they take the same time, which is measured once."""
+        say(f"measuring {Recipe(changes=changes).name}")
+        measured = measure(module, self._model.card, self._image, self._threads)
+        return [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
+
+    def _variant(self, module: nn.Module, recipe: Recipe, measured: Measured) -> VariantEntry:
+        # counters of batches serve training only
+        state = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
+        packed = pack(state, recipe.bits)
+        rounded = copy.deepcopy(module)
+        rounded.load_state_dict(unpack(packed))
+        stored = packed_bytes(packed)
+        return VariantEntry(
+            name=recipe.name,
+            accuracy=self._judge.accuracy(rounded),
+            bits=recipe.bits,
+            changes=change_entries(recipe.changes),
+            stored_bytes=stored,
+            graph=graph_hash(model_of(rounded, self._model.card).graph),
+            sha256=write_weights(self._folder, recipe.name, packed),
+            costs=cost_entries(costs_of(measured, stored, self._pixel_bytes, self._prices, self._power)),
+        )
+
+    def _written(self, entries: Sequence[VariantEntry], left_out: dict[str, str]) -> CatalogFolder:
+        """The front and the original with their weights; of the others the figures."""
+        best = {variant.name for variant in pareto_front(entry.variant for entry in entries)} | {Recipe().name}
+        ranked = sorted(entries, key=lambda entry: -entry.accuracy)
+        for entry in ranked:
+            if entry.name not in best:
+                weights_file(self._folder, entry.name).unlink()
+        write_catalog(
+            self._folder,
+            CatalogFile(
+                format=1,
+                name=self._model.name,
+                model=self._reference,
+                input_size=self._model.input_size,
+                measure=self._judge.measure.value,
+                data=self._data.description,
+                conditions=self._conditions(),
+                variants=tuple(entry for entry in ranked if entry.name in best),
+                dominated=tuple(e.model_copy(update={"sha256": ""}) for e in ranked if e.name not in best),
+                left_out=left_out,
+            ),
+        )
+        return read_catalog(self._folder)
+
+    def _conditions(self) -> dict[str, str | float | int]:
+        return {
+            "device": f"{platform.node()}, {platform.processor() or platform.machine()}, {self._threads} threads",
+            "server": f"modelled, {self._prices.server_speedup:g} times this machine",
+            "image_bytes_per_pixel": round(self._pixel_bytes, 4),
+            **self._prices.model_dump(),
+            **self._power.model_dump(),
+            **self._tuning.model_dump(),
+        }

@@ -1,0 +1,91 @@
+"""How good a variant is on held-out frames, in [0, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+import torch
+from torch import nn
+
+from cacheinf_ros.catalog.build.frames import Sample
+from cacheinf_ros.catalog.build.techniques.probe import outputs_of
+from cacheinf_ros.engine import Preprocessor, decode
+from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.card import Attributes, Detector
+
+
+class Measure(Enum):
+    """What accuracy means."""
+
+    F1 = "F1 against the truth"
+    """Of detections, at the card's score threshold and an overlap of 0.5."""
+    TOP_1 = "top-1 against the truth"
+    """Share of frames whose best class is the right one."""
+    AGREEMENT_F1 = "F1 against the original's detections"
+    AGREEMENT = "agreement with the original"
+    """Share of frames, or of a class map's pixels, with the original's class; the mean over several attributes."""
+
+
+class Judge:
+    """Knows the right answers to the held-out frames.
+
+    Attributes:
+        measure: what :meth:`accuracy` says.
+    """
+
+    def __init__(self, model: Model, samples: Sequence[Sample]) -> None:
+        """``model``: the original, which answers where the truth is not known of every frame."""
+        self._card = model.card
+        preprocessor = Preprocessor(model.card)
+        self._inputs = [torch.from_numpy(preprocessor.input(sample.image)) for sample in samples]
+        self._sizes = [(sample.image.shape[0], sample.image.shape[1]) for sample in samples]
+        found = [outputs_of(model.module, image) for image in self._inputs]
+        self._names = tuple(name for name, _ in model.graph.outputs)
+        self._is_detector = isinstance(model.card.decoder, Detector)
+        if self._is_detector:
+            is_known = all(sample.truth is not None for sample in samples)
+            self.measure = Measure.F1 if is_known else Measure.AGREEMENT_F1
+            self._boxes = [
+                Detections.of_truth(sample.truth) if is_known and sample.truth else self._detections(values, size)
+                for sample, values, size in zip(samples, found, self._sizes, strict=True)
+            ]
+            return
+        is_known = all(sample.class_id is not None for sample in samples)
+        self.measure = Measure.TOP_1 if is_known else Measure.AGREEMENT
+        self._classes = [
+            torch.tensor([sample.class_id]) if is_known else self._decisions(values)
+            for sample, values in zip(samples, found, strict=True)
+        ]
+
+    def accuracy(self, module: nn.Module) -> float:
+        """Of a network with the original's outputs."""
+        found = [outputs_of(module, image) for image in self._inputs]
+        if self._is_detector:
+            triples = zip(found, self._sizes, self._boxes, strict=True)
+            scores = (score_frame(self._detections(values, size), boxes) for values, size, boxes in triples)
+            return sum(scores, DetectionScore()).f1
+        pairs = zip(found, self._classes, strict=True)
+        return float(np.mean([float((self._decisions(values) == right).float().mean()) for values, right in pairs]))
+
+    def _detections(self, values: Sequence[torch.Tensor], size: tuple[int, int]) -> Detections:
+        outputs = {name: value.numpy() for name, value in zip(self._names, values, strict=True)}
+        return Detections.of_boxes(decode(outputs, self._card, size).boxes)
+
+    def _decisions(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
+        """int64: the best class of a vector [1, classes], of each of several, or of each pixel of [1, classes, h, w].
+
+        Raises:
+            CatalogError: the first output is neither.
+        """
+        if isinstance(self._card.decoder, Attributes):
+            return torch.stack([value.argmax(1) for value in values])
+        first = values[0]
+        if first.ndim not in (2, 4) or first.shape[1] < 2:
+            raise CatalogError(
+                f"an output of {tuple(first.shape)} has no classes to compare: give the model a card with a decoder"
+            )
+        return first.argmax(1)

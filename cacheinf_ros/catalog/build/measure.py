@@ -1,0 +1,128 @@
+"""Measures an architecture on this machine with the real engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from cacheinf_ros.catalog.graph_cache import keep, kept_graph
+from cacheinf_ros.catalog.prices import Measured
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.lifetimes import map_bytes
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import Model, ModelCard, model_of
+from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.offload.planning import Workload, profile
+
+Image = NDArray[np.uint8]
+_PREPARATIONS = 3
+_WARM_UP, _RUNS, _ENOUGH_MS = 3, 15, 1500.0
+_TURNS = 30
+_FAST = [cv2.IMWRITE_PNG_COMPRESSION, 1]
+
+
+def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> Measured:
+    """Time dense frames, loading, and each operator; plan the memory.
+
+    Args:
+        image: uint8 [height, width, 3] of any size.
+
+    Raises:
+        CatalogError: operators cannot be timed on this machine.
+        ModelError: the network cannot be exported.
+    """
+    config = EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads)
+    model = model_of(module, card)
+    engine = Engine(model, config)  # the first one measures kernels, once per machine
+    prepare_ms, kept_bytes = _loading(model, config)
+    workload = Workload(lay_out(model.graph))
+    took = profile(workload.names, engine.cost)
+    if not took[:, -1].sum():
+        raise CatalogError(
+            "the engine's kernels are not compiled here, so that nothing can be measured: run `cacheinf doctor`"
+        )
+    return Measured(
+        device_ms=_significant(_frame_ms(engine, image)),
+        prepare_ms=_significant(prepare_ms),
+        kept_bytes=kept_bytes,
+        memory_bytes=resident_bytes(engine),
+        whole_bytes=weight_bytes(model.graph) + _every_map(engine),
+        workload=workload,
+        took=took,
+    )
+
+
+def resident_bytes(engine: Engine) -> int:
+    """Of a loaded model: parameters, kept tensors, and the planned arena."""
+    return weight_bytes(engine.model.graph) + engine.cache_bytes + engine.arena_bytes
+
+
+def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
+    """Median milliseconds of a frame that is computed completely, of each; measured in turn, so that they compare.
+
+    Args:
+        image: uint8 [height, width, 3] of any size.
+    """
+    took: list[list[float]] = [[] for _ in engines]
+    for _ in range(_TURNS):
+        for engine, times in zip(engines, took, strict=True):
+            started = time.perf_counter()
+            engine.run(image, None)
+            times.append(1e3 * (time.perf_counter() - started))
+    return [float(np.median(times)) for times in took]
+
+
+def image_bytes_per_pixel(images: Sequence[Image], card: ModelCard) -> float:
+    """Of frames at the model's size on their way to a server, as the offloading sends them: PNG, mean."""
+    preprocessor = Preprocessor(card)
+    sizes = [cv2.imencode(".png", preprocessor.resize(image), _FAST)[1].size for image in images]
+    return float(np.mean(sizes)) / (preprocessor.size[0] * preprocessor.size[1])
+
+
+def _loading(model: Model, config: EngineConfig) -> tuple[float, int]:
+    """Milliseconds, the fastest of some, of loading the model as a node does, and the bytes of the file it is in.
+
+    What cannot be kept in a file is exported anew; 0 bytes.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.safetensors"
+        is_kept = keep(model.graph, path)
+        took_ms = []
+        for _ in range(_PREPARATIONS):
+            started = time.perf_counter()
+            graph = kept_graph(path) if is_kept else None
+            again = model_of(model.module, model.card) if graph is None else replace(model, graph=graph)
+            Engine(again, config)
+            took_ms.append(1e3 * (time.perf_counter() - started))
+        return min(took_ms), path.stat().st_size if is_kept else 0
+
+
+def _frame_ms(engine: Engine, image: Image) -> float:
+    took: list[float] = []
+    with torch.inference_mode():
+        while len(took) < _WARM_UP + _RUNS or sum(took) < _ENOUGH_MS:
+            started = time.perf_counter()
+            engine.run(image, None)
+            took.append(1e3 * (time.perf_counter() - started))
+    return float(np.median(took[_WARM_UP:]))
+
+
+def _significant(milliseconds: float) -> float:
+    """Two digits: the next one is noise, which would put variants on the front that are better by accident."""
+    return float(f"{milliseconds:.2g}")
+
+
+def _every_map(engine: Engine) -> int:
+    layout = engine.program.layout
+    roots = {layout.root(name) for name in (layout.graph.input, *(o.output for o in layout.operators))}
+    return sum(map_bytes(layout, name) for name in roots)

@@ -1,0 +1,210 @@
+"""Adds to a catalog what specialists are made from: small trunks, what they see in labelled pictures, useful skews."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cacheinf_ros.catalog.build.measure import frames_ms, resident_bytes
+from cacheinf_ros.catalog.features import TrainingSet, small_trunks, training_sets
+from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.linear import Classes
+from cacheinf_ros.catalog.heads.attributes import (
+    PICTURES_PER_SCENE,
+    SCENE_ATTRIBUTES,
+    Labelled,
+    folder_labels,
+    folder_samples,
+    scene_samples,
+)
+from cacheinf_ros.catalog.specialists.cascade import class_output
+from cacheinf_ros.catalog.specialists.dominance import Pair
+from cacheinf_ros.catalog.specialists.folder import (
+    PairEntry,
+    SpecialiseFile,
+    SpecialiseFolder,
+    TrunkEntry,
+    UsefulTrunk,
+    original_name,
+    write_samples,
+    write_specialise,
+)
+from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, useful_pairs, winnow
+from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.errors import CatalogError, ModelError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.trunk import last_layer
+
+SCENES = "scenes"
+"""In place of a folder of pictures: built-in scenes."""
+_LIGHTS = ("bright",)  # a classifier that is hardly ever right in the dark would be compared with itself there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LabelledData:
+    """Pictures whose class is known.
+
+    Attributes:
+        samples: with the model's own numbers of classes.
+        attribute: that tells the class.
+        description: for the reader of the catalog.
+    """
+
+    samples: Iterable[Labelled]
+    attribute: str
+    description: str
+
+
+def check_specialisable(model: Model) -> None:
+    """See whether a model can have specialists at all, before anything is built.
+
+    Raises:
+        CatalogError: it is no classifier, or has no small trunks.
+    """
+    class_output(model)
+    try:
+        last_layer(model.graph)
+    except ModelError as error:
+        raise CatalogError(f"model {model.name} cannot be specialised: {error}") from None
+    if not small_trunks(model):
+        raise CatalogError(f"model {model.name} cannot be specialised: it has no earlier convolution to end at")
+
+
+def labelled_data(model: Model, source: str, scenes: int, seed: int) -> LabelledData:
+    """Pictures of a classifier's classes; nothing is read yet.
+
+    Args:
+        source: a folder as of :func:`folder_samples`, whose classes are named as in the model's card; or
+            :data:`SCENES`.
+        scenes: how many built-in scenes; four pictures of each.
+
+    Raises:
+        CatalogError: the pictures are not labelled with the model's classes.
+    """
+    known = SCENE_ATTRIBUTES if source == SCENES else folder_labels(Path(source))
+    attribute = _attribute(model, known, source)
+    if source == SCENES:
+        samples = scene_samples(scenes, PICTURES_PER_SCENE, model.input_size, seed, lights=_LIGHTS)
+        return LabelledData(
+            samples=samples, attribute=attribute, description=f"{scenes} built-in scenes, seed {seed}: {attribute}"
+        )
+    names = model.card.labels
+    numbers = [names.index(label) for label in known[attribute]]
+    renamed = _renumbered(folder_samples(Path(source), [attribute]), attribute, numbers)
+    return LabelledData(samples=renamed, attribute=attribute, description=f"{Path(source).resolve()}: {attribute}")
+
+
+def add_specialise(
+    catalog: CatalogFolder, data: LabelledData, *, threads: int = 2, say: Callable[[str], None] = lambda _: None
+) -> SpecialiseFolder:
+    """Pre-forward the pictures through small trunks and variants, measure them, winnow, and write what is left.
+
+    Args:
+        catalog: as it was built.
+        data: see :func:`labelled_data`.
+        say: is told what is being done.
+
+    Raises:
+        CatalogError: nothing is worth specialising, or the folder cannot be written.
+    """
+    whole = original_name(catalog)
+    variants = {
+        e.name: catalog.load(e.name) for e in catalog.file.variants if Place.DEVICE in e.costs or e.name == whole
+    }
+    original = variants[whole]
+    trunks = {trunk.name.removeprefix(f"{original.name}@"): trunk for trunk in small_trunks(original)}
+    say("specialising: pre-forwarding")
+    sets, answers = _forwarded(original, trunks, variants, data)
+    say("specialising: measuring")
+    trunk_ms, variant_ms, memory = _measured(trunks, variants, threads)
+    say("specialising: winnowing")
+    worth = assess(sets, trunk_ms, variant_ms[whole])
+    pairs = tuple(_pair_entry(pair, worth[pair]) for pair in useful_pairs(worth))
+    if not pairs:
+        raise CatalogError(
+            f"the catalog in {catalog.path} is complete, but has no specialists: no small trunk is both cheaper than "
+            f"{original.name} and good enough; label more pictures, or more scenes"
+        )
+    best = winnow(worth)
+    kept = {tensor: samples for tensor, samples in sets.items() if tensor in best}
+    sums, of_answers = write_samples(catalog, list(kept.values()), answers)
+    file = SpecialiseFile(
+        format=1,
+        classes=sets[next(iter(kept))].classes,
+        samples=len(answers[whole]),
+        data=data.description,
+        variant_ms=variant_ms,
+        answers=of_answers,
+        trunks=tuple(
+            TrunkEntry(tensor=tensor, ms=trunk_ms[tensor], memory_bytes=memory[tensor], sha256=sha256)
+            for tensor, sha256 in zip(kept, sums, strict=True)
+        ),
+        pairs=pairs,
+        dropped=tuple(tensor for tensor in trunks if tensor not in kept),
+    )
+    return write_specialise(catalog, file)
+
+
+def _forwarded(
+    original: Model, trunks: Mapping[str, Model], variants: Mapping[str, Model], data: LabelledData
+) -> tuple[dict[str, TrainingSet], dict[str, Classes]]:
+    """Training sets by trunk, and the classes that each variant answers; pictures are seen once."""
+    models = [*trunks.values(), *variants.values()]
+    found = training_sets(original, models, data.samples, data.attribute)
+    answers = found[len(trunks) :]  # of a whole variant, the "features" are what it says of the classes
+    return (
+        dict(zip(trunks, found, strict=False)),
+        {name: each.features.argmax(axis=1) for name, each in zip(variants, answers, strict=True)},
+    )
+
+
+def _measured(
+    trunks: Mapping[str, Model], variants: Mapping[str, Model], threads: int
+) -> tuple[dict[str, float], dict[str, float], dict[str, int]]:
+    """Milliseconds of a dense frame, of trunks and variants in turn, and the bytes that trunks take."""
+    config = EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads)
+    small = {name: Engine(trunk, config) for name, trunk in trunks.items()}
+    whole = {name: Engine(variant, config) for name, variant in variants.items()}
+    size = next(iter(variants.values())).input_size
+    took = iter(frames_ms([*small.values(), *whole.values()], np.zeros((*size, 3), np.uint8)))
+    return (
+        {name: round(next(took), 4) for name in small},
+        {name: round(next(took), 4) for name in whole},
+        {name: resident_bytes(engine) for name, engine in small.items()},
+    )
+
+
+def _pair_entry(pair: Pair, candidates: tuple[Candidate, ...]) -> PairEntry:
+    generic = next(each for each in candidates if not each.is_specialised)
+    front = [each for each in candidates if each.is_specialised and not is_dominated(each, candidates)]
+    ranked = sorted(front, key=lambda each: each.cost)
+    return PairEntry(
+        n=pair.n,
+        p=pair.p,
+        accuracy=round(generic.accuracy, 4),
+        trunks=tuple(UsefulTrunk(tensor=e.name, accuracy=round(e.accuracy, 4), ms=round(e.cost, 4)) for e in ranked),
+    )
+
+
+def _attribute(model: Model, known: Mapping[str, tuple[str, ...]], source: str) -> str:
+    """The one whose classes are the model's."""
+    fitting = [name for name, classes in known.items() if set(classes) <= set(model.card.labels)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not model.card.labels:
+        raise CatalogError(f"model {model.name} has no names of classes: give it a card with `labels`")
+    has = "; ".join(f"{name} with {', '.join(classes)}" for name, classes in known.items())
+    raise CatalogError(
+        f"pictures labelled with classes of {model.name} ({', '.join(model.card.labels[:20])}) are needed in exactly "
+        f"one attribute, SOURCE/ATTRIBUTE/CLASS/picture.png; {source} has {has}"
+    )
+
+
+def _renumbered(samples: Iterable[Labelled], attribute: str, numbers: list[int]) -> Iterator[Labelled]:
+    """Folders' classes are numbered by name, the model's as in its card."""
+    for sample in samples:
+        yield replace(sample, classes={attribute: numbers[sample.classes[attribute]]})

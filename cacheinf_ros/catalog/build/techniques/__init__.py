@@ -1,0 +1,7 @@
+"""How a network becomes a cheaper, less accurate one (MCDNN, section 5.1): functions on torch modules."""
+
+from cacheinf_ros.catalog.build.techniques.change import Change, Inapplicable, Recipe, Technique
+from cacheinf_ros.catalog.build.techniques.perform import perform, planned
+from cacheinf_ros.catalog.build.techniques.quantise import pack, unpack
+
+__all__ = ["Change", "Inapplicable", "Recipe", "Technique", "pack", "perform", "planned", "unpack"]

@@ -1,0 +1,79 @@
+"""Reduced bit width of stored weights (MCDNN section 5.1): 32, 16 or 8 bits.
+
+What it saves is the file, and what loading it takes. The engine computes in float32, so that a loaded variant needs as
+much memory and time as with 32 bits. Biases and what belongs to normalisation stay in 32 bits: they are small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from cacheinf_ros.catalog.build.techniques.change import BITS
+from cacheinf_ros.errors import CatalogError
+
+_SCALE = ".scale"  # behind the name of a weight: its scales
+_LARGEST = 127
+State = dict[str, Tensor]
+
+
+def pack(state: Mapping[str, Tensor], bits: int) -> State:
+    """A network's weights as they are stored; nothing of it shares memory with the network.
+
+    Weights of two and more dimensions become float16, or int8 with float32 scales [outputs] under ``name.scale``: of
+    each output channel, symmetric, the largest weight is 127.
+
+    Raises:
+        CatalogError: there is no such width, or a weight does not fit it.
+    """
+    if bits not in BITS:
+        raise CatalogError(f"weights of {bits} bits: choose from {', '.join(map(str, BITS))}")
+    packed: State = {}
+    for name, value in state.items():
+        if not value.is_floating_point() or value.ndim < 2 or bits == 32:
+            packed[name] = value.detach().clone().contiguous()
+        elif not torch.isfinite(value).all():
+            raise CatalogError(
+                f"weight {name} is not finite and cannot be stored with {bits} bits; train the model anew"
+            )
+        elif bits == 16:
+            packed[name] = _halved(name, value.detach())
+        else:
+            packed[name], packed[name + _SCALE] = quantised(value.detach())
+    return packed
+
+
+def unpack(packed: Mapping[str, Tensor]) -> State:
+    """What :func:`pack` has stored, as float32; the same bits every time."""
+    state: State = {}
+    for name, value in packed.items():
+        scale = packed.get(name + _SCALE)
+        if value.dtype == torch.int8 and scale is not None:
+            state[name] = value.float() * scale.view(-1, *[1] * (value.ndim - 1))
+        elif value.dtype == torch.float16:
+            state[name] = value.float()
+        elif not (name.endswith(_SCALE) and name.removesuffix(_SCALE) in packed):
+            state[name] = value
+    return state
+
+
+def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """float32 [outputs, ...] -> int8 of the same shape and float32 [outputs], what one step stands for."""
+    largest = weight.flatten(1).abs().amax(1)
+    scale = torch.where(largest > 0, largest / _LARGEST, torch.ones_like(largest))
+    steps = (weight / scale.view(-1, *[1] * (weight.ndim - 1))).round()
+    return steps.clamp(-_LARGEST, _LARGEST).to(torch.int8).contiguous(), scale.contiguous()
+
+
+def packed_bytes(packed: Mapping[str, Tensor]) -> int:
+    """Of all values; the file has a header besides."""
+    return sum(value.numel() * value.element_size() for value in packed.values())
+
+
+def _halved(name: str, value: Tensor) -> Tensor:
+    half = value.half()
+    if not torch.isfinite(half).all():
+        raise CatalogError(f"weight {name} reaches {value.abs().max():g}, beyond float16; use 32 or 8 bits")
+    return half.contiguous()

@@ -1,7 +1,0 @@
-"""How a network becomes a cheaper, less accurate one (MCDNN, section 5.1): functions on torch modules."""
-
-from cacheinf_ros.catalog.building.techniques.change import Change, Inapplicable, Recipe, Technique
-from cacheinf_ros.catalog.building.techniques.perform import perform, planned
-from cacheinf_ros.catalog.building.techniques.quantise import pack, unpack
-
-__all__ = ["Change", "Inapplicable", "Recipe", "Technique", "pack", "perform", "planned", "unpack"]

@@ -1,0 +1,61 @@
+"""Graphs of variants, kept on this machine as the engine takes them: exporting a network again takes most of a load."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+
+from cacheinf_ros.engine.storage import cache_folder
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.graph_io import read_graph, write_graph
+from cacheinf_ros.graph.ir import Graph
+
+MOST_BYTES = 4_000_000_000
+"""Of all kept graphs; those that were used least recently go first."""
+
+_log = logging.getLogger(__name__)
+
+
+def kept_file(key: str) -> Path:
+    """Where the graph is, or would be, of what this text describes completely."""
+    return cache_folder() / "graphs" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.safetensors"
+
+
+def kept_graph(path: Path) -> Graph | None:
+    """The graph; None where there is none, or with a warning none that can be used."""
+    try:
+        graph = read_graph(path)
+        os.utime(path)
+    except FileNotFoundError:
+        return None
+    except ModelError as error:
+        _log.warning("the kept graph is unusable, exporting anew: %s", error)
+        return None
+    except OSError:  # it is not ours to touch
+        pass
+    return graph
+
+
+def keep(graph: Graph, path: Path) -> bool:
+    """Have the graph there from now on. Returns False, with a warning, where that cannot be done."""
+    try:
+        write_graph(graph, path)
+        _prune(path)
+    except (ModelError, OSError) as error:
+        _log.warning("a graph cannot be kept, and so it is exported anew each time that it is loaded: %s", error)
+        return False
+    return True
+
+
+def _prune(newest: Path) -> None:
+    """Remove what is too much, but never the newest."""
+    others = [path for path in newest.parent.glob("*.safetensors") if path != newest]
+    used = {path: path.stat() for path in others}
+    excess = newest.stat().st_size + sum(each.st_size for each in used.values()) - MOST_BYTES
+    for path in sorted(others, key=lambda path: used[path].st_mtime):
+        if excess <= 0:
+            return
+        path.unlink(missing_ok=True)
+        excess -= used[path].st_size

@@ -1,0 +1,168 @@
+"""Heads on disk: heads.yaml says which model's trunk they are for, and each has a safetensors file beside it.
+
+Beside them lies the model with all heads, exported, and its card: that is what nodes and commands are given.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from cacheinf_ros.catalog.features import trunk_model
+from cacheinf_ros.catalog.heads.heads import Head, head_model
+from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models
+from cacheinf_ros.catalog.linear import Linear
+from cacheinf_ros.catalog.yaml_file import checked, read_yaml
+from cacheinf_ros.config import Config
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph.write import write_model
+
+_FILE = "heads.yaml"
+CARD = "shared.yaml"
+"""The card of the model with all heads."""
+_VERSION = 1
+_REMEDY = "write it with `cacheinf catalog share`"
+_NAME = r"^[A-Za-z0-9_-]{1,64}$"
+
+
+class HeadEntry(Config):
+    """A head in heads.yaml."""
+
+    name: str = Field(pattern=_NAME)
+    labels: tuple[str, ...] = Field(min_length=2)
+    accuracy: float = Field(ge=0, le=1)
+    samples: int = Field(ge=0)
+
+
+class HeadsFile(Config):
+    """The content of heads.yaml.
+
+    Attributes:
+        model, weights, input_size: as :func:`load_model` takes them.
+        cut_at: the tensor where the trunk ends; "": before the model's last layer.
+        trunk: :func:`graph_hash` of the trunk, so that heads are not put on other weights.
+        data: what the heads were trained on, for the reader.
+    """
+
+    version: int = Field(ge=1, le=_VERSION)
+    model: str
+    weights: str = ""
+    input_size: tuple[int, int]
+    cut_at: str = ""
+    trunk: str
+    data: str = ""
+    heads: tuple[HeadEntry, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeadFolder:
+    """Heads that were read.
+
+    Attributes:
+        trunk: the model that gives the features.
+        heads: each with its linear layer.
+    """
+
+    trunk: Model
+    heads: tuple[Head, ...]
+
+    def models(self) -> tuple[Model, ...]:
+        """Each head with the trunk, as a model of its own."""
+        return tuple(head_model(self.trunk, head) for head in self.heads)
+
+    def shared(self) -> SharedModel:
+        """All heads on one trunk."""
+        return merge_models(self.models())
+
+
+def write_heads(
+    folder: Path,
+    heads: tuple[Head, ...],
+    trunk: Model,
+    *,
+    model: str,
+    weights: str = "",
+    cut_at: str = "",
+    data: str = "",
+) -> None:
+    """Write heads; the folder is made.
+
+    Args:
+        model, weights, cut_at: what the trunk was made from.
+
+    Raises:
+        CatalogError: the folder cannot be written, or a head's name cannot be a file's.
+    """
+    entries = [
+        {"name": h.name, "labels": list(h.labels), "accuracy": round(h.accuracy, 4), "samples": h.samples}
+        for h in heads
+    ]
+    content = {
+        "version": _VERSION, "model": model, "weights": weights, "input_size": list(trunk.input_size),
+        "cut_at": cut_at, "trunk": graph_hash(trunk.graph), "data": data, "heads": entries,
+    }  # fmt: skip
+    _check_names(checked(content, folder / _FILE, HeadsFile, _REMEDY), folder / _FILE)
+    shared = merge_models([head_model(trunk, head) for head in heads], name=folder.name).model
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for head in heads:
+            save_file({"weight": head.layer.weight, "bias": head.layer.bias}, _weights_of(folder, head.name))
+        write_model(shared, folder / CARD)
+        (folder / _FILE).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        raise CatalogError(f"heads cannot be written to {folder}: {error}") from None
+
+
+def read_heads(folder: Path) -> HeadFolder:
+    """Read heads, and load the model whose trunk they are for.
+
+    Raises:
+        CatalogError: a file is missing, broken, or for another trunk.
+        ModelError: the model cannot be loaded.
+    """
+    path = folder / _FILE
+    said = read_yaml(path, HeadsFile, _REMEDY)
+    _check_names(said, path)
+    whole = load_model(said.model, weights=Path(said.weights) if said.weights else None, input_size=said.input_size)
+    trunk = trunk_model(whole, said.cut_at)
+    if graph_hash(trunk.graph) != said.trunk:
+        raise CatalogError(f"the heads in {folder} were trained on other weights of {said.model}; train them anew")
+    return HeadFolder(trunk=trunk, heads=tuple(_head(folder, entry, trunk) for entry in said.heads))
+
+
+def _check_names(said: HeadsFile, path: Path) -> None:
+    names = [head.name for head in said.heads]
+    if len(set(names)) != len(names):
+        raise CatalogError(f"{path}: two heads have one name: {', '.join(names)}")
+
+
+def _head(folder: Path, entry: HeadEntry, trunk: Model) -> Head:
+    path = _weights_of(folder, entry.name)
+    try:
+        arrays = load_file(path)
+        layer = Linear(weight=arrays["weight"], bias=arrays["bias"])
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise CatalogError(f"the head {path} cannot be read: {error}; train it anew") from None
+    channels = trunk.graph.tensors[trunk.graph.outputs[0][1]].channels
+    expected, found = (len(entry.labels), channels), layer.weight.shape
+    if found != expected or layer.bias.shape != expected[:1] or not _is_sound(layer):
+        raise CatalogError(f"the head {path} must hold finite float32 weights {expected}, not {found}; train it anew")
+    return Head(name=entry.name, labels=entry.labels, layer=layer, accuracy=entry.accuracy, samples=entry.samples)
+
+
+def _is_sound(layer: Linear) -> bool:
+    return all(a.dtype == np.float32 and bool(np.isfinite(a).all()) for a in (layer.weight, layer.bias))
+
+
+def _weights_of(folder: Path, name: str) -> Path:
+    assert re.fullmatch(_NAME, name)  # a name leads nowhere else
+    return folder / f"{name}.safetensors"

@@ -1,0 +1,201 @@
+"""What the nodes can be told about catalogs of models and their budgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Self
+
+from pydantic import ConfigDict, field_validator, model_validator
+
+from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.prices import PriceConfig
+from cacheinf_ros.catalog.scheduling.budgets import Budget
+from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
+from cacheinf_ros.catalog.specialists.folder import reserving
+from cacheinf_ros.catalog.variant import Catalog, Place
+from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.errors import CatalogError, ConfigError
+
+_RATES_HZ = (0.001, 1000.0)
+
+
+class CatalogPolicy(Enum):
+    """Where requests are served; all but the first are there to compare with."""
+
+    ACCURACY = "accuracy"
+    """Wherever the most accurate variant fits its budget."""
+    SERVER_FIRST = "server_first"
+    """By the server if any variant fits the money; what sending takes is not looked at. Else split, else here."""
+    DEVICE_FIRST = "device_first"
+    """On the device if any variant fits; else split, else by the server."""
+    SERVER_ONLY = "server_only"
+    """By the server, or not at all."""
+    DEVICE_ONLY = "device_only"
+    """On the device, or not at all."""
+
+    @property
+    def preference(self) -> Preference:
+        """The scheduler's rule among the places that there are."""
+        return Preference(self.value) if self.value in {p.value for p in Preference} else Preference.ACCURACY
+
+    def places(self, *, use_server: bool) -> frozenset[Place]:
+        """Where requests may be served."""
+        left_out: dict[CatalogPolicy, set[Place]] = {
+            CatalogPolicy.SERVER_ONLY: {Place.SPLIT, Place.DEVICE},
+            CatalogPolicy.DEVICE_ONLY: {Place.SPLIT, Place.CLOUD},
+        }
+        return frozenset(Place) - left_out.get(self, set()) - (set() if use_server else {Place.SPLIT, Place.CLOUD})
+
+
+class CatalogFoldersConfig(Config):
+    """Where catalogs are."""
+
+    model_config = ConfigDict(validate_default=True)  # the default is ROS's, not ours
+
+    catalogs: tuple[str, ...] = parameter(
+        ("",), "folders that `cacheinf catalog build` has written, one per model; each names its model; empty: none"
+    )
+
+    @field_validator("catalogs", mode="before")
+    @classmethod
+    def _without_empty(cls, value: Iterable[str]) -> tuple[str, ...]:
+        return tuple(folder for folder in value if folder)  # ROS has no empty array of strings
+
+    def read(self) -> tuple[CatalogFolder, ...]:
+        """All of them.
+
+        Raises:
+            CatalogError: one cannot be read, or two are for one model.
+        """
+        folders = tuple(read_catalog(Path(folder).expanduser()) for folder in self.catalogs)
+        names = [folder.file.name for folder in folders]
+        for name in names:
+            if names.count(name) > 1:
+                raise CatalogError(f"two catalogs are for {name!r}: change `name` in the catalog.yaml of one of them")
+        return folders
+
+
+class CatalogServerConfig(CatalogFoldersConfig):
+    """What the server does for robots with catalogs."""
+
+    catalog_memory_mb: float = parameter(
+        2000.0,
+        "memory for variants from catalogs, of all robots together, 10**6 bytes; the least recently used are dropped",
+        low=1.0,
+        high=1e7,
+    )
+
+
+class CatalogConfig(CatalogFoldersConfig):
+    """Which models are asked how often, and what they may use up."""
+
+    rates: tuple[float, ...] = parameter((1.0,), "how often each model is asked, Hz; or one rate for all", live=True)
+    energy_budget_j: float = parameter(
+        math.inf, "energy that requests may take until the horizon, J; .inf: without a limit", low=0.0, live=True
+    )
+    cloud_budget: float = parameter(
+        math.inf, "what the server may be paid until the horizon, dollars; .inf: without a limit", low=0.0, live=True
+    )
+    budget_horizon_s: float = parameter(
+        36_000.0,
+        "how long the budgets are to last, s; a change of it or of a budget begins anew",
+        low=1.0,
+        high=1e8,
+        live=True,
+    )
+    device_memory_mb: float = parameter(600.0, "memory for variants on this device, 10**6 bytes", low=0.0, high=1e6)
+    policy: CatalogPolicy = parameter(
+        CatalogPolicy.ACCURACY,
+        "where requests are served: accuracy (wherever the most accurate variant fits its budget), server_first, "
+        "device_first; server_only, device_only: what it is compared with",
+    )
+    specialise: bool = parameter(
+        True,
+        "have a specialist answer before a variant on this device while few classes dominate, where the catalog was "
+        "built with --specialise",
+        live=True,
+    )
+    share_operators: bool = parameter(
+        True, "run leading operators that models on this device have in common once, where they are asked at one rate"
+    )
+    use_server: bool = parameter(False, "have a server with the same catalogs serve requests too, whole or in part")
+    load_deadline_ms: float = parameter(
+        5000.0, "time for the server to load a variant, beside server_deadline_ms, ms", low=0.0, high=600_000.0
+    )
+    price_server_s: float = parameter(
+        PriceConfig().price_server_s, "dollars per second of the server's time", low=0.0, high=1e3
+    )
+    price_mb: float = parameter(
+        PriceConfig().price_mb, "dollars per 10**6 bytes to and from the server", low=0.0, high=1e3
+    )
+
+    @field_validator("rates", mode="before")
+    @classmethod
+    def _listed(cls, value: Iterable[float]) -> tuple[float, ...]:
+        return tuple(value)  # rclpy gives an array
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        low, high = _RATES_HZ
+        if not all(low <= rate <= high for rate in self.rates):  # also for NaN
+            raise ValueError(f"rates of {list(self.rates)} Hz: give rates from {low:g} to {high:g}")
+        if len(self.rates) not in (1, len(self.catalogs)):
+            raise ValueError(
+                f"{len(self.rates)} rates for {len(self.catalogs)} catalogs: give one for each, or one for all"
+            )
+        return self
+
+    @property
+    def rates_hz(self) -> tuple[float, ...]:
+        """One for each catalog."""
+        return self.rates * len(self.catalogs) if len(self.rates) == 1 else self.rates
+
+    @property
+    def budget(self) -> Budget:
+        """From now on."""
+        return Budget(energy_j=self.energy_budget_j, money=self.cloud_budget, horizon_s=self.budget_horizon_s)
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Where requests may be served."""
+        return self.policy.places(use_server=self.use_server)
+
+    @property
+    def prices(self) -> PriceConfig:
+        """Of the server."""
+        return PriceConfig(price_server_s=self.price_server_s, price_mb=self.price_mb)
+
+    def demands(self, folders: Iterable[CatalogFolder]) -> tuple[Demand, ...]:
+        """What the scheduler is told of the models.
+
+        Raises:
+            ConfigError: there is no catalog, or nobody may serve requests.
+            CatalogError: no variant of a model runs where requests may be served, or what its specialists are made from
+                cannot be read.
+        """
+        if not self.places:
+            raise ConfigError(f"policy {self.policy.value} needs a server: set use_server: true")
+        demands = tuple(
+            Demand(catalog=in_places(reserving(folder), self.places), rate_hz=rate)
+            for folder, rate in zip(folders, self.rates_hz, strict=True)
+        )
+        if not demands:
+            raise ConfigError("catalogs is empty: name folders that `cacheinf catalog build` has written")
+        return demands
+
+
+def in_places(catalog: Catalog, places: frozenset[Place]) -> Catalog:
+    """The catalog without other places, and without variants that run nowhere else; :class:`CatalogError` if all go."""
+    reduced = (
+        replace(variant, costs={place: cost for place, cost in variant.costs.items() if place in places})
+        for variant in catalog.variants
+    )
+    variants = tuple(variant for variant in reduced if variant.costs)
+    if not variants:
+        wanted = ", ".join(sorted(place.value for place in places))
+        raise CatalogError(f"catalog {catalog.model!r}: no variant runs in: {wanted}; allow other places")
+    return replace(catalog, variants=variants)

@@ -1,0 +1,159 @@
+"""Variants of several models that begin alike, run as one network: MCDNN, section 5.2.2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models, obstacle
+from cacheinf_ros.engine import EngineConfig, decode
+from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.runner import Runner
+
+Note = Callable[[str, str, str], None]
+"""Takes a model, a name and a text for diagnostics."""
+
+
+class Group:
+    """Models that are asked at one rate and begin alike. Not for use from several threads.
+
+    They become one network, made when it is first needed after a model has come or gone.
+    """
+
+    def __init__(self, config: Callable[[], EngineConfig], note: Note, say: Callable[[str], None]) -> None:
+        self._config, self._note, self._say = config, note, say
+        self._members: dict[str, MemberCache] = {}
+        self._shared: SharedModel | None = None
+        self._held: HeldCache | None = None
+        self._latest: tuple[NDArray[np.uint8], FrameResult] | None = None  # an image, and what all said of it
+        self._asked: set[str] = set()  # about it
+        self._added: Link | None = None
+
+    @property
+    def held(self) -> HeldCache | None:
+        """The network of all as it is now; None: it is still to be made."""
+        return self._held
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The models' names."""
+        return tuple(self._members)
+
+    def admits(self, network: Model) -> bool:
+        """Whether a network has leading operators in common with those that are there."""
+        return not any(obstacle(member.network, network) for member in self._members.values())
+
+    def join(self, model: str, network: Model) -> MemberCache:
+        """A network for a model; :meth:`prepare` makes it ready."""
+        member = self._members[model] = MemberCache(self, model, network)
+        self._held = None
+        return member
+
+    def leave(self, model: str) -> None:
+        """The model is not wanted any more."""
+        self._members.pop(model, None)
+        self._held = None
+        self._note(model, "shares", "n/a")
+
+    def prepare(self) -> HeldCache:
+        """The network of all, made anew where models have changed."""
+        if self._held is None:
+            self._latest, self._shared = None, self._merged()
+            network = self._shared.model if self._shared else next(iter(self._members.values())).network
+            self._held = HeldCache(Runner(network, self._config(), self._note_all))
+            for model in self._members:
+                self._note(model, "shares", ", ".join(other for other in self._members if other != model) or "n/a")
+        return self._held
+
+    def _merged(self) -> SharedModel | None:
+        if len(self._members) == 1:
+            return None
+        shared = merge_models([_named(member.network, model) for model, member in self._members.items()])
+        share = shared.merged.flops / shared.merged.flops_apart
+        self._say(f"{', '.join(self._members)} begin alike and are computed together: {share:.0%} of their operations")
+        return shared
+
+    def run(self, model: str, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
+        """What one model says of a frame; all are computed for the first that is asked about it."""
+        held = self.prepare()
+        if self._shared is None:
+            return held.run(image, stamp_ns, config)
+        if self._latest is None or self._latest[0] is not image or model in self._asked:
+            self._latest, self._asked = None, set()
+            computed = held.run(image, stamp_ns, config)
+            kept = {name: value.copy() for name, value in computed.outputs.items()}  # an audit may overwrite them
+            self._latest = image, replace(computed, outputs=kept)
+        result, is_new = self._latest[1], not self._asked
+        self._asked.add(model)
+        outputs = self._shared.outputs_of(model, result.outputs)
+        card, size = self._members[model].network.card, (image.shape[0], image.shape[1])
+        own = replace(result, outputs=outputs, decoded=decode(outputs, card, size, result.motion))
+        if is_new:
+            return own
+        return replace(own, active_share=0.0, stage_ms={}, why="; computed with the other models that begin alike")
+
+    def add(self, link: Link) -> None:
+        """The map of a frame, which each of the models may bring."""
+        held = self.prepare()
+        if link is not self._added:
+            self._added = link
+            held.add(link)
+
+    def _note_all(self, name: str, text: str) -> None:
+        for model in self._members:
+            self._note(model, name, text)
+
+
+class MemberCache(HeldCache):
+    """One model of a group.
+
+    Attributes:
+        group: that it is of.
+        network: of the model.
+    """
+
+    def __init__(self, group: Group, model: str, network: Model) -> None:
+        self.group, self.network = group, network
+        self._model = model
+
+    @property
+    def runner(self) -> Runner:
+        """Of all models of the group."""
+        return self.group.prepare().runner
+
+    def add(self, link: Link) -> None:
+        """See :meth:`Group.add`."""
+        self.group.add(link)
+
+    def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
+        """See :meth:`Group.run`."""
+        return self.group.run(self._model, image, stamp_ns, config)
+
+    def forget_from(self, stamp_ns: int) -> None:
+        """Time went back: what is cached belongs to frames of before."""
+        if self.group.held is not None:
+            self.group.held.forget_from(stamp_ns)
+
+    def audit_if_due(self, *, idle: bool) -> None:
+        """Check bounded mode's promise, of all models together."""
+        if self.group.held is not None:
+            self.group.held.audit_if_due(idle=idle)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.group.leave(self._model)
+
+
+def _named(network: Model, model: str) -> Model:
+    return replace(network, card=network.card.model_copy(update={"name": model}))
+
+
+def group_for(network: Model, groups: Iterable[Group]) -> Group | None:
+    """The first group that a network may join, if there is one."""
+    return next((group for group in groups if group.members and group.admits(network)), None)

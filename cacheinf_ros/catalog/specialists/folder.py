@@ -1,0 +1,284 @@
+"""What specialists of a catalog's model are made from, on disk: specialise.yaml, and safetensors files beside it.
+
+They lie in a folder ``specialise`` within the catalog's. Small trunks are the original's own, so that only the tensors
+where they end are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import numpy as np
+import yaml
+from pydantic import Field, FiniteFloat, model_validator
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from cacheinf_ros.catalog.build.techniques import Recipe
+from cacheinf_ros.catalog.features import TrainingSet, load_training_set, save_training_set
+from cacheinf_ros.catalog.folder import CatalogFolder, digest
+from cacheinf_ros.catalog.linear import Classes
+from cacheinf_ros.catalog.specialists.dominance import Pair
+from cacheinf_ros.catalog.variant import Catalog, Place
+from cacheinf_ros.catalog.yaml_file import read_yaml
+from cacheinf_ros.config import Config
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import Model
+
+FOLDER = "specialise"
+_FILE, _ANSWERS = "specialise.yaml", "answers.safetensors"
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Milliseconds = Annotated[FiniteFloat, Field(gt=0)]
+_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Tensor = Annotated[str, Field(min_length=1)]
+
+
+class TrunkEntry(Config):
+    """A small trunk.
+
+    Attributes:
+        tensor: of the original, where the trunk ends.
+        ms: of a frame that is computed completely.
+        memory_bytes: of an engine with it, counted as those of variants.
+        sha256: of its training set.
+    """
+
+    tensor: _Tensor
+    ms: _Milliseconds
+    memory_bytes: int = Field(ge=0)
+    sha256: _Sha256
+
+
+class UsefulTrunk(Config):
+    """What a trunk is worth for a skew, on held-out samples of classes drawn at random.
+
+    Attributes:
+        tensor: where it ends.
+        accuracy, ms: of specialist and original together.
+    """
+
+    tensor: _Tensor
+    accuracy: _Share
+    ms: _Milliseconds
+
+
+class PairEntry(Config):
+    """A skew for which a specialist is worth having.
+
+    Attributes:
+        n, p: see :class:`Pair`.
+        accuracy: of the original alone.
+        trunks: those that are better than it in something, the cheapest first.
+    """
+
+    n: int = Field(ge=1)
+    p: float = Field(gt=0, le=1)
+    accuracy: _Share
+    trunks: tuple[UsefulTrunk, ...] = Field(min_length=1)
+
+    @property
+    def pair(self) -> Pair:
+        """As it is looked for."""
+        return Pair(n=self.n, p=self.p)
+
+
+class SpecialiseFile(Config):
+    """The content of specialise.yaml.
+
+    Attributes:
+        format: of the file.
+        classes: of the model.
+        samples: how many pictures there are in each training set.
+        data: which, for the reader.
+        variant_ms: what a frame takes with each variant, measured in turn with the trunks; only these get specialists.
+        answers: SHA-256 of the file that says which classes the variants answer to the samples.
+        trunks: those that winnowing keeps.
+        pairs: skews to look for, the most wanted first.
+        dropped: tensors where the trunks end that no skew would choose.
+    """
+
+    format: Literal[1]
+    classes: int = Field(ge=2)
+    samples: int = Field(ge=1)
+    data: str
+    variant_ms: dict[str, _Milliseconds] = Field(min_length=1)
+    answers: _Sha256
+    trunks: tuple[TrunkEntry, ...] = Field(min_length=1)
+    pairs: tuple[PairEntry, ...] = Field(min_length=1)
+    dropped: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        tensors = [trunk.tensor for trunk in self.trunks]
+        if len(set(tensors)) != len(tensors):
+            raise ValueError(f"two trunks end at one tensor: {', '.join(tensors)}")
+        unknown = {trunk.tensor for pair in self.pairs for trunk in pair.trunks} - set(tensors)
+        if unknown:
+            raise ValueError(f"pairs name trunks that are not there: {', '.join(sorted(unknown))}")
+        if any(pair.n >= self.classes for pair in self.pairs):
+            raise ValueError(f"a skew to all of {self.classes} classes is none")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SpecialiseFolder:
+    """What was read.
+
+    Attributes:
+        path: of the folder with specialise.yaml.
+        file: all that it says.
+    """
+
+    path: Path
+    file: SpecialiseFile
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the largest small trunk: a model has one at a time."""
+        return max(trunk.memory_bytes for trunk in self.file.trunks)
+
+    def trunks_for(self, pair: Pair, variant: str) -> tuple[TrunkEntry, ...]:
+        """Those worth trying before a variant, the cheapest first."""
+        trunks = {trunk.tensor: trunk for trunk in self.file.trunks}
+        useful = (trunks[each.tensor] for entry in self.file.pairs if entry.pair == pair for each in entry.trunks)
+        generic_ms = self.file.variant_ms.get(variant, 0.0)
+        return tuple(trunk for trunk in useful if trunk.ms < generic_ms)
+
+    def pairs_for(self, variant: str) -> tuple[Pair, ...]:
+        """Skews to look for while a variant answers, the most wanted first."""
+        return tuple(entry.pair for entry in self.file.pairs if self.trunks_for(entry.pair, variant))
+
+    def samples(self, entry: TrunkEntry, trunk: Model, variant: str) -> TrainingSet:
+        """What a specialist for a trunk learns from, with a variant as the generic model.
+
+        Args:
+            entry: of the file.
+            trunk: that it is about.
+            variant: of :attr:`SpecialiseFile.variant_ms`.
+
+        Raises:
+            CatalogError: a file cannot be read, or does not fit the others.
+        """
+        found = load_training_set(_set_file(self.path, self.file, entry.tensor), trunk)
+        path = self.path / _ANSWERS
+        try:
+            answers = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise CatalogError(f"{path} cannot be read: {error}; {_remedy(self.path)}") from None
+        named = answers.get(variant)
+        fits = named is not None and named.shape == found.labels.shape and named.dtype == np.int64
+        if named is None or not fits or found.classes != self.file.classes:
+            raise CatalogError(f"{path} does not fit the training sets beside it; {_remedy(self.path)}")
+        return replace(found, generic=named)
+
+
+def read_specialise(catalog: CatalogFolder) -> SpecialiseFolder | None:
+    """What specialists are made from; None: the catalog was built without.
+
+    Raises:
+        CatalogError: a file is missing, unreadable, changed, or says something impossible.
+    """
+    folder = catalog.path / FOLDER
+    if not folder.exists():
+        return None
+    path = folder / _FILE
+    file = read_yaml(path, SpecialiseFile, _remedy(folder))
+    unknown = set(file.variant_ms) - {entry.name for entry in catalog.file.variants}
+    if unknown:
+        raise CatalogError(f"{path} names variants that the catalog has not: {', '.join(unknown)}; {_remedy(folder)}")
+    for trunk in file.trunks:
+        _check(_set_file(folder, file, trunk.tensor), trunk.sha256)
+    _check(folder / _ANSWERS, file.answers)
+    return SpecialiseFolder(path=folder, file=file)
+
+
+def write_samples(
+    catalog: CatalogFolder, sets: Sequence[TrainingSet], answers: Mapping[str, Classes]
+) -> tuple[tuple[str, ...], str]:
+    """Write training sets into a catalog's folder, and which classes variants answer.
+
+    Args:
+        sets: in the order of :attr:`SpecialiseFile.trunks`.
+        answers: int64 [samples], by variant.
+
+    Returns:
+        SHA-256 of each training set's file, and that of the answers.
+
+    Raises:
+        CatalogError: they cannot be written.
+    """
+    folder = catalog.path / FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+        for number, samples in enumerate(sets):
+            save_training_set(samples, _numbered(folder, number))
+        save_file({name: np.ascontiguousarray(named) for name, named in answers.items()}, folder / _ANSWERS)
+        written = [*(_numbered(folder, number) for number in range(len(sets))), folder / _ANSWERS]
+        for path in written:
+            path.chmod(0o644)  # safetensors makes it private
+        *sums, of_answers = [digest(path) for path in written]
+    except (OSError, SafetensorError) as error:
+        raise CatalogError(f"{folder} cannot be written: {error}; make room, or build in another folder") from None
+    return tuple(sums), of_answers
+
+
+def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> SpecialiseFolder:
+    """Write specialise.yaml beside what it names, and read it.
+
+    Raises:
+        CatalogError: it cannot be written.
+    """
+    path = catalog.path / FOLDER / _FILE
+    try:
+        path.write_text(yaml.safe_dump(file.model_dump(mode="json"), sort_keys=False, width=120), encoding="utf-8")
+    except OSError as error:
+        raise CatalogError(f"{path} cannot be written: {error}; make room, or build in another folder") from None
+    found = read_specialise(catalog)
+    assert found is not None
+    return found
+
+
+def original_name(catalog: CatalogFolder) -> str:
+    """Of the variant that nothing was done to, whose trunks small trunks are."""
+    return next(entry.name for entry in catalog.file.variants if entry.recipe == Recipe())
+
+
+def reserving(catalog: CatalogFolder) -> Catalog:
+    """The catalog with the memory that a specialist takes beside each variant on the device.
+
+    Raises:
+        CatalogError: what specialists are made from cannot be read.
+    """
+    found, plain = read_specialise(catalog), catalog.catalog
+    if found is None:
+        return plain
+    variants = []
+    for variant in plain.variants:
+        costs = dict(variant.costs)
+        if Place.DEVICE in costs and found.pairs_for(variant.name):
+            device = costs[Place.DEVICE]
+            costs[Place.DEVICE] = replace(device, memory_bytes=device.memory_bytes + found.memory_bytes)
+        variants.append(replace(variant, costs=costs))
+    return replace(plain, variants=tuple(variants))
+
+
+def _set_file(folder: Path, file: SpecialiseFile, tensor: str) -> Path:
+    return _numbered(folder, [trunk.tensor for trunk in file.trunks].index(tensor))
+
+
+def _numbered(folder: Path, number: int) -> Path:
+    return folder / f"trunk-{number + 1}.safetensors"  # tensors may have names that files cannot have
+
+
+def _check(path: Path, sha256: str) -> None:
+    if not path.is_file():
+        raise CatalogError(f"{path} does not exist; {_remedy(path.parent)}")
+    if digest(path) != sha256:
+        raise CatalogError(f"{path} has changed since the catalog was built; {_remedy(path.parent)}")
+
+
+def _remedy(folder: Path) -> str:
+    return f"build the catalog anew with --specialise, or remove {folder} to do without specialists"

@@ -1,0 +1,222 @@
+"""Decides when a model gets a specialist, and when it loses it again: MCDNN, section 5.2.1.
+
+No thread, no clock: results go in with their time, orders come out. The paper says what to look for; how a skew is
+seen to end (three signs, watched with occasional audits by the generic model) is ours.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import comb
+
+from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow, Dominance, Pair, find_dominance
+from cacheinf_ros.catalog.specialists.specialist import Specialist
+from cacheinf_ros.config import Config, parameter
+
+_UNLIKELY = 0.05
+
+
+class SpecialiseConfig(Config):
+    """When a skew counts as one, and when as ended; named as the node's parameters are."""
+
+    specialise_window_s: float = parameter(
+        30.0, "results of this long decide whether classes dominate, s", low=1, high=3600
+    )
+    specialise_results: int = parameter(50, "fewest results that decide whether classes dominate", low=1, high=100_000)
+    specialise_watch_s: float = parameter(
+        10.0, "results of this long decide whether a skew has ended, s", low=1, high=600
+    )
+    specialise_watch_results: int = parameter(
+        10, "fewest results that decide whether a skew has ended", low=1, high=100_000
+    )
+    specialise_slack: float = parameter(
+        0.1, "a skew has ended when its classes' share is lower than what it took by more than this", low=0, high=1
+    )
+    specialise_audit_every: int = parameter(
+        15, "of a specialist's answers, every how manieth is checked by the generic model; 0: none", low=0, high=100_000
+    )
+    specialise_most_contradicted: float = parameter(
+        0.1, "share of a specialist's answers that may be contradicted beyond what was expected", low=0, high=1
+    )
+    specialise_pause_s: float = parameter(
+        30.0, "after a specialist was withdrawn or found useless: no other for so long, s", low=0
+    )
+
+
+class Stage(Enum):
+    """What a model's results come from."""
+
+    GENERIC = "generic"
+    PREPARING = "preparing"
+    """A specialist is being made; results come from the generic model."""
+    SPECIALISED = "specialised"
+
+
+class Answered(Enum):
+    """Who answered a frame."""
+
+    GENERIC = "generic"
+    """There is no specialist."""
+    SPECIALIST = "specialist"
+    PASSED_ON = "passed_on"
+    """The generic model, because the specialist said "other" or was not sure."""
+    CONFIRMED = "confirmed"
+    """The specialist, and the generic model was asked as well: it said the same."""
+    CONTRADICTED = "contradicted"
+    """It said something else, which is the answer."""
+
+    @property
+    def is_audit(self) -> bool:
+        """Whether both answered though one would have done."""
+        return self in (Answered.CONFIRMED, Answered.CONTRADICTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepare:
+    """Order: make a specialist for these classes, and tell :meth:`Specialiser.deployed` or ``rejected``."""
+
+    dominance: Dominance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdraw:
+    """Order: from the next frame on ask the generic model only; also forget a specialist that is being made.
+
+    Attributes:
+        why: for the user.
+    """
+
+    why: str
+
+
+class Specialiser:
+    """Of one model.
+
+    Attributes:
+        stage: where it stands.
+        specialist: the one in use.
+    """
+
+    def __init__(self, config: SpecialiseConfig, classes: int, pairs: Sequence[Pair] = PAIRS) -> None:
+        """Start without a specialist.
+
+        Args:
+            classes: of the model.
+            pairs: the skews worth a specialist, see :func:`winnow.useful_pairs`, the most wanted first.
+        """
+        self.stage = Stage.GENERIC
+        self.specialist: Specialist | None = None
+        self._config, self._classes, self._pairs = config, classes, pairs
+        self._seen = ClassWindow(config.specialise_window_s)
+        self._dominance: Dominance | None = None
+        self._recent = ClassWindow(config.specialise_watch_s)
+        self._answered: deque[tuple[float, Answered]] = deque()
+        self._since_audit = 0
+        self._not_before_s = float("-inf")
+        self._now_s = float("-inf")
+
+    @property
+    def audit_due(self) -> bool:
+        """Whether the generic model should be asked about the next frame whatever the specialist says."""
+        every = self._config.specialise_audit_every
+        return self.stage is Stage.SPECIALISED and every > 0 and self._since_audit >= every - 1
+
+    def observe(self, class_id: int, answered: Answered, now_s: float) -> Prepare | Withdraw | None:
+        """Take a result into account.
+
+        Args:
+            class_id: the answer that was given.
+            now_s: when, seconds; where it goes back, the stream began anew and nothing seen counts any more.
+        """
+        if now_s < self._now_s:
+            self._forget()
+        self._now_s = now_s
+        self._seen.add(class_id, now_s)
+        self._recent.add(class_id, now_s)
+        if self.stage is Stage.GENERIC:
+            return self._looking(now_s)
+        if self.stage is Stage.SPECIALISED:
+            self._note(answered, now_s)
+        why = self._ended()
+        return self._withdrawn(why, now_s) if why else None
+
+    def deployed(self, specialist: Specialist) -> bool:
+        """A specialist was made; False where nobody waits for it any more, and it must not be used."""
+        if self.stage is not Stage.PREPARING or specialist.dominance is not self._dominance:
+            return False
+        self.stage, self.specialist = Stage.SPECIALISED, specialist
+        self._since_audit = 0
+        self._answered.clear()
+        return True
+
+    def rejected(self) -> None:
+        """None could be made; not tried again for a while."""
+        if self.stage is Stage.PREPARING:
+            self._back(self._now_s)
+
+    def _looking(self, now_s: float) -> Prepare | None:
+        config = self._config
+        is_full = self._seen.span_s >= config.specialise_window_s / 2 and len(self._seen) >= config.specialise_results
+        if not is_full or now_s < self._not_before_s:
+            return None
+        self._dominance = find_dominance(self._seen.counts, self._classes, self._pairs)
+        if self._dominance is None:
+            return None
+        self.stage = Stage.PREPARING
+        return Prepare(dominance=self._dominance)
+
+    def _note(self, answered: Answered, now_s: float) -> None:
+        self._answered.append((now_s, answered))
+        while self._answered[0][0] <= now_s - self._config.specialise_watch_s:
+            self._answered.popleft()
+        self._since_audit = 0 if answered.is_audit else self._since_audit + (answered is Answered.SPECIALIST)
+
+    def _ended(self) -> str:
+        """Why the specialist is of no use any more; "": it is."""
+        assert self._dominance is not None
+        if len(self._recent) < self._config.specialise_watch_results:
+            return ""
+        share, least = (
+            self._recent.share(self._dominance.classes),
+            self._dominance.pair.p - self._config.specialise_slack,
+        )
+        if share < least:
+            return f"its classes make up {share:.0%} of the last results, less than {least:.0%}"
+        return self._useless(self.specialist) if self.specialist is not None else ""
+
+    def _useless(self, specialist: Specialist) -> str:
+        kinds = [kind for _, kind in self._answered]
+        if len(kinds) < self._config.specialise_watch_results:
+            return ""
+        passed, expected = kinds.count(Answered.PASSED_ON) / len(kinds), specialist.expected
+        if passed > expected.break_even:
+            return f"it passes {passed:.0%} of the frames on; from {expected.break_even:.0%} on it only costs"
+        contradicted = kinds.count(Answered.CONTRADICTED)
+        most = expected.disagreement + self._config.specialise_most_contradicted
+        checked = contradicted + kinds.count(Answered.CONFIRMED)
+        if contradicted > 1 and _chance(contradicted, checked, min(most, 1.0)) < _UNLIKELY:
+            return f"the model contradicts {contradicted} of {checked} of its answers"
+        return ""
+
+    def _withdrawn(self, why: str, now_s: float) -> Withdraw:
+        self._back(now_s)
+        return Withdraw(why=why)
+
+    def _back(self, now_s: float) -> None:
+        self.stage, self.specialist, self._dominance = Stage.GENERIC, None, None
+        self._not_before_s = now_s + self._config.specialise_pause_s
+        self._answered.clear()
+
+    def _forget(self) -> None:
+        self._seen.clear()
+        self._recent.clear()
+        self._answered.clear()
+        self._not_before_s = float("-inf")
+
+
+def _chance(least: int, of: int, share: float) -> float:
+    """That at least so many of so many are of a kind that makes up this share: binomial."""
+    return sum(comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(least, of + 1))

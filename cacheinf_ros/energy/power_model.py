@@ -1,0 +1,119 @@
+"""What a frame costs the robot's battery: by a meter where there is one, else by a power model.
+
+The model is that of the papers: power while idle, and what computing, sending and receiving add to it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+from enum import Enum
+
+from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.energy.meters import EnergyMeter
+
+_PAUSE_S = 10.0  # without a frame: what is drawn meanwhile is no frame's
+
+
+class PowerModel(Config):
+    """Watts; the defaults are about those of a Jetson Xavier NX with a wireless card."""
+
+    idle_w: float = parameter(5.0, "power model: the robot's computer at rest, W", low=0.0, high=10_000.0)
+    compute_w: float = parameter(10.0, "power model: what computing adds, W", low=0.0, high=10_000.0)
+    transmit_w: float = parameter(1.5, "power model: what sending adds, W", low=0.0, high=10_000.0)
+    receive_w: float = parameter(1.0, "power model: what receiving adds, W", low=0.0, high=10_000.0)
+
+    def joules(self, frame_ms: float, compute_ms: float, transmit_ms: float, receive_ms: float) -> float:
+        """Of a frame: idle for all of it, and what is added for as long as it lasts."""
+        added = self.compute_w * compute_ms + self.transmit_w * transmit_ms + self.receive_w * receive_ms
+        return (self.idle_w * frame_ms + added) / 1e3
+
+
+class EnergyKind(Enum):
+    """Where a number of joules comes from."""
+
+    MEASURED = "measured"
+    MODELLED = "modelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameEnergy:
+    """Joules per frame, the waiting for the next one included."""
+
+    joules: float
+    kind: EnergyKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """The time in which the robot computed, sent and received for a frame."""
+
+    compute_ms: float = 0.0
+    transmit_ms: float = 0.0
+    receive_ms: float = 0.0
+
+    @property
+    def all_ms(self) -> float:
+        """One after the other."""
+        return self.compute_ms + self.transmit_ms + self.receive_ms
+
+
+class EnergyAccount:
+    """Divides what is drawn between two readings by the frames that have ended in between.
+
+    A frame goes from the end of the one before to its own, in the model as by the meter, so that no energy is lost or
+    counted twice; the first one after a pause has only the time that was spent on it. May be used from several threads.
+    """
+
+    def __init__(self, model: PowerModel, meter: EnergyMeter | None = None) -> None:
+        self._model = model
+        self._meter = meter
+        self._lock = threading.Lock()
+        self._ended_s = self._read_s = -math.inf
+        self._reading: float | None = None
+        self._frames = 0
+        self._modelled_j = 0.0
+
+    def add(self, now_s: float, spent: Spent) -> None:
+        """A frame has ended, at a time of any clock."""
+        with self._lock:
+            since_s = now_s - self._ended_s
+            frame_ms = 1e3 * since_s
+            if since_s > _PAUSE_S:
+                frame_ms = spent.all_ms
+                if now_s - frame_ms / 1e3 < self._read_s:
+                    self._reading = None  # it began before the meter was read
+            self._frames += 1
+            self._modelled_j += self._model.joules(frame_ms, spent.compute_ms, spent.transmit_ms, spent.receive_ms)
+            self._ended_s = now_s
+
+    def settle(self, now_s: float) -> FrameEnergy | None:
+        """Read the meter, and say what the frames since the last time have cost each; None: there were none.
+
+        To be called about once a second, not by the frames' ends: a meter of watts would see all of them at work.
+        """
+        reading = self._read()
+        with self._lock:
+            if not self._frames:
+                if now_s - self._ended_s > _PAUSE_S:
+                    self._begin(now_s, reading)
+                return None
+            energy = self._per_frame(reading)
+            self._begin(now_s, reading)
+            return energy
+
+    def _per_frame(self, reading: float | None) -> FrameEnergy:
+        if reading is None or self._reading is None:
+            return FrameEnergy(joules=self._modelled_j / self._frames, kind=EnergyKind.MODELLED)
+        return FrameEnergy(joules=(reading - self._reading) / self._frames, kind=EnergyKind.MEASURED)
+
+    def _begin(self, now_s: float, reading: float | None) -> None:
+        self._read_s, self._reading = now_s, reading
+        self._frames, self._modelled_j = 0, 0.0
+
+    def _read(self) -> float | None:
+        try:
+            return None if self._meter is None else self._meter.joules()
+        except (OSError, ValueError):  # a bus that is busy: the next time
+            return None

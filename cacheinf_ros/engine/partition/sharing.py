@@ -1,0 +1,233 @@
+"""One frame computed by two machines: the robot's part, which begins and ends it, and the server's.
+
+The robot tells the server how a frame is split and which pixels of the input have changed since it was told last. Each
+machine then computes its rows, and sends the other what that reads of them (Hybrid-Parallel; CacheInf algorithms 1, 2).
+Whatever fails on the way, the robot computes the frame alone, and the server starts anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.canvas import NO_SHIFT
+from cacheinf_ros.engine.compile import compile_program
+from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.execution.active import pooled
+from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.engine.input import InputWriter
+from cacheinf_ros.engine.kernels import choose_kernels
+from cacheinf_ros.engine.partition.partition import Side, Split
+from cacheinf_ros.engine.partition.replicas import Exchange, Rows
+from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.errors import EngineError, LinkError
+from cacheinf_ros.graph import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pixels:
+    """Changed pixels of the model's input.
+
+    Attributes:
+        rows: of the input, among which they lie.
+        mask: uint8 [rows, width], 1 where a pixel has changed.
+        image: uint8 [rows, width, 3], BGR; what the mask does not hold means nothing.
+    """
+
+    rows: Rows
+    mask: NDArray[np.uint8]
+    image: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameStart:
+    """What the server must know to compute its part of a frame.
+
+    Attributes:
+        split: who computes what.
+        refresh: whether no change is held back.
+        outside: beside which sides padding has changed since the last frame that was shared.
+        shift: (dx, dy) in pixels of the input, by which everything has moved since then.
+        pixels: those that have changed since then.
+    """
+
+    split: Split
+    refresh: bool
+    outside: Border
+    shift: tuple[int, int]
+    pixels: Pixels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outdated:
+    """What a frame makes necessary; masks are uint8, at the input's size or a smaller one, valid until the next frame.
+
+    Attributes:
+        changed: pixels of the input that have changed since the last frame.
+        robot, server: those that have changed since each machine's copies were up to date, about.
+    """
+
+    changed: NDArray[np.uint8]
+    robot: NDArray[np.uint8]
+    server: NDArray[np.uint8]
+
+
+class Partner(Exchange, Protocol):
+    """The way to a server, for one frame.
+
+    Attributes:
+        epoch: of the session; with a new one the server has nothing.
+    """
+
+    epoch: int
+
+    def choose(self, outdated: Outdated) -> Split | None:
+        """How to share the frame; None: not at all."""
+        ...
+
+    def begin(self, start: FrameStart) -> None:
+        """Start a frame there; raises :class:`LinkError` where that cannot be done."""
+        ...
+
+
+class SharedProgram:
+    """A robot's program, which a server may help to run.
+
+    Attributes:
+        was_shared: whether the last frame was.
+        complaint: why it was not, although it should have been.
+    """
+
+    def __init__(self, program: Program, writer: InputWriter) -> None:
+        assert program.splitting is not None and program.shares is not None
+        self.program = program
+        self.splitting = program.splitting
+        self.complaint, self.was_shared = "", False
+        self._shares = program.shares
+        self._writer = writer
+        self._input = self._shares[program.graph.input]
+        self._alone = self.splitting.everything_at(Side.ROBOT)
+        self._used: Split | None = None
+        self._epoch = -1  # of the session to which what is known of the server belongs
+        self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
+
+    def moved(self, dx: int, dy: int) -> None:
+        """Take note that everything was moved."""
+        self._shift = self._shift[0] + dx, self._shift[1] + dy
+
+    def forget_server(self) -> None:
+        """The server has nothing, or nobody knows what."""
+        for share in self._shares:
+            share.forget_other()
+        self._shift, self._outside = NO_SHIFT, Border.NONE
+
+    def run(self, *, outside: Border, refresh: bool, partner: Partner | None = None) -> dict[str, torch.Tensor]:
+        """As :meth:`Program.run`; alone, where there is no partner, or it does not want to, or fails."""
+        self._input.lacking |= self.program.changed_input.mask
+        self._outside |= outside
+        self.complaint, self.was_shared = "", False
+        if partner is not None and partner.epoch != self._epoch:
+            self.forget_server()
+            self._epoch = partner.epoch
+        split = partner.choose(self._outdated()) if partner is not None else None
+        if partner is not None and split is not None:
+            try:
+                self._use(split)
+                self._shares.exchange, self._shares.received = partner, []
+                partner.begin(self._start(split, refresh=refresh))
+                outputs = self.program.run(outside=outside, refresh=refresh)
+                self.was_shared = True
+                return outputs
+            except LinkError as error:
+                self.complaint = str(error)
+                self._shares.distrust_received()
+                self.forget_server()
+                refresh = True  # what was computed has not been compared with what the rest of the network saw
+            finally:
+                self._shares.exchange = None
+        self._use(self._alone)
+        return self.program.run(outside=outside, refresh=refresh)
+
+    def _outdated(self) -> Outdated:
+        changed = self.program.changed_input.mask
+        stale = self._shares[next(iter(self.splitting.heights))].stale
+        robot = pooled(changed, (stale.shape[0], stale.shape[1])) | stale if stale.any() else changed
+        return Outdated(changed=changed, robot=robot, server=self._input.lacking)
+
+    def _use(self, split: Split) -> None:
+        if split is not self._used:
+            self.program.split(split)
+            self._used = split
+
+    def _start(self, split: Split, *, refresh: bool) -> FrameStart:
+        rows = self._input.sent
+        mask = self._input.take_lacking()
+        pixels = Pixels(rows=rows, mask=mask, image=self._writer.seen[slice(*rows)])
+        height, width = self._input.size
+        outside = self._outside
+        shift = max(-width, min(width, self._shift[0])), max(-height, min(height, self._shift[1]))
+        self._shift, self._outside = NO_SHIFT, Border.NONE
+        return FrameStart(split=split, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
+
+
+class Helper:
+    """The server's part: computes its rows of the frames of one robot. Not thread-safe.
+
+    Attributes:
+        cost: what the model's operators take on this machine.
+    """
+
+    def __init__(self, model: Model, config: EngineConfig) -> None:
+        """Compile a model; all maps are kept."""
+        kernels = choose_kernels(config.device, config.threads, config.precision)
+        preprocessor = Preprocessor(model.card)
+        self.program, self.cost = compile_program(model, config, kernels, side=Side.SERVER)
+        self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
+        assert self.program.splitting is not None and self.program.shares is not None
+        self.splitting = self.program.splitting
+        self._shares = self.program.shares
+        self._writer = InputWriter(preprocessor, self.program.input, kernels)
+        self._image = np.zeros((*preprocessor.size, 3), np.uint8)
+        self._touched = np.zeros(preprocessor.size, np.uint8)
+
+    def forget(self) -> None:
+        """Start anew: this machine has nothing, and neither has the robot."""
+        for share in self._shares:
+            share.forget_other()
+            share.stale.fill(1)
+
+    @torch.inference_mode()
+    def run(self, start: FrameStart, exchange: Exchange) -> None:
+        """Compute this machine's part of a frame.
+
+        Raises:
+            EngineError: the split cannot be executed.
+            LinkError: the robot's part did not come; call :meth:`forget`.
+        """
+        with self.program.awake():
+            self.program.split(start.split)
+            if start.shift != NO_SHIFT:
+                self._writer.move(*start.shift)
+                self.program.shift(*start.shift)
+            self._write(start.pixels)
+            self._shares.exchange, self._shares.received = exchange, []
+            try:
+                self.program.run(outside=start.outside, refresh=start.refresh)
+            finally:
+                self._shares.exchange = None
+
+    def _write(self, pixels: Pixels) -> None:
+        first, last = pixels.rows
+        if (first, last) != self._shares[self.program.graph.input].received and last > first:
+            raise EngineError(f"pixels of rows {first} to {last} are not what the split makes necessary")
+        self._touched.fill(0)
+        self._touched[first:last] = pixels.mask
+        cv2.copyTo(pixels.image, pixels.mask, self._image[first:last])
+        self._writer.touch_pixels(self._touched)
+        self._writer.write(self._image, self.program.changed_input, everything=True)

@@ -1,0 +1,63 @@
+"""Sets up Fast DDS for images before rclpy starts, where the user has not set it up.
+
+A publisher's shared-memory segment is 512 KB by default, too small for a raw 640x480 image: of those that are
+published best effort, nearly all are lost without a word. config/fastdds.xml gives our publishers a larger one. A
+camera driver has its own, which we cannot change; but we can choose how it reaches us, and UDP with a large buffer
+takes every image (config/fastdds_udp.xml) where the system allows such a buffer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.install_paths import share_folder
+
+PROFILES_VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
+_USERS_OWN = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
+_FAST_DDS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
+_LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
+RECEIVE_BUFFER_BYTES = 4_194_304
+"""What config/fastdds_udp.xml asks for: more than half a raw 1920x1080 image, and Linux grants twice of it."""
+
+LOSS_REMEDY = (
+    "publish reliably, or let the system take whole images: `sudo sysctl -w net.core.rmem_max=4194304` and start this "
+    "node anew, or start the camera with FASTDDS_DEFAULT_PROFILES_FILE set to config/fastdds.xml of this package"
+)
+"""What helps where images of a camera on this machine are lost."""
+
+
+def set_up_middleware(environment: MutableMapping[str, str] = os.environ, largest_buffer: int | None = None) -> str:
+    """Choose Fast DDS profiles for this process; call it before rclpy starts.
+
+    Args:
+        environment: of the process; the variable of the profiles is set in it.
+        largest_buffer: bytes that the system allows a socket to buffer; None: ask the system.
+
+    Returns:
+        the file that is used, or an empty text where the user's own set-up is left alone.
+    """
+    if environment.get("RMW_IMPLEMENTATION", "") not in _FAST_DDS or any(environment.get(n) for n in _USERS_OWN):
+        return ""
+    try:
+        folder = share_folder() / "config"
+    except ConfigError:
+        return ""
+    ours = [str(folder / name) for name in ("fastdds.xml", "fastdds_udp.xml")]
+    if environment.get(PROFILES_VARIABLE) not in (None, "", *ours):
+        return ""
+    allowed = _largest_buffer() if largest_buffer is None else largest_buffer
+    chosen = ours[allowed >= RECEIVE_BUFFER_BYTES]
+    if not Path(chosen).is_file():
+        return ""
+    environment[PROFILES_VARIABLE] = chosen
+    return chosen
+
+
+def _largest_buffer() -> int:
+    try:
+        return int(_LARGEST_BUFFER.read_text())
+    except (OSError, ValueError):
+        return 0

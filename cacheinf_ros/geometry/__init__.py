@@ -1,0 +1,1 @@
+"""Warping and masked painting of images under a motion; below matching and engine."""

@@ -1,0 +1,153 @@
+"""Plays a source through running nodes and collects what they said, without ``ros2 launch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
+from cacheinf_ros.install_paths import share_folder
+from cacheinf_ros.nodes.recorder import Recorded, Recorder
+from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.polling import wait_until
+
+FIRST_STAMP_NS = 1_000_000_000
+"""Of a replayed source: its own time, from one second on (see the replay node's parameter ``stamp``)."""
+IMAGE_TOPIC = "camera/image"
+RESULT_TOPIC = "results"
+MAP_TOPIC = "cache_map"
+_FAR = 1000  # frames that wait: a recording loses none
+_UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not introduced yet
+_SETTLE_S = 4.0  # Fast DDS repeats what a late participant has missed every 3 s
+_QUIET_S = 10.0  # without a new result after the source has ended: the nodes are done
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What the nodes said about one source.
+
+    Attributes:
+        published: images that the replay node published.
+        accepted: images that the inference node began to work on, by its own count.
+        dropped: images that were replaced before that.
+        results: one per accepted image, in order of arrival.
+        links: cache maps by the stamp of their frame, where a matcher node published them.
+    """
+
+    published: int
+    accepted: int
+    dropped: int
+    results: list[Recorded]
+    links: dict[int, Link]
+
+    @property
+    def unanswered(self) -> int:
+        """Accepted images without a result."""
+        return max(0, self.accepted - len(self.results))
+
+
+def params_file() -> Path:
+    """The parameters that the launch files use too."""
+    return share_folder() / "config" / "cacheinf.yaml"
+
+
+def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | float | str]:
+    """Parameters of matcher and inference nodes that are to lose no frame of a recording, and no output.
+
+    A publisher may know of a subscriber seconds before that one knows of it, and DDS delivers what is published in
+    between on latched topics only.
+    """
+    ends = (
+        (IMAGE_TOPIC, "subscription"),
+        (MAP_TOPIC, "publisher"),
+        (MAP_TOPIC, "subscription"),
+        (RESULT_TOPIC, "publisher"),
+    )
+    latched = {f"qos_overrides./{topic}.{end}.durability": "transient_local" for topic, end in ends}
+    asked: dict[str, bool | int | float | str] = {
+        "image_topic": IMAGE_TOPIC,
+        "image_reliability": "reliable",
+        "queue_size": _FAR,
+        "outputs": "all",
+    }
+    return {**asked, **latched, **parameters}
+
+
+def play(
+    group: NodeGroup,
+    recorder: Recorder,
+    *,
+    source: str,
+    node: str,
+    subscribers: int,
+    rate: float = 0.0,
+    frames: int = 0,
+    progress: Callable[[int], None] = lambda results: None,
+) -> Played:
+    """Play a source once and wait until the nodes have answered.
+
+    Args:
+        group: where the replay process is started.
+        recorder: listens since before.
+        node: name of the node whose counts are taken: inference or cached_inference.
+        subscribers: how many nodes take the images.
+        rate: images per second; 0: the source's own.
+        frames: at most; 0: all.
+        progress: called with the number of results so far.
+
+    Raises:
+        ProcessError: a node ended, or replay could not play the source.
+    """
+    recorder.take()
+    before = recorder.counts(node)
+    replay = group.start(
+        NodeCommand(
+            executable="replay",
+            params_file=params_file(),
+            parameters={
+                "source": source, "rate": rate, "frames": frames, "image_topic": IMAGE_TOPIC, "stamp": "source",
+                "wait_for_subscribers": subscribers, "linger_s": 10.0, "queue_size": _UNRECEIVED, "settle_s": _SETTLE_S,
+                f"qos_overrides./{IMAGE_TOPIC}.publisher.durability": "transient_local",
+            },
+        )
+    )  # fmt: skip
+    workers = [process for process in group.processes if process.command.executable != "replay"]
+    while not wait_until(lambda: replay.exit_code is not None, _POLL_S):
+        progress(len(recorder.results))
+        _check(workers)
+    if replay.exit_code:
+        raise ProcessError(f"replay: {replay.output.strip().splitlines()[-1]}")
+    published = int(replay.output.rpartition("published ")[2].split()[0])
+    _await_results(recorder, published, workers, progress)
+    # diagnostics come once a second: wait for those that know of the last result
+    known = before.get("results", 0) + len(recorder.results)
+    wait_until(lambda: recorder.counts(node).get("results", 0) >= known, _QUIET_S)
+    counts = recorder.counts(node)
+    results, links = recorder.take()
+    return Played(
+        published=published,
+        accepted=counts.get("accepted", 0) - before.get("accepted", 0),
+        dropped=counts.get("dropped", 0) - before.get("dropped", 0),
+        results=results,
+        links=links,
+    )
+
+
+def _await_results(
+    recorder: Recorder, published: int, workers: list[NodeProcess], progress: Callable[[int], None]
+) -> None:
+    """Until there are as many results as images, or none has come for a while."""
+    seen = -1
+    while seen < min(published, len(recorder.results)) or seen < 0:
+        seen = len(recorder.results)
+        progress(seen)
+        wait_until(lambda seen=seen: len(recorder.results) > seen or seen >= published, _QUIET_S)  # type: ignore[misc]
+        _check(workers)
+
+
+def _check(processes: list[NodeProcess]) -> None:
+    for process in processes:
+        if process.exit_code is not None:
+            raise ProcessError(f"{process.command.executable} ended: {process.output.strip()}")

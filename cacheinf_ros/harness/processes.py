@@ -1,0 +1,209 @@
+"""Starts the nodes as processes, where there is no ``ros2 launch``: for the demo, the command line and the tests.
+
+This module does not import rclpy, and starting a node takes no ROS installation beyond what the node itself needs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from cacheinf_ros.config import Value
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.pipeline.polling import wait_until
+
+_READY = "ready"
+_START = Path(__file__).with_name("start_node.py")
+
+
+class ProcessError(CacheinfError):
+    """A node process did not start, or did not end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCommand:
+    """What to start.
+
+    Attributes:
+        executable: matcher, inference, cached_inference, catalog_inference, server or replay.
+        name: of the node; empty: the executable's own. Parameter files address nodes by it.
+        namespace: of the node.
+        parameters: override what is in ``params_file``.
+        params_file: YAML file of parameters.
+        remappings: topic names, from -> to.
+        log_level: debug, info, warn, error.
+        environment: variables that differ from ours.
+    """
+
+    executable: str
+    name: str = ""
+    namespace: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    params_file: Path | None = None
+    remappings: Mapping[str, str] = field(default_factory=dict)
+    log_level: str = "info"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def line(self) -> list[str]:
+        """The command line."""
+        words = [sys.executable, "-S", "-P", str(_START), self.executable, "--ros-args"]
+        words += ["--log-level", self.log_level]
+        words += ["-r", f"__node:={self.name}"] if self.name else []
+        words += ["-r", f"__ns:={self.namespace}"] if self.namespace else []
+        words += ["--params-file", str(self.params_file)] if self.params_file else []
+        for name, value in self.parameters.items():
+            words += ["-p", f"{name}:={_yaml(value)}"]
+        for old, new in self.remappings.items():
+            words += ["-r", f"{old}:={new}"]
+        return words
+
+
+class NodeProcess:
+    """One node in a process of its own, with its output in a file."""
+
+    def __init__(
+        self, command: NodeCommand, *, log: Path, domain: int | None = None, prefix: Sequence[str] = ()
+    ) -> None:
+        """Start it.
+
+        Args:
+            domain: ROS_DOMAIN_ID, where it is not the caller's own.
+            prefix: words before the command line, such as ``ip netns exec NAME``.
+        """
+        self.command = command
+        self.log = log
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **command.environment}
+        if domain is not None:
+            environment["ROS_DOMAIN_ID"] = str(domain)
+        with log.open("w", encoding="utf-8") as output:
+            # a session of its own: Ctrl-C in the terminal reaches us, and we end the nodes in order
+            self._process = subprocess.Popen(
+                [*prefix, *command.line()], stdout=output, stderr=subprocess.STDOUT, env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """Its process ID."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    @property
+    def output(self) -> str:
+        """What it has logged so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def wait_ready(self, timeout_s: float = 60.0) -> None:
+        """Wait until the node takes frames; :class:`ProcessError` with its output where it does not."""
+        wait_until(lambda: self._is_ready() or self.exit_code is not None, timeout_s)
+        if not self._is_ready():
+            code = self.exit_code
+            happened = f"did not start within {timeout_s:g} s" if code is None else f"ended with exit code {code}"
+            raise ProcessError(f"{self.command.executable} {happened}: {self.output.strip()}")
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait until it ends by itself; returns the exit code."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise ProcessError(f"{self.command.executable} did not end within {timeout_s:g} s") from None
+
+    def interrupt(self) -> None:
+        """Ask it to end, as Ctrl-C would; does nothing where it has ended."""
+        self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, timeout_s: float = 10.0) -> int:
+        """Interrupt it, kill it where that does not help; returns the exit code."""
+        self.interrupt()
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def _is_ready(self) -> bool:
+        return any(line.endswith(f": {_READY}") for line in self.output.splitlines())
+
+
+class NodeGroup:
+    """Node processes that are stopped together; use as a context manager."""
+
+    def __init__(self, folder: Path, *, domain: int | None = None, prefix: Sequence[str] = ()) -> None:
+        """Prepare.
+
+        Args:
+            folder: receives one log file per process.
+            domain, prefix: see :class:`NodeProcess`.
+        """
+        self._folder = folder
+        self._domain = domain
+        self._prefix = prefix
+        self.processes: list[NodeProcess] = []
+
+    def start(self, command: NodeCommand) -> NodeProcess:
+        """Start a node, without waiting until it is ready."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        log = self._folder / f"{len(self.processes)}_{command.name or command.executable}.log"
+        with _signals_deferred():  # or the process would run on, unknown to us
+            process = NodeProcess(command, log=log, domain=self._domain, prefix=self._prefix)
+            self.processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        """Stop all, together: unloading a framework takes seconds."""
+        for process in self.processes:
+            process.interrupt()
+        for process in self.processes:
+            process.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """A signal to end us takes effect when this is left; only the main thread ever sees one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    handlers = {
+        number: signal.signal(number, lambda *seen: came.append(seen)) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for seen, _ in came:
+            signal.raise_signal(seen)
+
+
+def _yaml(value: Value) -> str:
+    """A parameter value as YAML that keeps its type: 20.0 stays a float, "1" a string."""
+    return ".inf" if value == math.inf else json.dumps(value)

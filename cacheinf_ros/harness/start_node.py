@@ -1,0 +1,50 @@
+"""Starts a node: ``python -m cacheinf_ros.harness.start_node NAME --ros-args ...``.
+
+Started as a file with ``python -S``, as :class:`~cacheinf_ros.harness.NodeCommand` does and scripts/ do alike, it holds
+signals back before Python reads its site packages: a Ctrl-C in that time would end with a traceback.
+"""
+
+# ruff: noqa: E402  signals come before everything else
+
+import signal
+import sys
+
+signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+if sys.flags.no_site:
+    import site
+
+    site.main()
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NoReturn
+
+from cacheinf_ros.quiet_end import end_quietly_on_signals
+
+EXECUTABLES = ("cached_inference", "catalog_inference", "inference", "matcher", "replay", "server")
+
+
+def main(name: str) -> NoReturn:
+    """Import a node, which takes seconds, run it, and end the process with its exit code."""
+    end_quietly_on_signals()
+    code = _run(name)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Everything is closed. Python would now take modules away while threads of torch, numba and Fast DDS still live,
+    # which crashes now and then.
+    os._exit(code)
+
+
+def _run(name: str) -> int:
+    if name not in EXECUTABLES:
+        print(f"unknown node {name!r}: give one of {', '.join(EXECUTABLES)}", file=sys.stderr)
+        return 2
+    if find_spec("rclpy") is None:
+        print("rclpy is not installed: source a ROS 2 distribution, or run `make build`", file=sys.stderr)
+        return 2
+    return int(import_module(f"cacheinf_ros.nodes.{name}").main())
+
+
+if __name__ == "__main__":
+    main(sys.argv.pop(1) if len(sys.argv) > 1 else "")

@@ -1,0 +1,71 @@
+"""How far a change of the picture spreads: which share of each tensor one frame makes necessary to compute.
+
+An output is to be computed where its receptive field meets a changed pixel. Receptive fields are nearly square, so that
+this is so within a chessboard distance of the changed pixels that is the same for all of a tensor: one distance
+transform of the picture tells the shares of all tensors.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.execution.active import ActiveSet, Mask, pooled
+from cacheinf_ros.engine.execution.plan import Plan
+from cacheinf_ros.engine.rematerialisation.regions import RegionModel, Regions
+
+Numbers = NDArray[np.float64]
+
+_CELLS = 20_000  # of the picture, at most: more tell nothing that matters
+_EVERYWHERE = np.inf
+
+
+class Activity:
+    """Of one network.
+
+    Attributes:
+        size: (height, width) of the input.
+        reach: float64 [tensors], pixels of the input; infinite where any change reaches everything, negative where none
+            reaches anything. Tensor 0 is the input.
+    """
+
+    def __init__(self, plan: Plan, sets: dict[int, ActiveSet]) -> None:
+        """``sets``: of a plan, by the tensors' numbers, without the input's."""
+        self.size = plan.input.size
+        height, width = self.size
+        self._side = 1
+        while (height // self._side) * (width // self._side) > _CELLS:
+            self._side += 1
+        one = Regions.in_the_middle(self.size, [0.0])
+        regions = RegionModel(()).follow(plan, one)
+        self.reach = np.zeros(1 + max(sets, default=0))
+        for tensor, active in sets.items():
+            self.reach[tensor] = _reach(regions[active], active.size, self.size)
+
+    def shares(self, mask: Mask) -> Numbers:
+        """float64 [tensors]: share of the pixels whose receptive field meets the mask.
+
+        Args:
+            mask: uint8, 1 where the input has changed, at the input's size or a smaller one.
+        """
+        if not mask.any():
+            return np.zeros(len(self.reach))
+        cells = pooled(mask, (self.size[0] // self._side or 1, self.size[1] // self._side or 1))
+        distance = cv2.distanceTransform(1 - cells, cv2.DIST_C, 3)
+        reached = np.cumsum(np.bincount(distance.astype(np.int32).ravel())) / cells.size
+        shares = np.interp(self.reach / self._side, np.arange(len(reached)), reached, left=0.0, right=1.0)
+        shares[0] = np.count_nonzero(mask) / mask.size
+        return shares
+
+
+def _reach(seen: Regions, size: tuple[int, int], input_size: tuple[int, int]) -> float:
+    """From where one pixel of the input is seen; by the axis along which that does not end at the border."""
+    if not seen.count[0]:
+        return -1.0
+    found = []
+    for axis in (0, 1):
+        extent = int(seen.last[axis][0] - seen.first[axis][0]) + 1
+        if extent < size[axis]:
+            found.append((extent * input_size[axis] / size[axis] - 1) / 2)
+    return float(np.mean(found)) if found else _EVERYWHERE

@@ -1,0 +1,111 @@
+"""Schedules solved in advance, for whatever the link and the caches may be like (CacheInf section 4.3.2)."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cacheinf_ros.offload.planning.partition_costs import Link
+from cacheinf_ros.offload.planning.partition_search import search
+from cacheinf_ros.offload.planning.timeline import Conditions, Timeline
+from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
+
+MBIT_S = (0.5, 2.0, 8.0, 24.0, 64.0, 200.0, 600.0)
+CACHED = (0.0, 0.6, 0.9, 0.98)
+"""Reuse ratios, of the robot and of the server."""
+CROSSING_MS = 1.0
+"""See :class:`.timeline.Conditions`: what it takes on a machine that does nothing else, before anything is seen."""
+_SOLVING_S = 50.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Surroundings:
+    """What a frame meets and no frame changes.
+
+    Attributes:
+        at_robot, at_server: see :class:`.timeline.Conditions`.
+        delay_ms: see :class:`.costs.Link`.
+        value_bytes, input_pixel_bytes, crossing_robot_ms, crossing_server_ms: see :class:`.timeline.Conditions`.
+    """
+
+    at_robot: Numbers
+    at_server: Numbers
+    delay_ms: float = 1.0
+    value_bytes: float = 4.0
+    input_pixel_bytes: float = 3.0
+    crossing_robot_ms: float = CROSSING_MS
+    crossing_server_ms: float = CROSSING_MS
+
+    def conditions(self, mbit_s: float, active_robot: Numbers, active_server: Numbers) -> Conditions:
+        """With a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
+        return Conditions(
+            link=Link(mbit_s=mbit_s, delay_ms=self.delay_ms),
+            at_robot=self.at_robot,
+            at_server=self.at_server,
+            active_robot=active_robot,
+            active_server=active_server,
+            value_bytes=self.value_bytes,
+            input_pixel_bytes=self.input_pixel_bytes,
+            crossing_robot_ms=self.crossing_robot_ms,
+            crossing_server_ms=self.crossing_server_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScheduleTable:
+    """Rows at the robot by bandwidth and reuse ratios.
+
+    Attributes:
+        mbit_s, robot_reuse, server_reuse: where it was solved, increasing.
+        rows: int64 [mbit_s, robot_reuse, server_reuse, operators].
+    """
+
+    mbit_s: tuple[float, ...]
+    robot_reuse: tuple[float, ...]
+    server_reuse: tuple[float, ...]
+    rows: Integers
+    _found: dict[tuple[tuple[int, ...], ...], Integers] = field(default_factory=dict, init=False, repr=False)
+
+    def near(self, mbit_s: float, robot_reuse: float, server_reuse: float) -> Integers:
+        """int64 [schedules, operators]: what was found for the conditions around these, each once."""
+        asked = (self.mbit_s, mbit_s), (self.robot_reuse, robot_reuse), (self.server_reuse, server_reuse)
+        places = tuple(_around(axis, value) for axis, value in asked)
+        if places not in self._found:
+            rows = [self.rows[place] for place in itertools.product(*places)]
+            self._found[places] = np.unique(np.array(rows), axis=0)
+        return self._found[places]
+
+
+def solve(
+    workload: Workload,
+    surroundings: Surroundings,
+    mbit_s: tuple[float, ...] = MBIT_S,
+    reuse: tuple[float, ...] = CACHED,
+    *,
+    time_limit_s: float = _SOLVING_S,
+) -> ScheduleTable:
+    """Fill a table; each place starts from what was found for its neighbours."""
+    axes = (mbit_s, reuse, reuse)
+    found = np.zeros((*map(len, axes), len(workload.names)), np.int64)
+    places = list(itertools.product(*(range(len(axis)) for axis in axes)))
+    deadline = time.monotonic() + time_limit_s
+    for i, place in enumerate(places):
+        bandwidth, *reused = (axis[at] for axis, at in zip(axes, place, strict=True))
+        conditions = surroundings.conditions(bandwidth, *map(workload.active_at, reused))
+        seeds = [found[_before(place, axis)] for axis in range(len(axes)) if place[axis]]
+        share = max(0.0, deadline - time.monotonic()) / (len(places) - i)
+        found[place] = search(workload, Timeline(workload, conditions), seeds, time_limit_s=share)
+    return ScheduleTable(mbit_s=mbit_s, robot_reuse=reuse, server_reuse=reuse, rows=found)
+
+
+def _around(axis: tuple[float, ...], value: float) -> tuple[int, ...]:
+    """Indices of the points below and above; of the nearest one beyond the ends."""
+    above = int(np.searchsorted(axis, value))
+    return tuple({max(0, above - 1), min(above, len(axis) - 1)})
+
+
+def _before(place: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(at - (i == axis) for i, at in enumerate(place))

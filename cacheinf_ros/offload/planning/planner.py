@@ -1,0 +1,221 @@
+"""Chooses the split of each frame by a policy, from what is known of machines, caches and link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cacheinf_ros.engine import Outdated, Split
+from cacheinf_ros.offload.planning.latency_model import Pace
+from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
+from cacheinf_ros.offload.planning.plan_table import ScheduleTable, Surroundings
+from cacheinf_ros.offload.planning.timeline import Timeline, Times
+from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
+from cacheinf_ros.offload_policy import OffloadPolicy
+
+_HORIZON = 30  # frames over which bringing a stale cache up to date is spread
+_STAYS = 0.95  # of what the schedule in use is predicted to take another must be predicted to take, to replace it
+_SIMILAR = 0.2  # in the logarithm, of what is about the same
+_CUT_FRAMES = 15
+_NEW = 0.2  # weight of a frame in what is typical
+# overheads of the robot: of a frame alone, of one that is shared, of encoding all of the input's pixels, and of a
+# tensor that crosses inside the network
+_ALONE = (1.0, 0.0, 0.0, 0.0)
+_ROBOT_CROSSING = (0.0, 0.0, 0.0, 1.0)
+# of the server: of a frame, and of a tensor that crosses inside the network
+_SERVED = (1.0, 0.0)
+_SERVER_CROSSING = (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Choice:
+    """How a frame is to be computed.
+
+    Attributes:
+        split: None: all at the robot.
+        predicted_ms: until the robot has the outputs.
+        local_share: of the work, by what the robot takes for its rows and for all.
+        robot_ms, server_ms: that the operators take by the machines' profiles.
+        changed: share of the input that crosses, as far as the server is concerned.
+        crossings: see :class:`.timeline.Times`.
+        is_settled: whether the frame before was computed so too: both caches are as they will be.
+    """
+
+    split: Split | None
+    predicted_ms: float
+    local_share: float
+    robot_ms: float = 0.0
+    server_ms: float = 0.0
+    changed: float = 0.0
+    crossings: int = 0
+    is_settled: bool = False
+
+    @property
+    def at_robot(self) -> Sequence[float]:
+        """How much a frame has of the robot's overheads."""
+        return _ALONE if self.split is None else _shared(self.changed, self.crossings)
+
+    @property
+    def at_server(self) -> Sequence[float]:
+        """How much a frame that is shared has of the server's."""
+        return 1.0, self.crossings
+
+
+class Scheduler:
+    """Of one network, one robot and one server. Not thread-safe.
+
+    Attributes:
+        measured: the machines as they were measured, with nothing else to do.
+        table: of schedules; None: not solved yet, and only simple ones are considered.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        surroundings: Surroundings,
+        table: ScheduleTable | None = None,
+        *,
+        robot_slowdown: float = 1.0,
+    ) -> None:
+        """``robot_slowdown``: how many times longer than measured the robot is expected to take, before it is seen."""
+        self.table = table
+        self._workload = workload
+        self.measured = surroundings
+        crossing_ms = robot_slowdown * surroundings.crossing_robot_ms
+        self._robot = Pace((0.0, 0.0, 0.0, crossing_ms), robot_slowdown)
+        self._server = Pace((0.0, surroundings.crossing_server_ms))
+        self._whole = workload.heights[1:].copy()
+        self._none = np.zeros_like(self._whole)
+        self._everything = (np.ones(len(workload.heights)),) * 3
+        self._rows = self._whole
+        self._splits: dict[bytes, Split] = {}
+        self._is_settled = True
+        self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
+        self._cut_age = 0  # frames
+        self._typical: Numbers | None = None  # active shares of each tensor
+
+    def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
+        """The split for a frame."""
+        changed, robot, server = self._active(outdated) if policy.is_cached else self._everything
+        around = self._around(delay_ms)
+        steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
+        now = Timeline(self._workload, around.conditions(mbit_s, robot, server))
+        candidates = self._candidates(policy, around, mbit_s, changed)
+        extra = [self._overhead_ms(rows, float(changed[0])) for rows in candidates]
+        ends = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
+        costs = np.add(ends, extra)
+        best = int(np.argmin(costs))
+        used = [i for i, rows in enumerate(candidates) if (rows == self._rows).all()]
+        if used and costs[best] > _STAYS * costs[used[0]]:
+            best = used[0]
+        is_settled = self._is_settled and bool((candidates[best] == self._rows).all())
+        self._is_settled = True
+        self._rows = candidates[best]
+        times = (steady if is_settled else now).times(self._rows)
+        return self._choice(times, steady, extra[best], float(changed[0]), is_settled)
+
+    @property
+    def state(self) -> str:
+        """What has been learned of the machines, in words."""
+        return f"robot {self._robot}, server {self._server}"
+
+    def unsettle(self) -> None:
+        """The last frame was not computed as it was chosen: for the next one, much is to be made up for."""
+        self._is_settled = False
+
+    def observe_robot(self, choice: Choice, took_ms: float) -> None:
+        """Take note of what a frame took, without waiting; only of frames that are settled, for others much is made up
+        for.
+        """
+        if choice.is_settled:
+            self._robot.observe(choice.robot_ms, choice.at_robot, took_ms)
+
+    def observe_server(self, choice: Choice, took_ms: float) -> None:
+        """The same of a frame that was shared."""
+        if choice.is_settled:
+            self._server.observe(choice.server_ms, choice.at_server, took_ms)
+
+    def _around(self, delay_ms: float) -> Surroundings:
+        """The same machines as they are seen to be."""
+        return replace(
+            self.measured,
+            at_robot=self.measured.at_robot * self._robot.slowdown,
+            at_server=self.measured.at_server * self._server.slowdown,
+            delay_ms=delay_ms,
+            crossing_robot_ms=self._robot.overhead_ms(_ROBOT_CROSSING),
+            crossing_server_ms=self._server.overhead_ms(_SERVER_CROSSING),
+        )
+
+    def _overhead_ms(self, rows: Integers, changed: float) -> float:
+        """Of all but what crosses inside the network, which is in the timeline."""
+        if (rows == self._whole).all():
+            return self._robot.overhead_ms(_ALONE)
+        return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)
+
+    def _active(self, outdated: Outdated) -> tuple[Numbers, Numbers, Numbers]:
+        """Shares of each tensor, float64 [tensors]: that change from frame to frame, and that each machine lacks."""
+        shares = self._workload.activity.shares
+        changed = shares(outdated.changed)
+        robot = changed if outdated.robot is outdated.changed else shares(outdated.robot)
+        return changed, robot, shares(outdated.server)
+
+    def _candidates(
+        self, policy: OffloadPolicy, around: Surroundings, mbit_s: float, changed: Numbers
+    ) -> Sequence[Integers]:
+        if policy is OffloadPolicy.LOCAL:
+            return [self._whole]
+        if policy in (OffloadPolicy.REMOTE, OffloadPolicy.REMOTE_JPEG):
+            return [self._none]
+        cut = self._best_cut(around, mbit_s, changed)
+        if not policy.is_searched:
+            return [cut]
+        simple = [self._whole, self._none, cut, self._rows]
+        if self.table is None:
+            return simple
+        reuse = self._workload.reuse_at(changed)
+        return [*simple, *self.table.near(mbit_s, reuse, reuse)]
+
+    def _best_cut(self, around: Surroundings, mbit_s: float, changed: Numbers) -> Integers:
+        """Takes milliseconds to find: it is kept while the machines and the link are as they were, for some frames.
+
+        So it is found for a typical frame: what is best for one in which nothing changes is bad for the next.
+        """
+        typical = changed if self._typical is None else self._typical + _NEW * (changed - self._typical)
+        self._typical = typical
+        now = np.log((mbit_s, 1 + around.delay_ms, self._robot.slowdown, self._server.slowdown))
+        self._cut_age += 1
+        if self._cut is None or self._cut_age >= _CUT_FRAMES or np.abs(now - self._cut[0]).max() > _SIMILAR:
+            self._cut = now, dnn_surgery(self._workload, around.conditions(mbit_s, typical, typical))
+            self._cut_age = 0
+        return self._cut[1]
+
+    def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float, is_settled: bool) -> Choice:
+        split, share = None, 1.0
+        if (self._rows != self._whole).any():
+            alone = steady.times(self._whole).robot_busy
+            share = steady.times(self._rows).robot_busy / alone if alone > 0 else 1.0
+            key = self._rows.tobytes()
+            if key not in self._splits:
+                self._splits[key] = self._workload.split_of(self._rows)
+            split = self._splits[key]
+        return Choice(
+            split=split,
+            predicted_ms=times.end + extra_ms,
+            local_share=share,
+            robot_ms=times.robot_busy / self._robot.slowdown,
+            server_ms=times.server_busy / self._server.slowdown,
+            changed=changed,
+            crossings=times.crossings,
+            is_settled=is_settled,
+        )
+
+
+def _shared(changed: float, crossings: int = 0) -> Sequence[float]:
+    return 0.0, 1.0, changed, crossings
+
+
+def _spread(steady: float, now: float) -> float:
+    """What a frame costs from now on: what is made up for once counts for many."""
+    return steady + max(0.0, now - steady) / _HORIZON

@@ -1,0 +1,143 @@
+"""What a network asks of the machines that compute it: pixels, rows that depend on each other, bytes.
+
+The same for both machines, and known from the graph alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.plan import Plan, Planner
+from cacheinf_ros.engine.execution.steps import Call, Compute
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.engine.partition.partition import Split, Splitting
+from cacheinf_ros.engine.rematerialisation.regions import RegionModel
+from cacheinf_ros.offload.planning.activity import Activity
+
+Integers = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+
+REUSE = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
+"""Reuse ratios of the input at which the active share of every tensor is known; linear in between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reads:
+    """Which rows of which tensors each operator reads, as arrays.
+
+    Attributes:
+        first: int64 [operators + 1]: where each operator's entries begin.
+        tensor: int64 [entries]: which one is read; 0 is the graph's input, 1 the first operator's output.
+        offset: int64 [entries]: where the entry's part of ``ends`` and ``starts`` begins: one value per row.
+        ends, starts: see :class:`.split.Read`.
+    """
+
+    first: Integers
+    tensor: Integers
+    offset: Integers
+    ends: Integers
+    starts: Integers
+
+
+class Workload:
+    """Of one network. Tensors are numbered: 0 is the input, i + 1 the output of operator i.
+
+    Attributes:
+        splitting: what can be split.
+        names: the operators' outputs, in the order of execution.
+        heights: int64 [tensors]: rows of each.
+        row_values: int64 [tensors]: numbers in a row.
+        row_pixels: int64 [tensors]: pixels in a row.
+        groups: int64 [operators]: operators with the same number are computed whole and at the same side; -1: by rows.
+        results: int64: the tensors that the network's outputs consist of.
+        reads: see :class:`Reads`.
+        active: float64 [reuse ratios, tensors]: share of the pixels that is computed, at :data:`REUSE`, where what is
+            not reusable lies together.
+        activity: the same of any frame.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.splitting = Splitting(layout)
+        self.names = tuple(self.splitting.heights)
+        index = self.splitting.numbers
+        shapes = np.array(list(self.splitting.shapes.values()), np.int64)
+        self.heights, self.row_pixels, channels = np.ascontiguousarray(shapes.T)
+        self.row_values = self.row_pixels * channels
+        self._numbers = (self.heights * self.row_values)[1:].astype(np.float64)
+        self.groups = np.full(len(self.names), -1, np.int64)
+        for number, group in enumerate(self.splitting.groups):
+            self.groups[[index[name] - 1 for name in group]] = number
+        self.results = np.array([index[name] for name in self.splitting.results], np.int64)
+        self.reads = _reads(self.splitting)
+        plan = Planner(layout).plan()
+        sets = _sets(plan, index)
+        self.active = _active(plan, sets)
+        self.activity = Activity(plan, sets)
+
+    def active_at(self, reuse_ratio: float) -> Numbers:
+        """float64 [tensors]: share of the pixels that is computed, at a reuse ratio of the input."""
+        last = len(REUSE) - 1
+        place = float(np.interp(reuse_ratio, REUSE, np.arange(last + 1)))
+        below = min(int(place), last - 1)
+        part = place - below
+        return np.asarray((1 - part) * self.active[below] + part * self.active[below + 1], np.float64)
+
+    def reuse_at(self, active: Numbers) -> float:
+        """The reuse ratio of the input at which as many numbers are computed, where what is not reusable lies together.
+
+        Args:
+            active: float64 [tensors]: share of the pixels that is computed.
+        """
+        computed = self.active[:, 1:] @ self._numbers
+        return float(np.interp(active[1:] @ self._numbers, computed[::-1], REUSE[::-1]))
+
+    def rows_of(self, split: Split) -> Integers:
+        """A split as int64 [operators]: rows at the robot."""
+        return np.array([split.at_robot[name] for name in self.names], np.int64)
+
+    def split_of(self, rows: Integers) -> Split:
+        """The split that int64 [operators] stands for."""
+        return Split(at_robot=dict(zip(self.names, rows.tolist(), strict=True)))
+
+
+def _reads(splitting: Splitting) -> Reads:
+    first, tensor, offset, length = [0], [], [], 0
+    tables = []
+    for entries in splitting.reads.values():
+        for leaf, read in entries:
+            tensor.append(splitting.numbers[leaf])
+            offset.append(length)
+            tables.append(read)
+            length += len(read.ends)
+        first.append(len(tensor))
+    return Reads(
+        first=np.array(first, np.int64),
+        tensor=np.array(tensor, np.int64),
+        offset=np.array(offset, np.int64),
+        ends=np.concatenate([read.ends for read in tables]),
+        starts=np.concatenate([read.starts for read in tables]),
+    )
+
+
+def _sets(plan: Plan, index: dict[str, int]) -> dict[int, ActiveSet]:
+    """By tensor: what of it is computed; what an operator that is called computes, it computes completely."""
+    return {
+        index[step.operator.output]: step.active if isinstance(step, Compute) else step.changed
+        for step in plan.steps
+        if isinstance(step, Compute | Call)
+    }
+
+
+def _active(plan: Plan, sets: dict[int, ActiveSet]) -> Numbers:
+    """Changes are taken to be a rectangle in the middle of the frame; without reuse all is active."""
+    counts = RegionModel([1 - ratio for ratio in REUSE]).counts(plan)
+    found = np.ones((len(REUSE), 1 + len(sets)))
+    found[:, 0] = 1 - np.array(REUSE)
+    for tensor, active in sets.items():
+        found[:, tensor] = counts[active] / active.pixels
+    found[-1] = 0.0
+    return found

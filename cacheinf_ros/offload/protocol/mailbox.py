@@ -1,0 +1,86 @@
+"""Contents that have arrived, for a thread that waits for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from cacheinf_ros.engine import Splitting
+from cacheinf_ros.errors import LinkError
+from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet
+
+_AHEAD = 2  # frames after the last one that was taken
+_SPARE = 2**20  # bytes, for what is not rows
+Address = tuple[int, int, int]
+"""Frame, kind, tensor."""
+
+
+def room_for(splitting: Splitting) -> int:
+    """Bytes of all tensors of a network, with what they are wrapped in."""
+    return _SPARE + sum(5 * rows * width * channels + 4096 for rows, width, channels in splitting.shapes.values())
+
+
+class Mailbox:
+    """Of one epoch of a session; one thread delivers, another takes.
+
+    Attributes:
+        most_bytes: what may wait in it; packets beyond are dropped.
+    """
+
+    def __init__(self, most_bytes: int, tensors: int) -> None:
+        """``tensors``: how many there are."""
+        self.most_bytes = most_bytes
+        self._tensors = tensors
+        self._changed = threading.Condition()
+        self._waiting: dict[Address, Assembly] = {}
+        self._taken_before = 0  # contents of earlier frames are not wanted any more
+        self._size = 0
+        self._closed = ""
+
+    def deliver(self, packet: Packet) -> bool:
+        """Take a sound packet in; whether there was a use for it."""
+        with self._changed:
+            if not self._taken_before <= packet.frame <= self._taken_before + _AHEAD or packet.tensor >= self._tensors:
+                return False
+            if self._size + len(packet.data) > self.most_bytes:
+                return False
+            address = packet.frame, packet.kind, packet.tensor
+            if not self._waiting.setdefault(address, Assembly(packet.parts)).add(packet):
+                return False
+            self._size += len(packet.data)
+            self._changed.notify_all()
+            return True
+
+    def take(self, frame: int, kind: Kind, tensor: int, deadline: float) -> bytes:
+        """Wait for a content until ``time.monotonic()`` is the deadline, and take it out.
+
+        Raises:
+            LinkError: it does not come.
+        """
+        address = frame, int(kind), tensor
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_there(address) or self._closed, deadline - time.monotonic())
+            if not self._is_there(address):
+                raise LinkError(self._closed or f"{kind.name.lower()} of frame {frame} did not come in time")
+            assembly = self._waiting.pop(address)
+            self._size -= assembly.size
+        content = assembly.content
+        assert content is not None
+        return content
+
+    def forget_before(self, frame: int) -> None:
+        """Drop what belongs to earlier frames, now and when it comes."""
+        with self._changed:
+            self._taken_before = frame
+            for address in [address for address in self._waiting if address[0] < frame]:
+                self._size -= self._waiting.pop(address).size
+
+    def close(self, reason: str) -> None:
+        """Let whoever waits, now or later, fail for this reason."""
+        with self._changed:
+            self._closed = self._closed or reason
+            self._changed.notify_all()
+
+    def _is_there(self, address: Address) -> bool:
+        assembly = self._waiting.get(address)
+        return assembly is not None and assembly.is_complete

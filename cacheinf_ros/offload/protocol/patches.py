@@ -1,0 +1,95 @@
+"""New values of a tensor as bytes: which pixels, as one bit each, and their values.
+
+    header | scales (int8 only: float32 per channel) | bits of the pixels, row by row | values, pixel by pixel
+
+The values may be float32, float16, or int8 with a scale for each channel; bits and values together may be compressed.
+Whatever is read is checked against what is expected before any memory is taken.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.partition.replicas import Patch
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.offload.protocol.frames import WireType
+from cacheinf_ros.offload.protocol.inflate import inflated
+
+_HEADER = struct.Struct("<IIIBB")  # first row, last row, values, type, compression
+_PLAIN, _DEFLATED = range(2)
+_LEVEL = 1  # of zlib: more costs time and gains little on feature maps
+_INT8 = 127.0
+_VALUES = {
+    "float32": np.float32, "float16": np.float16, "int8": np.int8, "int64": np.int64, "int32": np.int32,
+    "uint8": np.uint8, "bool": np.bool_, "float64": np.float64,
+}  # fmt: skip
+_TYPES = tuple(_VALUES)
+
+
+def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> bytes:
+    """A patch as bytes. What is no feature map of float32 is sent as it is."""
+    name = wire.value if patch.is_map and patch.values.dtype == np.float32 else str(patch.values.dtype)
+    if name not in _VALUES:
+        raise MessageError(f"tensors of {patch.values.dtype} cannot be sent, only of {', '.join(_TYPES)}")
+    scales, values = _scaled(patch.values) if name == "int8" else (b"", patch.values)
+    with np.errstate(over="ignore"):  # beyond float16: infinite, and seen by whoever compares errors
+        content = np.packbits(patch.mask, axis=None).tobytes() + values.astype(_VALUES[name]).tobytes()
+    compression = _PLAIN
+    if compress:
+        compression, content = _DEFLATED, zlib.compress(content, _LEVEL)
+    first, last = patch.rows
+    header = _HEADER.pack(first, last, patch.values.size, _TYPES.index(name), compression)
+    return header + scales + content
+
+
+def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int) -> Patch:
+    """The patch that bytes stand for; of what is no feature map: the values as they lie in memory.
+
+    Args:
+        rows, width, channels: what is expected.
+
+    Raises:
+        MessageError: they stand for something else, or for nothing.
+    """
+    if len(data) < _HEADER.size:
+        raise MessageError(f"a patch of {len(data)} bytes is cut off")
+    first, last, count, kind, compression = _HEADER.unpack_from(data)
+    pixels = (rows[1] - rows[0]) * width
+    if (first, last) != rows:
+        raise MessageError(f"a patch of rows {first} to {last} came where {rows[0]} to {rows[1]} were expected")
+    if kind >= len(_TYPES) or compression > _DEFLATED or count > pixels * channels or count % channels:
+        raise MessageError(f"a patch of {count} values of type {kind} cannot be: {pixels} pixels x {channels} channels")
+    dtype, is_scaled = np.dtype(_VALUES[_TYPES[kind]]), _TYPES[kind] == "int8"
+    at = _HEADER.size + 4 * channels * is_scaled
+    bit_bytes, value_bytes = -(-pixels // 8), count * dtype.itemsize
+    if len(data) < at:
+        raise MessageError(f"the scales of a patch of {len(data)} bytes are cut off")
+    content = _plain(data[at:], compression, bit_bytes + value_bytes)
+    mask = np.unpackbits(np.frombuffer(content, np.uint8, bit_bytes), count=pixels).reshape(rows[1] - rows[0], width)
+    if int(mask.sum()) * channels != count:
+        raise MessageError(f"a patch flags {int(mask.sum())} pixels and holds {count // channels}")
+    values: NDArray[np.generic] = np.frombuffer(content, dtype, count, bit_bytes).reshape(-1, channels)
+    if is_scaled:
+        values = values * np.frombuffer(data, np.float32, channels, _HEADER.size)
+    else:
+        values = values.astype(np.float32 if dtype == np.float16 else dtype)  # a copy: what was received is read-only
+    return Patch(rows=rows, mask=mask, values=values)
+
+
+def _scaled(values: NDArray[np.float32]) -> tuple[bytes, NDArray[np.float32]]:
+    """Scales as bytes, float32 [channels], and the values over them, rounded."""
+    largest = np.abs(values).max(axis=0, initial=0.0) / _INT8
+    scales = np.where(largest > 0, largest, 1.0).astype(np.float32)
+    return scales.tobytes(), np.rint(values / scales)
+
+
+def _plain(content: bytes, compression: int, size: int) -> bytes:
+    if compression == _DEFLATED:
+        return inflated(content, size, "a patch")
+    if len(content) != size:
+        raise MessageError(f"a patch holds {len(content)} bytes where {size} are announced")
+    return content

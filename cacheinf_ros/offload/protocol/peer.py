@@ -1,0 +1,93 @@
+"""A robot's view of the server for the time of one frame."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from cacheinf_ros.engine import FrameStart, Outdated, Split
+from cacheinf_ros.engine.partition.replicas import Patch, Rows
+from cacheinf_ros.errors import LinkError
+from cacheinf_ros.offload.protocol.packets import Kind
+from cacheinf_ros.offload.protocol.transfer import Crossing, Wire
+
+Choose = Callable[[Outdated], Split | None]
+Frame = tuple[int, int]
+"""An epoch, and a frame's number in it."""
+
+
+class Session(Protocol):
+    """What a frame needs of :class:`.robot.RobotSession`."""
+
+    def encoded(self, start: FrameStart) -> bytes:
+        """A frame's start as bytes."""
+        ...
+
+    def begun(self, epoch: int, size: int) -> int:
+        """The start of the next frame is on its way; its number. Raises :class:`LinkError`: the epoch has ended."""
+        ...
+
+    def late(self, frame: int, size: int) -> None:
+        """Nothing came of a frame for which so many bytes were sent."""
+        ...
+
+    def fail(self, epoch: int, reason: str) -> None:
+        """End an epoch, if it has not ended yet."""
+        ...
+
+
+class FramePartner:
+    """The server, for one frame; see :class:`.sharing.Partner`."""
+
+    def __init__(self, session: Session, wire: Wire, choose: Choose, patience_s: float) -> None:
+        self.choose = choose
+        self.epoch = wire.epoch
+        self._session = session
+        self._wire = wire
+        self._patience_s = patience_s
+        self._crossing: Crossing | None = None
+        self._start_bytes = 0
+
+    @property
+    def frame(self) -> Frame | None:
+        """Which one it is; None before it has begun."""
+        return (self.epoch, self._crossing.frame) if self._crossing else None
+
+    @property
+    def bytes_sent(self) -> int:
+        """In all, the pixels of the input too."""
+        return self._start_bytes + (self._crossing.sent if self._crossing else 0)
+
+    @property
+    def bytes_received(self) -> int:
+        """Of rows."""
+        return self._crossing.received if self._crossing else 0
+
+    @property
+    def waited_ms(self) -> float:
+        """For rows of the server."""
+        return 1e3 * self._crossing.waited_s if self._crossing else 0.0
+
+    def begin(self, start: FrameStart) -> None:
+        """As :meth:`Partner.begin`."""
+        content = self._session.encoded(start)
+        frame = self._session.begun(self.epoch, len(content))
+        self._start_bytes = len(content)
+        self._crossing = Crossing(self._wire, frame, time.monotonic() + self._patience_s)
+        self._wire.put(Kind.START, content, frame)
+
+    def send(self, tensor: str, patch: Patch) -> None:
+        """As :meth:`Exchange.send`."""
+        assert self._crossing is not None
+        self._crossing.send(tensor, patch)
+
+    def receive(self, tensor: str, rows: Rows) -> Patch:
+        """As :meth:`Exchange.receive`; ends the epoch where nothing comes."""
+        assert self._crossing is not None
+        try:
+            return self._crossing.receive(tensor, rows)
+        except LinkError as error:
+            self._session.late(self._crossing.frame, self.bytes_sent)
+            self._session.fail(self.epoch, str(error))
+            raise

@@ -1,0 +1,134 @@
+"""Changed pixels of the model's input on the wire: one bit each, and a picture of the blocks in which they lie.
+
+Compressed as an image, losslessly or not, a changed block takes a fraction of its bytes. Blocks that lie apart are put
+together into a mosaic; where most of the picture has changed, it is sent as it is.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import Pixels
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.offload.protocol.frames import WireImage
+from cacheinf_ros.offload.protocol.inflate import inflated
+
+BLOCK = 16
+"""Pixels: a multiple of what JPEG takes together."""
+_WHOLE = 0.5  # share of the blocks from which on the picture is sent as it is
+_HEADER = struct.Struct("<IIBI")  # first row, last row, whether as a mosaic, bytes of the bits
+_FAST = [cv2.IMWRITE_PNG_COMPRESSION, 1]
+
+Mask = NDArray[np.uint8]
+Image = NDArray[np.uint8]
+
+
+def encode_pixels(pixels: Pixels, wire: WireImage, quality: int) -> bytes:
+    """Pixels as bytes; ``quality``: of JPEG, 1 to 100."""
+    rows, mask, image = pixels.rows, pixels.mask, pixels.image
+    bits = zlib.compress(np.packbits(mask, axis=None).tobytes(), 1)
+    if not mask.any():
+        return _HEADER.pack(*rows, 0, len(bits)) + bits
+    blocks = _blocks_of(mask)
+    is_mosaic = blocks.mean() < _WHOLE
+    picture = _mosaic(image, blocks) if is_mosaic else image
+    options = _FAST if wire is WireImage.PNG else [cv2.IMWRITE_JPEG_QUALITY, quality]
+    _, data = cv2.imencode(f".{wire.value}", picture, options)
+    return _HEADER.pack(*rows, int(is_mosaic), len(bits)) + bits + data.tobytes()
+
+
+def decode_pixels(data: bytes, height: int, width: int) -> Pixels:
+    """The pixels that bytes stand for; ``height``, ``width``: of the input.
+
+    Raises:
+        MessageError: they stand for something else, or for nothing.
+    """
+    if len(data) < _HEADER.size:
+        raise MessageError(f"pixels of {len(data)} bytes are cut off")
+    first, last, is_mosaic, bit_bytes = _HEADER.unpack_from(data)
+    if not first <= last <= height:
+        raise MessageError(f"pixels of rows {first} to {last} came for an input of {height} rows")
+    mask = _unpacked(data[_HEADER.size : _HEADER.size + bit_bytes], last - first, width)
+    whole = last - first, width
+    if not mask.any():
+        return Pixels(rows=(first, last), mask=mask, image=np.zeros((*whole, 3), np.uint8))
+    blocks = _blocks_of(mask)
+    image = _decoded(data[_HEADER.size + bit_bytes :], _mosaic_shape(int(blocks.sum())) if is_mosaic else whole)
+    return Pixels(rows=(first, last), mask=mask, image=_spread(image, blocks, whole) if is_mosaic else image)
+
+
+def _unpacked(bits: bytes, rows: int, width: int) -> Mask:
+    plain = inflated(bits, -(-rows * width // 8), "the bits of pixels")
+    return np.unpackbits(np.frombuffer(plain, np.uint8), count=rows * width).reshape(rows, width)
+
+
+def _decoded(data: bytes, shape: tuple[int, int]) -> Image:
+    """The picture, if it has the shape (height, width); its header is read first."""
+    encoded = np.frombuffer(data, np.uint8)
+    announced = _announced_size(data)
+    if announced != shape:
+        raise MessageError(f"a picture of {announced} came for pixels, not of {shape}")
+    image = cv2.imdecode(encoded, cv2.IMREAD_COLOR)
+    if image is None or image.shape[:2] != shape:
+        raise MessageError("the picture of pixels cannot be decoded")
+    return np.asarray(image, np.uint8)
+
+
+def _announced_size(data: bytes) -> tuple[int, int] | None:
+    """(height, width) by the header of a PNG or JPEG, without decoding: a few bytes may announce gigabytes."""
+    if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
+        width, height = struct.unpack(">II", data[16:24])
+        return height, width
+    place = 2
+    while data[:2] == b"\xff\xd8" and place + 9 <= len(data) and data[place] == 0xFF:
+        marker, length = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
+        if 0xC0 <= marker <= 0xC3:
+            height, width = struct.unpack(">HH", data[place + 5 : place + 9])
+            return height, width
+        place += 2 + length
+    return None
+
+
+def _blocks_of(mask: Mask) -> NDArray[np.bool_]:
+    """bool [ceil(rows / BLOCK), ceil(width / BLOCK)]: which blocks hold anything."""
+    below, beside = -mask.shape[0] % BLOCK, -mask.shape[1] % BLOCK
+    padded = np.pad(mask, ((0, below), (0, beside)))
+    shape = padded.shape[0] // BLOCK, BLOCK, padded.shape[1] // BLOCK, BLOCK
+    return np.asarray(padded.reshape(shape).any(axis=(1, 3)), np.bool_)
+
+
+def _mosaic_shape(blocks: int) -> tuple[int, int]:
+    """(height, width) of a nearly square picture of so many blocks."""
+    across = int(np.ceil(np.sqrt(blocks)))
+    return -(-blocks // across) * BLOCK, across * BLOCK
+
+
+def _tiles(image: Image) -> Image:
+    """uint8 [block rows, block columns, BLOCK, BLOCK, 3], the border continued; a copy."""
+    below, beside = -image.shape[0] % BLOCK, -image.shape[1] % BLOCK
+    padded = np.pad(image, ((0, below), (0, beside), (0, 0)), mode="edge")
+    rows, columns = padded.shape[0] // BLOCK, padded.shape[1] // BLOCK
+    return padded.reshape(rows, BLOCK, columns, BLOCK, 3).transpose(0, 2, 1, 3, 4)
+
+
+def _mosaic(image: Image, blocks: NDArray[np.bool_]) -> Image:
+    tiles = _tiles(image)[blocks]
+    height, width = _mosaic_shape(len(tiles))
+    missing = height * width // BLOCK**2 - len(tiles)
+    tiles = np.concatenate([tiles, np.repeat(tiles[-1:], missing, axis=0)])
+    grid = tiles.reshape(height // BLOCK, width // BLOCK, BLOCK, BLOCK, 3)
+    return np.ascontiguousarray(grid.transpose(0, 2, 1, 3, 4).reshape(height, width, 3))
+
+
+def _spread(mosaic: Image, blocks: NDArray[np.bool_], size: tuple[int, int]) -> Image:
+    """The opposite of :func:`_mosaic`; black where there is no block."""
+    rows, columns = blocks.shape
+    tiles = np.zeros((rows, columns, BLOCK, BLOCK, 3), np.uint8)
+    tiles[blocks] = _tiles(mosaic).reshape(-1, BLOCK, BLOCK, 3)[: int(blocks.sum())]
+    whole = tiles.transpose(0, 2, 1, 3, 4).reshape(rows * BLOCK, columns * BLOCK, 3)
+    return np.ascontiguousarray(whole[: size[0], : size[1]])

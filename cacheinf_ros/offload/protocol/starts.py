@@ -1,0 +1,47 @@
+"""The start of a shared frame as bytes."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from cacheinf_ros.engine import FrameStart, Split, Splitting
+from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.offload.protocol.frames import WireImage
+from cacheinf_ros.offload.protocol.pixels import decode_pixels, encode_pixels
+
+_HEADER = struct.Struct("<BBiiI")  # refresh, outside, shift, operators
+
+
+def encode_start(start: FrameStart, splitting: Splitting, wire: WireImage, quality: int) -> bytes:
+    """A start as bytes; ``quality``: of JPEG."""
+    rows = np.array([start.split.at_robot[name] for name in splitting.heights], np.int32)
+    header = _HEADER.pack(start.refresh, int(start.outside), *start.shift, len(rows))
+    return header + rows.tobytes() + encode_pixels(start.pixels, wire, quality)
+
+
+def decode_start(data: bytes, splitting: Splitting) -> FrameStart:
+    """The start that bytes stand for.
+
+    Raises:
+        MessageError: they stand for something else, or for nothing.
+    """
+    if len(data) < _HEADER.size:
+        raise MessageError(f"a frame's start of {len(data)} bytes is cut off")
+    refresh, outside, dx, dy, operators = _HEADER.unpack_from(data)
+    end = _HEADER.size + 4 * len(splitting.heights)
+    if operators != len(splitting.heights) or len(data) < end or outside > Border.ALL or refresh > 1:
+        raise MessageError(f"a frame's start is for {operators} operators, not for {len(splitting.heights)}")
+    height, width, _ = next(iter(splitting.shapes.values()))
+    if abs(dx) > width or abs(dy) > height:
+        raise MessageError(f"a frame's start moves everything by {dx}, {dy} pixels")
+    rows = np.frombuffer(data, np.int32, operators, _HEADER.size)
+    return FrameStart(
+        split=Split(at_robot=dict(zip(splitting.heights, rows.tolist(), strict=True))),
+        refresh=bool(refresh),
+        outside=Border(outside),
+        shift=(dx, dy),
+        pixels=decode_pixels(data[end:], height, width),
+    )

@@ -1,0 +1,84 @@
+"""Tensors of one frame on their way between robot and server, seen from either end."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cacheinf_ros.engine import Splitting
+from cacheinf_ros.engine.partition.replicas import Patch, Rows
+from cacheinf_ros.errors import LinkError, MessageError
+from cacheinf_ros.offload.protocol.frames import WireType
+from cacheinf_ros.offload.protocol.mailbox import Mailbox
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+from cacheinf_ros.offload.protocol.patches import decode_patch, encode_patch
+
+Send = Callable[[Packet], None]
+DONE = struct.Struct("<ddI")
+"""What the server reports of a frame: milliseconds, how many of them it waited for rows, bytes of the last rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wire:
+    """How a session's contents cross.
+
+    Attributes:
+        session, epoch: see :class:`.packets.Packet`.
+        splitting: what the tensors are like.
+        wire_type, compress: see :func:`.patches.encode_patch`.
+        send: takes each packet; it must not wait.
+        mailbox: where what the other end sends arrives.
+    """
+
+    session: str
+    epoch: int
+    splitting: Splitting
+    wire_type: WireType
+    compress: bool
+    send: Send
+    mailbox: Mailbox
+
+    def put(self, kind: Kind, content: bytes = b"", frame: int = 0, tensor: int = 0) -> None:
+        """Send a content."""
+        for packet in cut(content, session=self.session, epoch=self.epoch, kind=kind, frame=frame, tensor=tensor):
+            self.send(packet)
+
+
+class Crossing:
+    """The exchange of one frame.
+
+    Attributes:
+        sent, received: bytes of rows so far.
+        last_sent: bytes of the last rows.
+        waited_s: for rows of the other end.
+    """
+
+    def __init__(self, wire: Wire, frame: int, deadline: float) -> None:
+        """``deadline``: until ``time.monotonic()`` is that, rows are waited for."""
+        self.wire = wire
+        self.frame = frame
+        self.deadline = deadline
+        self.sent = self.received = self.last_sent = 0
+        self.waited_s = 0.0
+        self._numbers = wire.splitting.numbers
+
+    def send(self, tensor: str, patch: Patch) -> None:
+        """As :meth:`Exchange.send`."""
+        content = encode_patch(patch, self.wire.wire_type, compress=self.wire.compress)
+        self.sent += len(content)
+        self.last_sent = len(content)
+        self.wire.put(Kind.ROWS, content, self.frame, self._numbers[tensor])
+
+    def receive(self, tensor: str, rows: Rows) -> Patch:
+        """As :meth:`Exchange.receive`."""
+        started = time.monotonic()
+        content = self.wire.mailbox.take(self.frame, Kind.ROWS, self._numbers[tensor], self.deadline)
+        self.waited_s += time.monotonic() - started
+        self.received += len(content)
+        _, width, channels = self.wire.splitting.shapes[tensor]
+        try:
+            return decode_patch(content, rows, width, channels)
+        except MessageError as error:
+            raise LinkError(f"{tensor}: {error}") from None

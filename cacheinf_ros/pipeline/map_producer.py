@@ -1,0 +1,70 @@
+"""Matching in the process that also runs the model: no topic in between."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.matching.auto import Choice
+from cacheinf_ros.matching.suited import usable
+from cacheinf_ros.mode import Mode
+from cacheinf_ros.pipeline.map_chain import Link, Linker
+
+_MS_PER_S = 1e3
+_REMEMBERED = 16  # frames between matching and computing, at most
+
+
+class Tracker:
+    """A matching stream whose configuration may change between frames, with its maps numbered and timed.
+
+    Where the model runs in the same process, the choice of matchers goes by how long it really takes.
+    """
+
+    def __init__(self, config: MatchingConfig) -> None:
+        self._asked = config, 0.0
+        self._stream = MatchingStream(config)
+        self._linker = Linker(self._stream, secrets.token_hex(4))
+        self._choices: dict[int, Choice | None] = {}  # by stamp, of the latest frames
+
+    def link(
+        self,
+        image: NDArray[np.uint8],
+        stamp_ns: int,
+        config: MatchingConfig,
+        *,
+        mode: Mode = Mode.EXACT,
+        dense_ms: float = 0.0,
+    ) -> Link:
+        """The map of the next frame.
+
+        Args:
+            image: uint8 [height, width, 3], BGR.
+            stamp_ns: of the frame.
+            config: a new one holds from this frame on.
+            mode: of the engine that the map is for; where nobody knows, what every mode can follow.
+            dense_ms: what computing everything takes, 0 where that is not known; the configuration's goes first.
+        """
+        config = usable(config, mode)
+        if (config, dense_ms) != self._asked:
+            self._asked = config, dense_ms
+            self._stream.reconfigure(config if config.dense_ms else config.changed(dense_ms=dense_ms))
+        start = time.perf_counter()
+        link = self._linker.link(image, stamp_ns)
+        elapsed_ms = (time.perf_counter() - start) * _MS_PER_S
+        self._choices[stamp_ns] = self._stream.choice
+        while len(self._choices) > _REMEMBERED:
+            del self._choices[next(iter(self._choices))]
+        return replace(link, matcher=config.matcher.value, matching_ms=elapsed_ms)
+
+    def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
+        """What computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. From any thread."""
+        self._stream.learn(self._choices.get(stamp_ns), computed_share, computing_ms)
+
+    def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
+        """The map of a frame that cannot be read."""
+        return self._linker.unreadable(stamp_ns, image_size, reason)

@@ -1,0 +1,143 @@
+"""One stream's way through the model: cache map and image in, result out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Partner, decode
+from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.node_configs import ModelConfig
+
+_log = logging.getLogger(__name__)
+
+
+def open_model(config: ModelConfig) -> Model:
+    """Load the configured model; :class:`ModelError` or :class:`ConfigError` where that cannot be done."""
+    weights = Path(config.weights) if config.weights else None
+    return load_model(config.model, weights=weights, input_size=parse_size(config.input_size))
+
+
+class Runner:
+    """A model with its engine and decoder. Not for use from several threads.
+
+    Attributes:
+        engine: that runs it.
+        dense_ms: what a frame takes without a cache, as measured on this machine.
+    """
+
+    def __init__(
+        self, model: Model, config: EngineConfig, note: Callable[[str, str], None], *, with_server: bool = False
+    ) -> None:
+        """Compile the model.
+
+        Args:
+            note: takes names and texts for diagnostics.
+            with_server: whether frames may be shared with a server.
+        """
+        self.name = model.name
+        self._model = model
+        self._config = config
+        self._note = note
+        self.engine = Engine(model, config, with_server=with_server)
+        self.dense_ms = self.engine.cost.dense_ms
+        self._calibrator: BackgroundCalibrator | None = None
+        self._audits = self._broken = 0
+        note("cache_mb", f"{self.engine.cache_bytes / 1e6:.0f}")
+        note("arena_mb", f"{self.engine.arena_bytes / 1e6:.0f}")
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether the model's card says how its outputs are to be read."""
+        return self._model.card.decoder is not None
+
+    def configure(self, config: EngineConfig) -> bool:
+        """Use this configuration from the next frame on. Returns whether the cache was dropped for it."""
+        if config == self._config:
+            return False
+        changes_mode = config.mode is not self._config.mode
+        self._config = config
+        self.engine.configure(config)
+        if changes_mode:
+            self.engine.reset()
+        return changes_mode
+
+    def warm_up(self) -> None:
+        """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
+        self.engine.run(np.zeros((*self._model.input_size, 3), np.uint8), None)
+        self.engine.reset()
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self._calibrator is not None:
+            self._calibrator.stop()
+
+    def reset(self) -> None:
+        """Drop the cache."""
+        self.engine.reset()
+
+    def run(self, image: NDArray[np.uint8], cache_map: CacheMap | None, partner: Partner | None = None) -> FrameResult:
+        """Run one frame; uint8 [height, width, 3], BGR; with a partner, if there is one.
+
+        Where this raises, the cache may be half updated: call :meth:`reset`.
+        """
+        if self._config.mode is Mode.BOUNDED and self.engine.calibration is None:
+            self._calibrate(image, cache_map)
+        return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
+
+    def audit_if_due(self, *, idle: bool) -> None:
+        """Check bounded mode's promise: when it is due and there is time for it, or long overdue."""
+        if not (self.engine.audit_due if idle else self.engine.audit_overdue):
+            return
+        audit = self.engine.audit()
+        if audit is None:
+            return
+        self._audits += 1
+        self._broken += not audit.kept
+        self._note("engine_error", f"{audit.engine_error:.4f}")
+        self._note("missed_change", f"{audit.missed_change:.3f}")
+        if audit.motion_error is not None:
+            self._note("motion_error", f"{audit.motion_error:.4f}")
+            self._note("room_for_motion", f"{audit.room_for_motion:.3f}")
+        self._note("tightness", f"{audit.tightness:.3f}")
+        self._note("audits", f"{self._audits}, promise broken in {self._broken}")
+
+    def _calibrate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
+        if self._calibrator is None:
+            self._calibrator = BackgroundCalibrator(self._model, self._config, self.engine.program.caching)
+            _log.info("bounded mode is exact until it is calibrated on the first frames")
+        calibration = self._calibrator.feed(image, cache_map)
+        self._note("calibration", self._calibrator.state)
+        if calibration is not None:
+            self.engine.use(calibration)
+            _log.info("bounded mode is calibrated (%s)", self._calibrator.state)
+
+    def failed(self, error: str) -> FrameResult:
+        """The result of a frame that could not be run."""
+        return FrameResult(model=self.name, mode=self._config.mode.value, error=error)
+
+    def _frame_result(self, result: EngineResult, image_size: tuple[int, int]) -> FrameResult:
+        started = time.perf_counter()
+        decoded = decode(result.outputs, self._model.card, image_size, result.motion)
+        decode_ms = 1e3 * (time.perf_counter() - started)
+        return FrameResult(
+            model=self.name,
+            mode=result.mode.value,
+            where=result.where,
+            reuse_ratio=result.reuse_ratio,
+            active_share=result.active_share,
+            stage_ms={**result.stage_ms, "decode": decode_ms},
+            outputs=result.outputs,
+            motion=result.motion,
+            input_size=self._model.input_size,
+            decoded=decoded,
+        )

@@ -1,0 +1,110 @@
+"""The thread that does a node's work, so that callbacks and parameter services never wait for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_NS_PER_S = 1e9
+
+
+class Inbox(Protocol[T_co]):
+    """Decides what to work on next; see :mod:`cacheinf_ros.pipeline.pairing`."""
+
+    dropped: int
+
+    @property
+    def waiting(self) -> int:
+        """How many are there."""
+        ...
+
+    def take(self, now_ns: int) -> T_co | None:
+        """What to work on now, if anything."""
+        ...
+
+    def deadline_ns(self) -> int | None:
+        """When to ask again, though nothing was told."""
+        ...
+
+
+class Worker(Generic[T]):
+    """Takes items from an inbox and works on them, one at a time, in its own thread.
+
+    ``work`` must not raise: what goes wrong with a frame is part of that frame's result.
+    """
+
+    def __init__(self, inbox: Inbox[T], work: Callable[[T], None], rest: Callable[[], None] = lambda: None) -> None:
+        """``rest``: what to do each time when nothing is left to work on; it must not raise either."""
+        self._inbox = inbox
+        self._work = work
+        self._rest = rest
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._is_done = True  # with all that it was told
+        self._busy_since: float | None = None
+        self._thread = threading.Thread(target=self._loop, name="worker", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Finish the item at hand and end."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def tell(self, change: Callable[[], None]) -> None:
+        """Change the inbox (store a frame in it), and let the worker look into it again."""
+        with self._changed:
+            change()
+            self._is_done = False
+            self._changed.notify_all()
+
+    def give_way(self, timeout_s: float) -> None:
+        """Leave the interpreter to the worker until it has done what it was told, but no longer than this.
+
+        Threads share one interpreter: whoever goes on in Python after :meth:`tell` holds up what was told.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_done, timeout_s)
+
+    @property
+    def busy_s(self) -> float:
+        """For how long it has worked on the item at hand, in seconds; 0 when idle."""
+        since = self._busy_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def _loop(self) -> None:
+        while (item := self._next()) is not None:
+            self._busy_since = time.monotonic()
+            self._work(item)
+            if not self._is_waiting():
+                self._rest()
+            self._busy_since = None
+
+    def _next(self) -> T | None:
+        with self._changed:
+            while not self._stopping:
+                item = self._inbox.take(time.monotonic_ns())
+                if item is not None:
+                    return item
+                self._is_done = True
+                self._changed.notify_all()
+                self._changed.wait(self._patience_s())
+        return None
+
+    def _is_waiting(self) -> bool:
+        with self._changed:
+            return self._inbox.waiting > 0
+
+    def _patience_s(self) -> float | None:
+        deadline_ns = self._inbox.deadline_ns()
+        return None if deadline_ns is None else max(0.0, (deadline_ns - time.monotonic_ns()) / _NS_PER_S) + 1e-4

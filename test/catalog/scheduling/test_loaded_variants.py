@@ -1,0 +1,67 @@
+"""The device's memory for variants."""
+
+from __future__ import annotations
+
+import pytest
+
+from cacheinf_ros.catalog.scheduling.loaded_variants import Residents
+from cacheinf_ros.catalog.scheduling.options import Option, options_of
+from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
+from cacheinf_ros.errors import CatalogError
+
+
+def option(size: int, place: Place = Place.DEVICE) -> Option:
+    cost = Cost(memory_bytes=size)
+    return Option(variant=Variant(name=str(size), accuracy=0.5), place=place, cost=cost, device_share=1.0)
+
+
+def test_the_least_recently_used_go_until_it_fits() -> None:
+    residents = Residents(100)
+    for time_s, (model, size) in enumerate([("a", 40), ("b", 30), ("c", 30)]):
+        residents.put(model, option(size), time_s)
+    residents.touch("a")
+    assert residents.in_the_way("d", option(20)) == ("b",)
+    assert residents.in_the_way("d", option(50)) == ("b", "c")
+    residents.put("d", option(50), 3.0)
+    assert residents.used == 90 and residents.get("b") is None and residents.get("a") is not None
+
+
+def test_a_model_has_one_variant() -> None:
+    residents = Residents(100)
+    residents.put("a", option(60), 0.0)
+    residents.put("b", option(40), 1.0)
+    assert residents.in_the_way("a", option(60)) == ()
+    residents.put("a", option(50), 2.0)
+    assert residents.used == 90
+    resident = residents.get("a")
+    assert resident is not None and resident.loaded_s == 2.0
+
+
+def test_the_cloud_takes_no_memory_and_nothing_there_is_evicted() -> None:
+    residents = Residents(100)
+    residents.put("a", option(1000, Place.CLOUD), 0.0)
+    residents.put("b", option(60, Place.SPLIT), 1.0)
+    assert residents.used == 60
+    assert residents.in_the_way("c", option(100)) == ("b",)
+
+
+def test_what_is_too_large_is_refused() -> None:
+    with pytest.raises(CatalogError, match="takes 101 bytes"):
+        Residents(100).in_the_way("a", option(101))
+
+
+def test_how_a_split_variant_is_divided_follows_from_what_it_costs() -> None:
+    """The cloud is paid for 0.2 of 0.8: three quarters are done on the device. Unpaid: 3 of 4 J are."""
+
+    def shares(**costs: Cost) -> dict[Place, float]:
+        by_place = {Place(name): cost for name, cost in costs.items()}
+        catalog = Catalog(model="m", variants=(Variant(name="v", accuracy=0.5, costs=by_place),))
+        return {option.place: option.device_share for option in options_of(catalog)}
+
+    paid = shares(device=Cost(energy_j=4), split=Cost(energy_j=1, money=0.2), cloud=Cost(money=0.8))
+    assert paid == pytest.approx({Place.DEVICE: 1.0, Place.SPLIT: 0.75, Place.CLOUD: 0.0})
+    assert shares(device=Cost(energy_j=4), split=Cost(energy_j=3))[Place.SPLIT] == pytest.approx(0.75)
+    with pytest.raises(CatalogError, match="can be split"):
+        shares(split=Cost(energy_j=3))
+    with pytest.raises(CatalogError, match="no variant has a place"):
+        shares()

@@ -1,0 +1,138 @@
+"""What specialists are made from, on disk: read as written, refused where broken, and enough to make one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from coloured import LABELS, TRUNK_BYTES, picture
+from safetensors.numpy import load_file, save_file
+
+from cacheinf_ros.catalog.features import pre_forward
+from cacheinf_ros.catalog.folder import CatalogFolder, digest, read_catalog
+from cacheinf_ros.catalog.heads.attributes import Labelled
+from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
+from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder, original_name, read_specialise, reserving
+from cacheinf_ros.catalog.specialists.make import Made, load_trunks, make_specialist
+from cacheinf_ros.catalog.specialists.retarget import Rejected
+from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import Model
+
+RED, GREEN, PAIR = LABELS.index("red"), LABELS.index("green"), Pair(n=7, p=0.95)
+DOMINANCE = Dominance(pair=PAIR, classes=(RED, GREEN), shares=(0.6, 0.4))
+
+
+@pytest.fixture(scope="module")
+def trunks(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> dict[str, Model]:
+    catalog, folder = coloured
+    return load_trunks(folder, catalog.load(original_name(catalog)))
+
+
+def test_a_specialist_is_made_from_what_was_stored(
+    coloured: tuple[CatalogFolder, SpecialiseFolder], trunks: dict[str, Model]
+) -> None:
+    outcome = make_specialist(coloured[1], DOMINANCE, "8bit", trunks)
+    assert isinstance(outcome, Made) and outcome.tensor == "relu"
+    assert outcome.specialist.expected.accuracy >= outcome.specialist.expected.generic_accuracy
+    shown = [Labelled(image=picture(c, 7), classes={}, held_out=False) for c in range(len(LABELS))]
+    (features,) = pre_forward([trunks["relu"]], shown).outputs
+    said = [outcome.specialist.answer(each).class_id for each in features]
+    assert [c for c in said if c not in (RED, GREEN)] == [None] * (len(LABELS) - 2)
+
+
+def test_one_that_is_not_worth_it_is_refused_and_one_not_wanted_is_not_made(
+    coloured: tuple[CatalogFolder, SpecialiseFolder], trunks: dict[str, Model]
+) -> None:
+    slow = replace(coloured[1], file=coloured[1].file.changed(variant_ms={"original": 0.51}))
+    outcome = make_specialist(slow, DOMINANCE, "original", trunks)
+    assert isinstance(outcome, Rejected) and outcome.why.startswith("relu: to be as accurate, the specialist would")
+    assert make_specialist(coloured[1], DOMINANCE, "original", trunks, cancelled=lambda: True) is None
+
+
+def test_skews_are_looked_for_where_a_trunk_is_faster(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
+    _, folder = coloured
+    assert folder.pairs_for("original") == (PAIR, Pair(n=7, p=0.9))
+    assert folder.pairs_for("unheard of") == ()
+    fast = replace(folder, file=folder.file.changed(variant_ms={"original": 2.0, "8bit": 0.4}))
+    assert fast.pairs_for("8bit") == () and fast.pairs_for("original")
+
+
+def test_the_answers_are_those_of_the_variant(
+    coloured: tuple[CatalogFolder, SpecialiseFolder], trunks: dict[str, Model], tmp_path: Path
+) -> None:
+    _, folder = coloured
+    shutil.copytree(folder.path, tmp_path / "specialise")
+    copied = replace(folder, path=tmp_path / "specialise")
+    answers = load_file(copied.path / "answers.safetensors")
+    answers["8bit"] = np.zeros_like(answers["8bit"])
+    save_file(answers, copied.path / "answers.safetensors")
+    entry = folder.file.trunks[0]
+    assert not copied.samples(entry, trunks["relu"], "8bit").generic.any()
+    assert copied.samples(entry, trunks["relu"], "original").generic.any()
+    save_file({"original": answers["original"][:3]}, copied.path / "answers.safetensors")
+    for variant in ("original", "8bit"):
+        with pytest.raises(CatalogError, match="does not fit the training sets beside it; build the catalog anew"):
+            copied.samples(entry, trunks["relu"], variant)
+
+
+def test_memory_is_reserved_on_the_device(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
+    catalog, _ = coloured
+    for before, after in zip(catalog.catalog.variants, reserving(catalog).variants, strict=True):
+        more = after.costs[Place.DEVICE].memory_bytes - before.costs[Place.DEVICE].memory_bytes
+        assert more == TRUNK_BYTES
+    shutil.copytree(catalog.path, tmp_path / "plain", ignore=shutil.ignore_patterns("specialise"))
+    plain = read_catalog(tmp_path / "plain")
+    assert read_specialise(plain) is None and reserving(plain) == plain.catalog
+
+
+def _edit(**values: object) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        path = folder / "specialise.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | values))
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "specialise.yaml").unlink(), r"specialise\.yaml cannot be read"),
+        (lambda folder: (folder / "specialise.yaml").write_text("- 1"), r"specialise\.yaml must be a mapping"),
+        (lambda folder: (folder / "trunk-1.safetensors").unlink(), r"trunk-1\.safetensors does not exist"),
+        (lambda folder: (folder / "trunk-1.safetensors").write_bytes(b"x"), r"trunk-1\.safetensors has changed"),
+        (lambda folder: (folder / "answers.safetensors").write_bytes(b"x"), r"answers\.safetensors has changed"),
+        (_edit(format=2), r"specialise\.yaml: format = 2"),
+        (_edit(classes=7), "a skew to all of 7 classes is none"),
+        (_edit(variant_ms={"other": 1.0}), "names variants that the catalog has not: other"),
+        (_edit(trunks=[]), "trunks"),
+        (_edit(variant_ms={"original": float("nan")}), "variant_ms"),
+    ],
+)
+def test_what_is_broken_is_named_with_the_remedy(
+    spoil: Callable[[Path], None], message: str, coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path
+) -> None:
+    shutil.copytree(coloured[0].path, tmp_path / "copy")
+    spoil(tmp_path / "copy" / "specialise")
+    with pytest.raises(CatalogError, match=message) as error:
+        read_specialise(read_catalog(tmp_path / "copy"))
+    assert "build the catalog anew with --specialise, or remove" in str(error.value)
+
+
+def test_files_are_those_that_were_summed(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
+    _, folder = coloured
+    assert digest(folder.path / "trunk-1.safetensors") == folder.file.trunks[0].sha256
+    assert digest(folder.path / "answers.safetensors") == folder.file.answers
+
+
+def test_pairs_name_trunks_that_are_there(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
+    trunk = coloured[1].file.trunks[0].model_dump() | {"tensor": "elsewhere"}
+    shutil.copytree(coloured[0].path, tmp_path / "copy")
+    _edit(trunks=[trunk])(tmp_path / "copy" / "specialise")
+    with pytest.raises(CatalogError, match="pairs name trunks that are not there: relu"):
+        read_specialise(read_catalog(tmp_path / "copy"))

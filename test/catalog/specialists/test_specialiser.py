@@ -1,0 +1,173 @@
+"""When a specialist is ordered and when it is withdrawn, by scripted streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from skewed import CLASSES, draw, training_set
+
+from cacheinf_ros.catalog.specialists.dominance import PAIRS
+from cacheinf_ros.catalog.specialists.retarget import Retargeting
+from cacheinf_ros.catalog.specialists.specialiser import (
+    Answered,
+    Prepare,
+    SpecialiseConfig,
+    Specialiser,
+    Stage,
+    Withdraw,
+)
+from cacheinf_ros.catalog.specialists.specialist import Specialist
+
+FPS = 10.0
+CONFIG = SpecialiseConfig()
+
+
+class Stream:
+    """A camera and its model: a specialist answers what it knows, unless told otherwise."""
+
+    def __init__(self, config: SpecialiseConfig = CONFIG) -> None:
+        self.specialiser = Specialiser(config, CLASSES)
+        self.now_s = 0.0
+        self.audits = 0
+
+    def show(self, classes: list[int], **how: Answered) -> Prepare | Withdraw | None:
+        """Until there is an order."""
+        for class_id in classes:
+            self.now_s += 1 / FPS
+            order = self.specialiser.observe(class_id, how.get("answered") or self._answered(class_id), self.now_s)
+            if order is not None:
+                return order
+        return None
+
+    def specialise(self) -> Specialist:
+        order = self.show(draw(np.random.default_rng(0), 1000))
+        assert isinstance(order, Prepare)
+        specialist = Retargeting(training_set(), order.dominance, small_ms=2.0, generic_ms=8.0).run()
+        assert isinstance(specialist, Specialist) and self.specialiser.deployed(specialist)
+        return specialist
+
+    def _answered(self, class_id: int) -> Answered:
+        specialist = self.specialiser.specialist
+        if specialist is None:
+            return Answered.GENERIC
+        if class_id not in specialist.dominance.classes:
+            return Answered.PASSED_ON
+        if self.specialiser.audit_due:
+            self.audits += 1
+            return Answered.CONFIRMED
+        return Answered.SPECIALIST
+
+
+def test_a_skew_is_seen_when_half_of_the_window_is() -> None:
+    stream = Stream()
+    order = stream.show(draw(np.random.default_rng(0), 1000))
+    assert isinstance(order, Prepare)
+    assert stream.now_s == pytest.approx(CONFIG.specialise_window_s / 2, abs=0.2)
+    assert sorted(order.dominance.classes) == list(range(7))
+    assert stream.specialiser.stage is Stage.PREPARING and stream.specialiser.specialist is None
+
+
+def test_few_results_decide_nothing() -> None:
+    assert Stream().show([1] * (CONFIG.specialise_results - 1)) is None
+
+
+def test_classes_that_are_all_seen_alike_are_no_skew() -> None:
+    """Ten: seven make up 0.7 of the results, less than is looked for here; fourteen are more than there are."""
+    specialiser = Specialiser(CONFIG, 10, pairs=[pair for pair in PAIRS if pair.p > 0.7])
+    assert not any(specialiser.observe(i % 10, Answered.GENERIC, i / FPS) for i in range(1000))
+
+
+def test_while_the_skew_lasts_the_specialist_stays_and_is_audited() -> None:
+    stream = Stream()
+    stream.specialise()
+    before = stream.now_s
+    assert stream.show(draw(np.random.default_rng(1), 6000)) is None
+    assert stream.specialiser.stage is Stage.SPECIALISED
+    known = 0.9 * (stream.now_s - before) * FPS
+    assert stream.audits == pytest.approx(known / CONFIG.specialise_audit_every, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_when_the_skew_ends_it_is_withdrawn_within_30_s(seed: int) -> None:
+    """All classes alike: the seven make up 0.47."""
+    stream = Stream()
+    stream.specialise()
+    stream.show(draw(np.random.default_rng(seed), 300))
+    ended = stream.now_s
+    order = stream.show(draw(np.random.default_rng(seed + 100), 1000, p=7 / 15))
+    assert isinstance(order, Withdraw) and "of the last results, less than" in order.why
+    assert stream.now_s - ended < 30.0
+    assert stream.specialiser.stage is Stage.GENERIC and stream.specialiser.specialist is None
+
+
+def test_one_that_passes_most_frames_on_is_withdrawn() -> None:
+    """It knows the classes, but is not sure of them: break-even is at 1 - 2/8."""
+    stream = Stream()
+    stream.specialise()
+    known = [c for c in draw(np.random.default_rng(2), 1000) if c < 7]
+    order = stream.show(known, answered=Answered.PASSED_ON)
+    assert isinstance(order, Withdraw) and order.why.endswith("from 75% on it only costs")
+    assert "passes 100% of the frames on" in order.why
+
+
+def test_one_that_is_contradicted_is_withdrawn() -> None:
+    stream = Stream()
+    stream.specialise()
+    before = stream.now_s
+    for i in range(300):
+        answered = Answered.CONTRADICTED if i % CONFIG.specialise_audit_every == 0 else Answered.SPECIALIST
+        order = stream.show([i % 7], answered=answered)
+        if order:
+            break
+    assert isinstance(order, Withdraw) and order.why == "the model contradicts 2 of 2 of its answers"
+    assert stream.now_s - before < 30.0
+
+
+def test_a_few_contradictions_are_expected() -> None:
+    """Two of eleven are as likely as not where one of ten may be."""
+    stream = Stream()
+    stream.specialise()
+    for i in range(3000):
+        answered = Answered.SPECIALIST
+        if i % 10 == 0:  # 10 audits in 10 s, of which one is contradicted
+            answered = Answered.CONTRADICTED if i % 100 == 0 else Answered.CONFIRMED
+        assert stream.show([i % 7], answered=answered) is None
+
+
+def test_a_skew_that_ends_meanwhile_ends_the_preparation() -> None:
+    stream = Stream()
+    order = stream.show(draw(np.random.default_rng(0), 1000))
+    assert isinstance(order, Prepare)
+    assert isinstance(stream.show(draw(np.random.default_rng(1), 1000, p=0.2)), Withdraw)
+    late = Retargeting(training_set(), order.dominance, small_ms=2.0, generic_ms=8.0).run()
+    assert isinstance(late, Specialist)
+    assert not stream.specialiser.deployed(late) and stream.specialiser.stage is Stage.GENERIC
+
+
+@pytest.mark.parametrize("withdrawn", [True, False])
+def test_after_a_failure_there_is_a_pause(withdrawn: bool) -> None:
+    stream = Stream()
+    if withdrawn:
+        stream.specialise()
+        assert isinstance(stream.show([1, 2, 3] * 300, answered=Answered.PASSED_ON), Withdraw)
+    else:
+        assert isinstance(stream.show(draw(np.random.default_rng(0), 1000)), Prepare)
+        stream.specialiser.rejected()
+    before = stream.now_s
+    assert isinstance(stream.show(draw(np.random.default_rng(3), 3000)), Prepare)
+    assert stream.now_s - before == pytest.approx(CONFIG.specialise_pause_s, abs=0.2)
+
+
+def test_without_audits_none_is_due() -> None:
+    stream = Stream(SpecialiseConfig(specialise_audit_every=0))
+    stream.specialise()
+    assert stream.show(draw(np.random.default_rng(1), 500)) is None
+    assert stream.audits == 0
+
+
+def test_a_stream_that_begins_anew_is_seen_anew() -> None:
+    stream = Stream()
+    stream.show(draw(np.random.default_rng(0), 120))
+    stream.now_s = 0.0
+    stream.show(draw(np.random.default_rng(0), 100))
+    assert stream.specialiser.stage is Stage.GENERIC

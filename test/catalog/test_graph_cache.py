@@ -1,0 +1,104 @@
+"""Variants are exported once on a machine, and give the same results ever after."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from catalogs import TINY, made_catalog
+
+from cacheinf_ros.catalog import graph_cache as kept
+from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph.identity import graph_hash
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "cacheinf_ros" / "graphs"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, own_cache: Path) -> CatalogFolder:
+    source, name = TINY.split(":")
+    moved = tmp_path / "network.py"
+    moved.write_text(Path(source).read_text())
+    return made_catalog(tmp_path / "catalog", "tiny", {Place.DEVICE: Cost()}, f"{moved}:{name}")
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*"))
+
+
+def test_a_variant_is_exported_once(catalog: CatalogFolder, own_cache: Path, tmp_path: Path) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+    config = EngineConfig(mode=Mode.DENSE)
+    right = {name: catalog.load(name) for name in ("original", "8bit")}
+    first = {name: catalog.network(name) for name in right}
+    assert len(files(own_cache)) == 2
+    (tmp_path / "network.py").unlink()  # nothing is left to export
+    with pytest.raises(ModelError):
+        catalog.load("original")
+    for name, model in right.items():
+        expected = Engine(model, config).run(image, None).outputs
+        for network in (first[name], catalog.network(name)):
+            assert (network.name, network.card) == (model.name, model.card)
+            outputs = Engine(network, config).run(image, None).outputs
+            assert all(np.array_equal(outputs[output], expected[output]) for output in expected)
+    assert graph_hash(catalog.network("8bit").graph) != graph_hash(catalog.network("original").graph)
+
+
+def test_preparing_says_what_it_does_and_does_it_once(catalog: CatalogFolder, own_cache: Path) -> None:
+    said: list[str] = []
+    catalog.network("8bit")
+    catalog.prepare(said.append)
+    assert said == ["preparing 1 variants of tiny, once on this machine"]
+    assert len(files(own_cache)) == 2
+    catalog.prepare(said.append)
+    assert len(said) == 1
+
+
+def test_what_is_damaged_is_exported_anew(
+    catalog: CatalogFolder, own_cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = graph_hash(catalog.network("original").graph)
+    (path,) = files(own_cache)
+    path.write_bytes(path.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING):
+        assert graph_hash(catalog.network("original").graph) == expected
+    assert f"{path} holds no graph" in caplog.text and "exporting anew" in caplog.text
+    assert kept_graph(path) is not None
+
+
+def test_a_folder_that_cannot_be_written_costs_time_only(
+    catalog: CatalogFolder, own_cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_cache.parent.mkdir(parents=True)
+    own_cache.write_text("a file")
+    with caplog.at_level(logging.WARNING):
+        assert catalog.network("original").graph.operators
+    assert "cannot be kept" in caplog.text
+
+
+def test_the_least_recently_used_go_first(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load_model(TINY).graph
+    paths = [kept_file(key) for key in "abcd"]
+    assert keep(graph, paths[0])
+    monkeypatch.setattr(kept, "MOST_BYTES", 3 * paths[0].stat().st_size)
+    assert keep(graph, paths[1]) and keep(graph, paths[2])
+    for path, age in zip(paths, (3, 2, 1), strict=False):
+        os.utime(path, (0, 10**9 - age))
+    assert kept_graph(paths[0]) is not None
+    assert keep(graph, paths[3])
+    assert files(own_cache) == sorted((paths[0], paths[2], paths[3]))
+    monkeypatch.setattr(kept, "MOST_BYTES", 0)
+    assert keep(graph, paths[1])
+    assert files(own_cache) == [paths[1]]

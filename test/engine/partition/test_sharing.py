@@ -1,0 +1,157 @@
+"""A robot's engine and a server's helper give what one engine gives, with motion, failures and all."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import assert_result_equals_dense, changed
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Helper, Mode, Outdated, Side, Split
+from cacheinf_ros.engine.execution.active import pooled
+from cacheinf_ros.engine.partition.replicas import Patch
+from cacheinf_ros.errors import EngineError, LinkError
+from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
+
+NETWORKS = Path(__file__).parents[1] / "networks"
+MIXED = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
+CONFIG = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
+_PATIENCE_S = 20.0
+
+
+class Server:
+    """A helper with a thread of its own; a partner whose link breaks after some patches, if it is told to."""
+
+    def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG) -> None:
+        self.helper = Helper(model, config)
+        self.epoch = 0
+        self.split: Split | None = None
+        self.breaks_after: int | None = None
+        self.shared = 0
+        self._up: dict[str, queue.Queue[Patch | None]] = {}
+        self._down: dict[str, queue.Queue[Patch | None]] = {}
+        self._thread: threading.Thread | None = None
+
+    def choose(self, outdated: Outdated) -> Split | None:
+        at_robot = outdated.robot
+        assert (pooled(outdated.changed, (at_robot.shape[0], at_robot.shape[1])) <= at_robot).all()
+        assert (outdated.changed <= outdated.server).all()
+        return self.split
+
+    def begin(self, start: FrameStart) -> None:
+        self.end()
+        self._up, self._down = ({name: queue.Queue() for name in self.helper.splitting.heights} for _ in range(2))
+        self._thread = threading.Thread(target=self._run, args=(start,))
+        self._thread.start()
+        self.shared += 1
+
+    def end(self) -> None:
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+            assert not self._thread.is_alive()
+
+    def send(self, tensor: str, patch: Patch) -> None:
+        if self.breaks_after is not None:
+            self.breaks_after -= 1
+            if self.breaks_after < 0:
+                for waiting in (*self._up.values(), *self._down.values()):
+                    waiting.put(None)
+                self.breaks_after = None
+                raise LinkError("the link is cut")
+        self._up[tensor].put(patch)
+
+    def receive(self, tensor: str, rows: tuple[int, int]) -> Patch:
+        return _taken(self._down[tensor])
+
+    def _run(self, start: FrameStart) -> None:
+        try:
+            self.helper.run(start, _ServerEnd(self._up, self._down))
+        except LinkError:
+            self.helper.forget()
+            for waiting in self._down.values():
+                waiting.put(None)
+
+
+class _ServerEnd:
+    def __init__(self, up: dict[str, queue.Queue[Patch | None]], down: dict[str, queue.Queue[Patch | None]]) -> None:
+        self._up, self._down = up, down
+
+    def send(self, tensor: str, patch: Patch) -> None:
+        self._down[tensor].put(patch)
+
+    def receive(self, tensor: str, rows: tuple[int, int]) -> Patch:
+        return _taken(self._up[tensor])
+
+
+def _taken(waiting: queue.Queue[Patch | None]) -> Patch:
+    patch = waiting.get(timeout=_PATIENCE_S)
+    if patch is None:
+        raise LinkError("the link is cut")
+    return patch
+
+
+def random_split(server: Server, rng: np.random.Generator) -> Split | None:
+    splitting = server.helper.splitting
+    kind = rng.choice(["alone", "server", "rows", "layers"])
+    if kind == "alone":
+        return None
+    if kind == "server":
+        return splitting.everything_at(Side.SERVER)
+    draw = rng.random if kind == "rows" else lambda: float(rng.integers(2))
+    return splitting.of_shares({name: draw() for name in splitting.heights})
+
+
+@settings(max_examples=12)
+@given(seed=st.integers(0, 10**6), breaks=st.booleans())
+def test_frames_equal_dense(seed: int, breaks: bool) -> None:
+    """Any splits, one after the other; links that break in the middle of a frame."""
+    rng = np.random.default_rng(seed)
+    engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
+    image = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
+    cache_map: CacheMap | None = None
+    for _ in range(7):
+        if breaks and rng.random() < 0.3:
+            server.breaks_after = int(rng.integers(4))
+        server.split = random_split(server, rng)
+        result = engine.run(image, cache_map, server)
+        server.end()
+        assert_result_equals_dense(engine, result, image)
+        image, cache_map = changed(image, 5, float(rng.choice([0.0, 0.02, 0.3])), rng)
+
+
+def test_a_moving_camera() -> None:
+    """Shifts of all that is cached reach the server, also those of frames that it had no part in."""
+    model = load_model("scenenet", input_size=(96, 128))
+    config = EngineConfig(mode=Mode.BOUNDED, dense_fallback=False, threads=1)
+    engine, alone, server = Engine(model, config, with_server=True), Engine(model, config), Server(model, config)
+    rng = np.random.default_rng(0)
+    world = np.asarray(load_photographs(Gallery.TEST)[0][:200, :260], np.uint8)
+    x = y = 40
+    cache_map: CacheMap | None = None
+    for frame in range(20):
+        image = np.ascontiguousarray(world[y : y + 96, x : x + 128])
+        server.split = None if frame % 4 == 2 else random_split(server, rng)
+        expected = alone.run(image, cache_map)
+        found = engine.run(image, cache_map, server)
+        server.end()
+        for ours, theirs in zip(found.outputs.values(), expected.outputs.values(), strict=True):
+            assert np.abs(ours - theirs).max() <= 1e-5
+        before = x, y
+        x, y = (int(np.clip(at + step, 0, 100)) for at, step in zip(before, rng.integers(-6, 7, 2), strict=True))
+        moved = Motion.translation(before[0] - x, before[1] - y)
+        reusable = np.ones((10, 13), np.bool_)
+        reusable[rng.random(reusable.shape) < 0.05] = False
+        cache_map = CacheMap.of_blocks(reusable, (96, 128), 10, moved)
+    assert server.shared > 8
+
+
+def test_merged_caches_cannot_be_split() -> None:
+    with pytest.raises(EngineError, match="set cache to all"):
+        Engine(MIXED, CONFIG.changed(cache="merged"), with_server=True)

@@ -1,0 +1,79 @@
+"""Searching for the maps to keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowered import graph_of
+from random_graphs import random_network
+from torch import nn
+
+from cacheinf_ros.engine.cost import CostModel, Curve
+from cacheinf_ros.engine.cost.model import SHARES
+from cacheinf_ros.engine.layout import Layout, lay_out
+from cacheinf_ros.engine.rematerialisation import Assessor, search_all
+
+
+def linear_cost(layout: Layout, seed: int | None = None) -> CostModel:
+    """Each operator takes 100 us for all its pixels, or with a seed any time, and filling sets takes none."""
+    rng = np.random.default_rng(seed)
+    times = {o.output: 100.0 if seed is None else rng.uniform(1, 100) for o in layout.operators}
+    return CostModel(curves={name: Curve(rows=tuple(time * s for s in SHARES)) for name, time in times.items()})
+
+
+def test_equation_8_by_hand() -> None:
+    """Two windows of 3 over 20 x 20 pixels, 4 channels between them: the sides of a rectangle with a share of the
+    pixels are round(20 * sqrt(share)), and grow by 2, and by 4; where the map between is dropped it grows by 6.
+    """
+    graph = graph_of(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 2, 3, padding=1)), (20, 20))
+    layout = lay_out(graph)
+    assess = Assessor(layout, linear_cost(layout))
+    (name,) = assess.names
+    sides = np.round(20 * np.sqrt(1 - np.arange(10) / 10))
+
+    def share(growth: int) -> float:
+        return float(np.mean((np.minimum(20, sides + growth) / 20) ** 2))
+
+    kept, dropped = assess(frozenset()), assess(frozenset([name]))
+    assert kept.microseconds == pytest.approx(100 * (share(2) + share(4)))
+    assert dropped.microseconds == pytest.approx(100 * (share(6) + share(4)))
+    assert (kept.cache_bytes, kept.arena_bytes) == (20 * 20 * 4 * 4, 0)
+    assert (dropped.cache_bytes, dropped.arena_bytes) == (0, 20 * 20 * 4 * 4)
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10**6), share=st.sampled_from([0.0, 0.3, 0.7]))
+def test_budgets_are_respected_and_no_method_beats_trying_everything(seed: int, share: float) -> None:
+    module = random_network(seed)
+    layout = lay_out(graph_of(module, module.input_size))
+    assess = Assessor(layout, linear_cost(layout, seed))
+    everything = assess(frozenset())
+    budget_mb = share * everything.cache_bytes / 1e6
+    for goal_mb in (budget_mb, None):
+        choices = search_all(assess, goal_mb, time_limit_s=0.2)
+        worth = {name: choices.goal(found) for name, (_, found) in choices.found.items()}
+        assert worth["differential_evolution"] <= worth["greedy"]
+        assert worth.get("annealing", 0.0) <= worth["differential_evolution"]
+        assert worth.get("exhaustive", 0.0) <= min(worth.values())
+        best = assess(choices.best)
+        if goal_mb is None:
+            assert best.microseconds <= 1.1 * everything.microseconds
+            assert best.bytes <= everything.bytes
+        else:
+            assert best.cache_bytes <= goal_mb * 1e6
+
+
+def test_maps_between_pointwise_operators_cost_nothing_to_drop() -> None:
+    """They take no halo: as much is computed as before."""
+    layers = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 32, 1), nn.Conv2d(32, 8, 1), nn.Conv2d(8, 2, 3, padding=1)
+    )
+    layout = lay_out(graph_of(layers, (48, 64)))
+    assess = Assessor(layout, linear_cost(layout))
+    first, wide, narrow = assess.names
+    choices, free = search_all(assess, None, time_limit_s=0.5), assess(frozenset([first, wide]))
+    assert free.microseconds == pytest.approx(choices.everything.microseconds)
+    assert assess(frozenset([narrow])).microseconds > choices.everything.microseconds
+    assert assess(choices.best).bytes < free.bytes == choices.everything.bytes, "the arena holds both at once"

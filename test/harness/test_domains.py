@@ -1,0 +1,74 @@
+"""Domains that nobody else uses."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.harness import domains
+
+TAKE = """
+import sys
+from cacheinf_ros.harness import domains
+with domains.reserved_domain() as domain:
+    print(domain, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def other_process() -> Iterator[int]:
+    """A domain that another process has taken."""
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as taker:
+        assert taker.stdout is not None
+        yield int(taker.stdout.readline())
+        taker.kill()
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    monkeypatch.setattr(domains, "_DOMAINS", numbers)
+
+
+def test_no_two_are_the_same() -> None:
+    with ExitStack() as stack:
+        found = [stack.enter_context(domains.reserved_domain()) for _ in range(20)]
+    assert len(set(found)) == 20
+    assert all(1 <= domain <= 100 for domain in found)
+
+
+def test_another_process_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with other_process() as theirs:
+        only(monkeypatch, theirs)
+        with pytest.raises(CacheinfError, match="in use"), domains.reserved_domain():
+            pass
+    with domains.reserved_domain() as ours:  # it has died with the lock
+        assert ours == theirs
+
+
+def test_a_robot_runs_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with domains.reserved_domain() as free:
+        only(monkeypatch, free)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as robot:
+        robot.bind(("", 7400 + 250 * free + 10))
+        with pytest.raises(CacheinfError, match="in use"), domains.reserved_domain():
+            pass
+
+
+@pytest.mark.parametrize("before", [None, "SUBNET"])
+def test_a_private_one_does_not_leave_the_machine(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
+    name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+    monkeypatch.delenv(name, raising=False)
+    if before:
+        monkeypatch.setenv(name, before)
+    with domains.private_domain():
+        assert os.environ[name] == "LOCALHOST"
+    assert os.environ.get(name) == before

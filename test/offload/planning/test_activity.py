@@ -1,0 +1,67 @@
+"""What of each tensor a frame makes necessary, against the engine's own active sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import changed
+from workloads import EFFICIENT, MIXED, NETWORKS, Chain, outdated, workload
+
+from cacheinf_ros.engine import Engine, EngineConfig
+from cacheinf_ros.engine.execution.active import pooled
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload.planning import Workload
+from cacheinf_ros.offload.planning.workload import REUSE
+
+ENGINE = Engine(load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)), EngineConfig(dense_fallback=False))
+
+
+def test_a_pixel_reaches_its_receptive_field() -> None:
+    """Chain: 10 x 4 pixels, 1 x 1, then 5 x 5. One pixel in the middle column is seen by 5 x 4 of the second's."""
+    work = workload(Chain(reach=2))
+    assert work.activity.reach == pytest.approx([0, 0, 2])
+    mask = np.zeros((10, 4), np.uint8)
+    mask[5, 1] = 1
+    assert work.activity.shares(mask) == pytest.approx([1 / 40, 1 / 40, 20 / 40])
+    mask[0, 0] = 1  # seen by 3 x 3 more, of which the first pixel's rows are 3 to 7
+    assert work.activity.shares(mask) == pytest.approx([2 / 40, 2 / 40, (20 + 9) / 40])
+
+
+@pytest.mark.parametrize("work", [EFFICIENT, MIXED])
+def test_rectangles_give_what_the_region_model_says(work: Workload) -> None:
+    for i, reuse in enumerate(REUSE[:-1]):
+        found = work.activity.shares(outdated(work, 1 - reuse).changed)
+        assert np.abs(found - work.active[i]).mean() < 0.08
+
+
+@pytest.mark.parametrize("work", [EFFICIENT, MIXED])
+def test_nothing_and_everything(work: Workload) -> None:
+    mask = np.zeros(work.activity.size, np.uint8)
+    assert not work.activity.shares(mask).any()
+    assert work.activity.shares(1 - mask) == pytest.approx(np.ones(len(work.heights)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.01, 0.3))
+def test_scattered_changes_activate_about_what_the_engine_computes(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 256, (*MIXED.activity.size, 3), np.uint8)
+    ENGINE.reset()
+    ENGINE.run(first, None)
+    image, cache_map = changed(first, 8, share, rng)
+    ENGINE.run(image, cache_map)
+    expected = dict(zip(MIXED.names, MIXED.activity.shares(ENGINE.program.changed_input.mask)[1:], strict=True))
+    errors = [expected[operator.output] - found.count / found.pixels for operator, found in ENGINE.program.timeable()]
+    assert len(errors) > 5
+    assert np.abs(errors).mean() < 0.1
+
+
+def test_pooling_loses_no_pixel_and_invents_none() -> None:
+    mask = np.zeros((48, 64), np.uint8)
+    mask[17, 33] = 1
+    small = pooled(mask, (6, 8))
+    assert small.sum() == 1 and small[2, 4] == 1
+    assert pooled(small, (48, 64)).sum() == 64
+    assert pooled(mask, (48, 64)) is mask

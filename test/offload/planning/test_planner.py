@@ -1,0 +1,94 @@
+"""Policies do what they say, and a schedule is not changed for a trifle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from workloads import MIXED, outdated, surroundings
+
+from cacheinf_ros.engine import Outdated
+from cacheinf_ros.offload.planning import OffloadPolicy, Scheduler
+from cacheinf_ros.offload.planning.plan_table import solve
+
+AROUND = surroundings(MIXED, 3, 20.0)
+FEW = outdated(MIXED, 0.05)
+NOTHING = Outdated(**dict.fromkeys(("changed", "robot", "server"), np.zeros_like(FEW.changed)))
+
+
+@pytest.mark.parametrize("policy", OffloadPolicy)
+def test_every_policy_gives_a_split_that_can_be_executed(policy: OffloadPolicy) -> None:
+    scheduler = Scheduler(MIXED, AROUND)
+    for mbit_s in (0.05, 5.0, 500.0):
+        choice = scheduler.choose(policy, mbit_s, 1.0, FEW)
+        assert choice.predicted_ms > 0
+        if choice.split is not None:
+            MIXED.splitting.check(choice.split)
+        if policy is OffloadPolicy.LOCAL:
+            assert choice.split is None
+        if policy is OffloadPolicy.REMOTE:
+            assert choice.split is not None
+            assert choice.local_share == 0
+
+
+def test_ours_is_predicted_to_be_no_slower_than_any() -> None:
+    table = solve(MIXED, AROUND, (0.5, 5.0, 50.0), (0.0, 0.9), time_limit_s=2.0)
+    for mbit_s in (0.05, 0.7, 8.0, 300.0):
+        ours = Scheduler(MIXED, AROUND, table).choose(OffloadPolicy.CACHEINF, mbit_s, 1.0, FEW).predicted_ms
+        for policy in (OffloadPolicy.LOCAL, OffloadPolicy.REMOTE, OffloadPolicy.DNN_SURGERY_CACHED):
+            other = Scheduler(MIXED, AROUND).choose(policy, mbit_s, 1.0, FEW).predicted_ms
+            assert ours <= other / 0.95 + 1e-6
+
+
+def test_a_stale_cache_is_made_up_for_once() -> None:
+    """The robot has computed alone for long; the server is far faster: it takes over although it has nothing yet."""
+    scheduler = Scheduler(MIXED, AROUND)
+    nothing_there = outdated(MIXED, 0.05, server=1.0)
+    assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, nothing_there).split is not None
+
+
+def test_it_stays_with_what_is_about_as_good() -> None:
+    scheduler = Scheduler(MIXED, AROUND)
+    chosen = []
+    for i in range(40):  # around where the best one changes
+        choice = scheduler.choose(OffloadPolicy.CACHEINF, 3.0 * (1 + 0.01 * (-1) ** i), 1.0, FEW)
+        chosen.append(choice.split)
+    assert len({id(split) for split in chosen[2:]}) == 1
+
+
+def test_a_split_whose_tensors_cost_too_much_to_send_is_left() -> None:
+    slow = surroundings(MIXED, 3, 3.0)
+    around = replace(
+        slow, at_robot=10 * slow.at_robot, at_server=10 * slow.at_server, crossing_robot_ms=0.0, crossing_server_ms=0.0
+    )
+    scheduler = Scheduler(MIXED, around, solve(MIXED, around, (5.0, 50.0, 500.0), (0.0, 0.9), time_limit_s=2.0))
+    choices = [scheduler.choose(OffloadPolicy.CACHEINF, 50.0, 0.01, FEW) for _ in range(3)]
+    assert choices[-1].crossings > 0
+    scheduler.observe_robot(choices[-1], choices[-1].robot_ms + 50 * choices[-1].crossings)
+    after = scheduler.choose(OffloadPolicy.CACHEINF, 50.0, 0.01, FEW)
+    assert after.crossings == 0
+    assert after.predicted_ms == pytest.approx(choices[-1].predicted_ms, rel=0.1)  # others are believed as before
+
+
+def test_a_frame_in_which_nothing_changes_does_not_decide_where_others_are_cut() -> None:
+    scheduler = Scheduler(MIXED, AROUND)
+    for _ in range(100):
+        choice = scheduler.choose(OffloadPolicy.DNN_SURGERY_CACHED, 1000.0, 0.01, FEW)
+        assert choice.split is not None
+        still = scheduler.choose(OffloadPolicy.DNN_SURGERY_CACHED, 1000.0, 0.01, NOTHING)
+        assert still.split is not None
+
+
+def test_what_machines_really_take_counts() -> None:
+    """A server that turns out to be slow is left."""
+    scheduler = Scheduler(MIXED, AROUND)
+    fast = outdated(MIXED, 0.3)
+    choice = scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast)
+    assert choice.local_share < 0.5
+    for _ in range(10):
+        choice = scheduler.choose(OffloadPolicy.REMOTE, 1000.0, 0.01, fast)
+        scheduler.observe_robot(choice, choice.robot_ms)
+        scheduler.observe_server(choice, 100 * choice.server_ms)
+    assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).local_share > 0.9
+    assert np.isfinite(scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, fast).predicted_ms)

@@ -1,0 +1,137 @@
+"""The timeline's equations, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from workloads import Branches, Chain, workload
+
+from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.offload.planning.partition_costs import Link
+from cacheinf_ros.offload.planning.timeline import Conditions, Timeline
+from cacheinf_ros.offload.planning.workload import Workload
+
+
+def conditions(
+    work: Workload,
+    *,
+    robot_ms: float = 20.0,
+    server_ms: float = 10.0,
+    active: float = 1.0,
+    mbit_s: float = 1.0,
+    crossing_ms: tuple[float, float] = (0.0, 0.0),
+) -> Conditions:
+    """Every operator takes so many milliseconds for all of its pixels; 1 Mbit/s are 125 bytes per millisecond."""
+    table = np.tile(np.array(POINTS), (len(work.names), 1))
+    shares = np.full(len(work.heights), active)
+    return Conditions(
+        link=Link(mbit_s=mbit_s, delay_ms=1.0),
+        at_robot=table * robot_ms,
+        at_server=table * server_ms,
+        active_robot=shares,
+        active_server=shares,
+        crossing_robot_ms=crossing_ms[0],
+        crossing_server_ms=crossing_ms[1],
+    )
+
+
+def test_all_at_one_machine() -> None:
+    work = workload(Chain())
+    timeline = Timeline(work, conditions(work))
+    assert timeline.end(np.array([10, 10])) == pytest.approx(40.0)
+    # up: 10 rows of 4 pixels with 3 bytes and a flag each, 64 beside them: 120 + 5 / 64 + 64 = 184.078 bytes, 1.473 ms
+    # (the input's flags are compressed, to about a 64th)
+    # down: 10 rows of 4 pixels with 4 bytes and a flag: 160 + 5 + 64 = 229 bytes, 1.832 ms
+    times = timeline.times(np.array([0, 0]))
+    assert (times.sent, times.received) == (pytest.approx(184.078125), pytest.approx(229))
+    assert times.server == pytest.approx([1.472625 + 1 + 10, 1.472625 + 1 + 20])
+    assert times.end == pytest.approx(1.472625 + 1 + 20 + 1.832 + 1)
+
+
+def test_rows_are_shared() -> None:
+    """6 rows at the robot, 4 at the server, which sends its results."""
+    work = workload(Chain())
+    times = Timeline(work, conditions(work)).times(np.array([6, 6]))
+    up = (4 * 4 * 3 + 2 / 64 + 64) / 125
+    down = (4 * 4 * 4 + 2 + 64) / 125
+    assert times.robot == pytest.approx([12, 24])
+    assert times.server == pytest.approx([up + 1 + 4, up + 1 + 8])
+    assert times.end == pytest.approx(24)
+    assert (times.sent, times.received) == (pytest.approx(112.03125), pytest.approx(130))
+    faster = Timeline(work, conditions(work, robot_ms=5)).times(np.array([6, 6]))
+    assert faster.end == pytest.approx(up + 1 + 8 + down + 1)
+
+
+def test_neighbours_of_the_boundary_cross_both_ways() -> None:
+    """The second operator reads one row beside: each machine sends one row, at the same time."""
+    work = workload(Chain(reach=1))
+    times = Timeline(work, conditions(work)).times(np.array([5, 5]))
+    up = (5 * 4 * 3 + 2.5 / 64 + 64) / 125
+    row = (4 * 2 * 4 + 0.5 + 64) / 125
+    assert times.robot == pytest.approx([10, 20])  # the server's row has arrived by 10
+    server_a = up + 1 + 5
+    assert times.server == pytest.approx([server_a, 10 + row + 1 + 5])  # it waits for the robot's row
+    assert server_a < 10 + row + 1
+
+
+def test_what_crosses_inside_keeps_both_busy() -> None:
+    """The same, where packing or taking apart a tensor takes the robot 3 ms and the server 7."""
+    work = workload(Chain(reach=1))
+    times = Timeline(work, conditions(work, crossing_ms=(3, 7))).times(np.array([5, 5]))
+    up = (5 * 4 * 3 + 2.5 / 64 + 64) / 125
+    row = (4 * 2 * 4 + 0.5 + 64) / 125
+    server_a = up + 1 + 5
+    assert times.crossings == 2
+    assert times.robot == pytest.approx([10, max(10 + 3, server_a + 7 + row + 1) + 3 + 10])
+    assert times.server == pytest.approx([server_a, max(server_a + 7, 10 + 3 + row + 1) + 7 + 5])
+    assert (times.robot_busy, times.server_busy) == (pytest.approx(20), pytest.approx(10))
+
+
+def test_input_and_results_are_no_crossings_inside() -> None:
+    work = workload(Chain())
+    for rows in ([10, 10], [0, 0], [6, 6]):
+        found = [
+            Timeline(work, conditions(work, crossing_ms=took)).times(np.array(rows))
+            for took in ((0.0, 0.0), (3.0, 7.0))
+        ]
+        assert [times.crossings for times in found] == [0, 0]
+        assert found[0].end == found[1].end
+
+
+def test_sending_waits_for_what_is_being_sent() -> None:
+    """Up to the server goes the input, then the robot's row of a: one after the other."""
+    work = workload(Chain(reach=1))
+    times = Timeline(work, conditions(work, robot_ms=0.0, mbit_s=0.1)).times(np.array([5, 5]))
+    up, row = (5 * 4 * 3 + 2.5 / 64 + 64) / 12.5, (4 * 2 * 4 + 0.5 + 64) / 12.5
+    assert times.server == pytest.approx([up + 1 + 5, max(up + 1 + 5, up + row + 1) + 5])
+
+
+def test_branches_meet() -> None:
+    """b at the robot, c at the server, which needs all of a; the maximum, at the robot, waits for c."""
+    work = workload(Branches())
+    rows = dict.fromkeys(work.names, 10)
+    c = work.names[2]
+    rows[c] = 0
+    times = Timeline(work, conditions(work)).times(np.array([rows[name] for name in work.names]))
+    up = (10 * 4 * 2 * 4 + 5 + 64) / 125
+    down = (10 * 4 * 4 + 5 + 64) / 125
+    assert times.robot[:2] == pytest.approx([20, 40])
+    assert times.server[2] == pytest.approx(20 + up + 1 + 10)
+    assert times.crossings == 2  # a on its way up, c on its way down
+    assert times.end == pytest.approx(max(40, 20 + up + 1 + 10 + down + 1) + 20)
+
+
+def test_only_what_is_active_costs_and_crosses() -> None:
+    """A tenth: linearly between the points, where times are known."""
+    work = workload(Chain())
+    times = Timeline(work, conditions(work, active=0.1)).times(np.array([0, 0]))
+    up, down = (12 + 5 / 64 + 64) / 125, (16 + 5 + 64) / 125
+    assert times.end == pytest.approx(up + 1 + 2 + down + 1)
+
+
+def test_active_shares_of_a_window() -> None:
+    """A quarter of 10x4 pixels changes: 5x2; the window of 3x3 makes that 7x4 of the second operator's output."""
+    active = workload(Chain(reach=1)).active_at(0.75)
+    assert active[0] == pytest.approx(0.25)
+    assert workload(Chain(reach=1)).active_at(0.0) == pytest.approx([1, 1, 1])
+    assert workload(Chain(reach=1)).active_at(1.0) == pytest.approx([0, 0, 0])

@@ -1,0 +1,196 @@
+"""Sessions over a link that loses, repeats, delays, damages and reorders: every frame is right, and all heals."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faults import Faults
+from oracle import assert_result_equals_dense, changed
+from sessions import Both, both, until
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Side, Split
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+from cacheinf_ros.offload.protocol.transfer import DONE
+
+NETWORKS = Path(__file__).parents[1] / "networks"
+MODEL = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
+
+
+class Stream:
+    """Frames that change a little, each checked against dense execution."""
+
+    def __init__(self, sessions: Both, seed: int = 0) -> None:
+        self._sessions = sessions
+        self._rng = np.random.default_rng(seed)
+        self._image = self._rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
+        self._map: CacheMap | None = None
+        self.shared = 0
+
+    def next(self) -> str:
+        """One frame; why it was not shared, or nothing."""
+        engine, robot = self._sessions.engine, self._sessions.robot
+        assert engine.shared is not None
+        splitting = engine.shared.splitting
+        shares = self._rng.choice([0.0, 0.5, 1.0], len(splitting.heights))
+        split: Split | None = splitting.everything_at(Side.SERVER)
+        kind = self._rng.random()
+        if kind < 0.2:
+            split = None
+        elif kind < 0.8:
+            split = splitting.of_shares(dict(zip(splitting.heights, shares.tolist(), strict=True)))
+        partner = robot.frame(lambda _: split)
+        result = engine.run(self._image, self._map, partner)
+        assert_result_equals_dense(engine, result, self._image)
+        self._image, self._map = changed(self._image, 5, 0.05, self._rng)
+        complaint = engine.shared.complaint if partner is not None else robot.complaint
+        self.shared += not complaint
+        return complaint
+
+
+def test_frames_are_shared() -> None:
+    with both(MODEL) as sessions:
+        stream = Stream(sessions)
+        assert "answered yet" in stream.next()
+        sessions.connect()
+        assert [stream.next() for _ in range(10)] == [""] * 10
+        assert sessions.robot.up.mbit_s > 1
+
+
+@pytest.mark.parametrize("kind", ["lost", "twice", "later", "damaged", "cut_off", "foreign", "past"])
+def test_whatever_the_link_does(kind: str) -> None:
+    harmless = kind in ("twice", "foreign", "past")
+    with both(MODEL, Faults(1, 0.3 if harmless else 0.03, (kind,))) as sessions:
+        stream = Stream(sessions)
+        for _ in range(15):
+            sessions.connect()
+            stream.next()
+        assert stream.shared == 15 if harmless else stream.shared >= 3
+
+
+def test_a_server_that_is_killed_and_started_again() -> None:
+    with both(MODEL) as sessions:
+        stream = Stream(sessions)
+        for _ in range(5):
+            sessions.connect()
+            assert stream.next() == ""
+            sessions.stop_server()
+            sessions.faults.is_cut = True
+            assert stream.next()
+            sessions.faults.is_cut = False
+            sessions.start_server()
+        sessions.connect()
+        assert stream.next() == ""
+
+
+def test_a_server_that_is_replaced_between_frames() -> None:
+    """No frame fails, but the new one knows nothing of what was sent to the old one."""
+    with both(MODEL) as sessions:
+        sessions.connect()
+        stream = Stream(sessions)
+        for _ in range(3):
+            assert stream.next() == ""
+        for _ in range(3):
+            sessions.stop_server()
+            sessions.start_server()
+            sessions.robot.fail(sessions.robot.epoch, "the server is silent")
+            sessions.connect()
+            assert [stream.next() for _ in range(3)] == [""] * 3
+
+
+def test_a_new_server_is_noticed_by_its_greeting() -> None:
+    with both(MODEL) as sessions:
+        sessions.connect()
+        epoch = sessions.robot.epoch
+        sessions.stop_server()
+        sessions.start_server()
+        until(lambda: sessions.robot.epoch > epoch and not sessions.robot.complaint, sessions.robot.poll)
+        assert Stream(sessions).next() == ""
+
+
+def test_a_server_that_ends_says_so() -> None:
+    with both(MODEL) as sessions:
+        sessions.connect()
+        assert Stream(sessions).next() == ""
+        sessions.stop_server()
+        assert "the server ends" in sessions.robot.complaint
+        assert sessions.robot.frame(lambda _: None) is None
+        sessions.start_server()
+        sessions.connect()
+        assert Stream(sessions).next() == ""
+
+
+def test_a_robot_that_ends_says_so_and_greets_no_more() -> None:
+    with both(MODEL) as sessions:
+        sessions.connect()
+        said: list[Packet] = []
+        sessions.robot._send = said.append
+        sessions.robot.close()
+        assert [packet.ends_session for packet in said] == [True]
+        assert sessions.robot.complaint and sessions.robot.frame(lambda _: None) is None
+        sessions.robot._next_hello = 0.0
+        sessions.robot.poll()
+        sessions.robot.receive(said[0])
+        assert len(said) == 1
+
+
+def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made_up() -> None:
+    with both(MODEL) as sessions:
+        sessions.connect()
+        stream = Stream(sessions)
+        while sessions.robot._sent is None or sessions.robot._sent.arrived is None:
+            assert stream.next() == ""
+        sent = sessions.robot._sent
+        frame = sent.frame
+        until(lambda: sessions.robot.served is not None and sessions.robot.served[0][1] == frame)
+        before = sessions.robot.served_ms
+        for took_ms in (np.nan, np.inf, -1.0, 1e9):
+            (packet,) = cut(
+                DONE.pack(took_ms, 0.0, 100_000),
+                session="robot",
+                epoch=sessions.robot.epoch,
+                kind=Kind.DONE,
+                frame=frame,
+            )
+            sessions.robot.receive(packet)
+            assert sessions.robot.served_ms == before
+            sessions.robot.served = None  # as if nothing had been said of it
+            sessions.robot.receive(packet)
+            assert 0 <= sessions.robot.served_ms - before <= 1e3 * (time.monotonic() - sent.at)
+            before = sessions.robot.served_ms
+            assert math.isfinite(sessions.robot.down.bytes_per_ms)
+
+
+def test_another_network_is_refused() -> None:
+    with both(MODEL) as sessions:
+        sessions.robot._hello = sessions.robot._hello.model_copy(update={"network": "something else"})
+        until(lambda: "refuses" in sessions.robot.complaint, sessions.robot.poll)
+        assert "same model" in sessions.robot.complaint
+
+
+def test_random_packets_do_no_harm() -> None:
+    rng = random.Random(0)
+    with both(MODEL) as sessions:
+        sessions.connect()
+        stream = Stream(sessions)
+        for _ in range(3000):
+            data = rng.randbytes(rng.randrange(60))
+            packet = Packet(
+                session="robot", epoch=rng.choice([0, 1, 2**31]), kind=rng.randrange(9), frame=rng.randrange(4),
+                tensor=rng.randrange(70), part=rng.randrange(3), parts=rng.randrange(4), data=data,
+                checksum=rng.choice([0, zlib.crc32(data)]),
+            )  # fmt: skip
+            if packet.kind not in (Kind.HELLO, Kind.FAILED):
+                sessions.server.receive(packet)
+                sessions.robot.receive(packet)
+        for _ in range(6):
+            sessions.connect()
+            stream.next()
+        assert stream.shared >= 3

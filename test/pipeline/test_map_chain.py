@@ -1,0 +1,178 @@
+"""The chain of maps: no dropped frame or map may ever make something reusable that changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.errors import MatchingError
+from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, MAPS_KEPT, CacheChain, Link, Linker
+
+SIZE = (12, 16)
+BLOCK = 4
+
+
+class IdenticalBlocks:
+    """The trivial matching stream: a block is reusable where not one pixel differs from the frame before."""
+
+    def __init__(self) -> None:
+        self.reference: NDArray[np.uint8] | None = None
+
+    def match(self, image: NDArray[np.uint8]) -> CacheMap:
+        reference, self.reference = self.reference, image
+        if reference is None:
+            return CacheMap.nothing(SIZE, BLOCK, "no reference")
+        same = (reference == image).all(axis=2).reshape(3, BLOCK, 4, BLOCK).all(axis=(1, 3))
+        return CacheMap.of_blocks(same, SIZE, BLOCK, Motion.none())
+
+    def reset(self, reason: str) -> None:
+        self.reference = None
+
+
+class Unmatchable(IdenticalBlocks):
+    def match(self, image: NDArray[np.uint8]) -> CacheMap:
+        raise MatchingError("image is empty")
+
+
+def frames_with_changing_blocks(changes: list[int]) -> list[NDArray[np.uint8]]:
+    """One frame per entry, each with one block painted in a new colour."""
+    image = np.zeros((*SIZE, 3), np.uint8)
+    frames = []
+    for colour, block in enumerate(changes, start=1):
+        image = image.copy()
+        row, column = divmod(block, SIZE[1] // BLOCK)
+        image[row * BLOCK : (row + 1) * BLOCK, column * BLOCK : (column + 1) * BLOCK] = colour
+        frames.append(image)
+    return frames
+
+
+def links_of(frames: list[NDArray[np.uint8]], session: str = "a") -> list[Link]:
+    linker = Linker(IdenticalBlocks(), session)
+    return [linker.link(frame, stamp_ns=100 + i) for i, frame in enumerate(frames)]
+
+
+@given(
+    changes=st.lists(st.integers(0, 11), min_size=2, max_size=40),
+    fates=st.lists(st.sampled_from(["run", "skip", "lose map", "late map", "fail", "restart"]), min_size=40),
+)
+def test_what_is_reused_is_what_the_cache_holds(changes: list[int], fates: list[str]) -> None:
+    frames = frames_with_changing_blocks(changes)
+    linker, chain, cache = Linker(IdenticalBlocks(), "a"), CacheChain(), None
+    for stamp, (frame, fate) in enumerate(zip(frames, fates, strict=False), start=100):
+        if fate == "restart":
+            linker = Linker(IdenticalBlocks(), f"session {stamp}")
+        link = linker.link(frame, stamp)
+        if fate not in ("lose map", "late map"):
+            chain.add(link)
+        if fate == "skip":
+            continue
+        fold = chain.fold(stamp)
+        if fold.cache_map is not None and cache is not None:
+            reused = fold.cache_map.reusable_mask
+            assert np.array_equal(cache[reused], frame[reused])
+        assert fold.cache_map is None or cache is not None or not fold.cache_map.reusable.any()
+        if fate == "fail":
+            chain.forget()
+            cache = None
+        else:
+            chain.hold(stamp)
+            cache = frame
+        if fate == "late map":
+            chain.add(link)
+
+
+def test_skipped_frames_fold_and_keep_what_did_not_change() -> None:
+    links = links_of(frames_with_changing_blocks([0, 1, 2, 3]))
+    chain = CacheChain()
+    for link in links:
+        chain.add(link)
+    chain.hold(100)
+    folded = chain.fold(103).cache_map
+    assert folded is not None
+    assert np.flatnonzero(~folded.reusable).tolist() == [1, 2, 3]
+
+
+def test_a_missing_map_is_a_gap_and_the_frame_after_it_reuses_again() -> None:
+    links = links_of(frames_with_changing_blocks([0, 1, 2, 3]))
+    chain = CacheChain()
+    chain.add(links[0])
+    chain.hold(100)
+    chain.add(links[2])
+    assert chain.fold(102).gap == BROKEN
+    chain.hold(102)
+    chain.add(links[3])
+    assert chain.fold(103).cache_map is not None
+
+
+def test_a_frame_run_without_its_map_is_found_by_its_stamp() -> None:
+    links = links_of(frames_with_changing_blocks([0, 1]))
+    chain = CacheChain()
+    assert chain.fold(100).gap == LATE
+    chain.hold(100)
+    chain.add(links[0])
+    chain.add(links[1])
+    assert chain.fold(101).cache_map is not None
+
+
+def test_a_node_started_late_reuses_nothing_at_first() -> None:
+    chain = CacheChain()
+    chain.add(links_of(frames_with_changing_blocks([0, 1, 2]))[2])
+    assert chain.fold(102).gap == EMPTY
+
+
+def test_a_new_session_voids_what_the_cache_holds() -> None:
+    frames = frames_with_changing_blocks([0, 1])
+    chain = CacheChain()
+    chain.add(links_of(frames)[0])
+    chain.hold(100)
+    chain.add(links_of(frames, "b")[1])
+    assert chain.fold(101).gap == EMPTY
+
+
+def test_maps_of_a_time_that_was_left_are_forgotten() -> None:
+    chain = CacheChain()
+    for link in links_of(frames_with_changing_blocks([0, 1, 2])):
+        chain.add(link)
+    chain.hold(100)
+    chain.forget_from(50)
+    assert chain.find(101) is None
+    assert chain.find(102) is None
+
+
+def test_maps_whose_stamps_go_backwards_replace_those_before() -> None:
+    frames = frames_with_changing_blocks([0, 1])
+    linker, chain = Linker(IdenticalBlocks(), "a"), CacheChain()
+    for stamp in (100, 101, 100):
+        link = linker.link(frames[0], stamp)
+        chain.add(link)
+    assert link.reference_sequence == 0
+    assert chain.find(101) is None
+    assert chain.find(100) is link
+
+
+def test_no_more_maps_are_kept_than_allowed() -> None:
+    chain = CacheChain()
+    for link in links_of(frames_with_changing_blocks([0] * (MAPS_KEPT + 2))):
+        chain.add(link)
+    assert chain.find(100) is None
+    assert chain.find(102) is not None
+
+
+def test_an_unreadable_frame_breaks_nothing() -> None:
+    frames = frames_with_changing_blocks([0, 1])
+    linker, chain = Linker(IdenticalBlocks(), "a"), CacheChain()
+    chain.add(linker.link(frames[0], 100))
+    chain.hold(100)
+    chain.add(linker.unreadable(101, (1, 1), "not an image"))
+    chain.add(linker.link(frames[1], 102))
+    assert chain.fold(102).cache_map is not None
+
+
+def test_a_stream_that_fails_drops_its_reference() -> None:
+    linker = Linker(Unmatchable(), "a")
+    with pytest.raises(MatchingError, match="empty"):
+        linker.link(np.zeros((*SIZE, 3), np.uint8), 100)

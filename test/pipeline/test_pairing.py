@@ -1,0 +1,150 @@
+"""Images wait for their maps, the latest ready one wins, and silence is waited for only once."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.pipeline.map_chain import LATE, Link
+from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestOfEach, LatestQueue
+
+TIMEOUT = 100
+
+
+def pairing(queue_size: int = 1) -> FramePairing[str]:
+    return FramePairing(map_timeout_ns=TIMEOUT, queue_size=queue_size)
+
+
+def link(stamp_ns: int, sequence: int = 1) -> Link:
+    return Link(
+        session="a",
+        sequence=sequence,
+        reference_sequence=0,
+        stamp_ns=stamp_ns,
+        reference_stamp_ns=0,
+        cache_map=CacheMap.nothing((4, 4), 4),
+    )
+
+
+def test_a_frame_waits_for_its_map_until_the_timeout() -> None:
+    pairs = pairing()
+    pairs.add_frame("one", stamp_ns=10, now_ns=0)
+    assert pairs.take(TIMEOUT - 1) is None
+    assert pairs.deadline_ns() == TIMEOUT
+    taken = pairs.take(TIMEOUT)
+    assert taken is not None
+    assert (taken.frame, taken.timed_out, taken.fold.gap) == ("one", True, LATE)
+
+
+def test_a_map_may_come_before_or_after_its_frame() -> None:
+    pairs = pairing()
+    pairs.add_map(link(10))
+    pairs.add_frame("one", stamp_ns=10, now_ns=0)
+    first = pairs.take(0)
+    pairs.add_frame("two", stamp_ns=20, now_ns=0)
+    pairs.add_map(link(20, sequence=2))
+    second = pairs.take(0)
+    assert first is not None
+    assert second is not None
+    assert (first.frame, second.frame) == ("one", "two")
+    assert second.fold.cache_map is not None
+
+
+def test_the_latest_frame_that_has_its_map_wins() -> None:
+    pairs = pairing()
+    for i, name in enumerate("abc"):
+        pairs.add_frame(name, stamp_ns=i, now_ns=0)
+    pairs.add_map(link(0, 1))
+    pairs.add_map(link(1, 2))
+    taken = pairs.take(0)
+    assert taken is not None
+    assert (taken.frame, pairs.dropped) == ("b", 1)
+    assert pairs.take(0) is None
+
+
+def test_a_longer_queue_runs_every_frame_in_order() -> None:
+    pairs = pairing(queue_size=10)
+    for i, name in enumerate("abc"):
+        pairs.add_frame(name, stamp_ns=i, now_ns=0)
+    pairs.add_map(link(2, 1))
+    taken = [pairs.take(0) for _ in range(3)]
+    assert [paired.frame for paired in taken if paired] == ["a", "b", "c"]
+    assert pairs.dropped == 0
+
+
+def test_a_silent_matcher_is_waited_for_once() -> None:
+    pairs = pairing()
+    pairs.add_frame("one", stamp_ns=10, now_ns=0)
+    assert pairs.take(TIMEOUT) is not None
+    pairs.add_frame("two", stamp_ns=20, now_ns=TIMEOUT)
+    assert pairs.take(TIMEOUT) is not None
+    pairs.add_map(link(20))
+    pairs.add_frame("three", stamp_ns=30, now_ns=TIMEOUT)
+    assert pairs.take(TIMEOUT) is None
+
+
+def test_when_time_goes_backwards_nothing_is_reused() -> None:
+    pairs = pairing()
+    pairs.add_map(link(10, 1))
+    pairs.add_frame("one", stamp_ns=10, now_ns=0)
+    first = pairs.take(0)
+    assert first is not None
+    pairs.chain.hold(first.stamp_ns)
+    pairs.add_frame("again", stamp_ns=10, now_ns=0)
+    again = pairs.take(TIMEOUT)
+    assert again is not None
+    assert again.fold.cache_map is None
+
+
+def test_frames_that_wait_are_bounded() -> None:
+    pairs = pairing()
+    for i in range(WAITING_FRAMES + 3):
+        pairs.add_frame(str(i), stamp_ns=i, now_ns=0)
+    assert pairs.dropped == 3
+
+
+@given(
+    events=st.lists(
+        st.one_of(
+            st.tuples(st.just("frame"), st.integers(1, 3)),
+            st.tuples(st.just("map"), st.integers(1, 3)),
+            st.tuples(st.just("take"), st.integers(0, 2 * TIMEOUT)),
+        ),
+        max_size=60,
+    ),
+    queue_size=st.integers(1, 4),
+)
+def test_every_frame_is_taken_or_dropped_once_and_in_order(events: list[tuple[str, int]], queue_size: int) -> None:
+    pairs, now, frame_stamp, map_stamp, taken, sent = pairing(queue_size), 0, 0, 0, [], 0
+    for sequence, (event, amount) in enumerate(events, start=1):
+        if event == "frame":
+            frame_stamp += amount
+            pairs.add_frame(str(frame_stamp), frame_stamp, now)
+            sent += 1
+        elif event == "map":
+            map_stamp += amount
+            pairs.add_map(link(map_stamp, sequence))
+        else:
+            now += amount
+            if paired := pairs.take(now):
+                taken.append(paired.stamp_ns)
+                pairs.chain.hold(paired.stamp_ns)
+    while paired := pairs.take(now + 10 * TIMEOUT):
+        taken.append(paired.stamp_ns)
+    assert taken == sorted(set(taken))
+    assert len(taken) + pairs.dropped == sent
+
+
+def test_latest_queue_drops_the_oldest() -> None:
+    queue: LatestQueue[int] = LatestQueue(2)
+    for i in range(4):
+        queue.put(i)
+    assert (queue.take(0), queue.take(0), queue.take(0), queue.dropped) == (2, 3, None, 2)
+
+
+def test_latest_of_each_serves_the_senders_in_turn() -> None:
+    requests: LatestOfEach[int] = LatestOfEach()
+    for sender, item in (("a", 1), ("b", 2), ("a", 3)):
+        requests.put(sender, item)
+    assert (requests.take(0), requests.take(0), requests.dropped) == (3, 2, 1)

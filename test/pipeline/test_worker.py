@@ -1,0 +1,52 @@
+"""The worker thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue
+from cacheinf_ros.pipeline.worker import Worker
+
+DEADLINE_S = 20.0
+
+
+def test_the_latest_frame_wins_while_the_worker_is_busy() -> None:
+    queue: LatestQueue[int] = LatestQueue(1)
+    busy, free, done = threading.Event(), threading.Event(), threading.Event()
+    seen = []
+
+    def work(item: int) -> None:
+        seen.append(item)
+        busy.set()
+        assert free.wait(DEADLINE_S)
+        if item == 4:
+            done.set()
+
+    worker = Worker(queue, work)
+    worker.start()
+    worker.tell(lambda: queue.put(0))
+    assert busy.wait(DEADLINE_S)
+    assert worker.busy_s > 0
+    for i in range(1, 5):
+        worker.tell(lambda i=i: queue.put(i))
+    free.set()
+    assert done.wait(DEADLINE_S)
+    worker.stop()
+    assert seen == [0, 4]
+    assert queue.dropped == 3
+
+
+def test_it_wakes_when_a_frame_has_waited_long_enough() -> None:
+    pairs: FramePairing[str] = FramePairing(map_timeout_ns=10_000_000)
+    done = threading.Event()
+    worker = Worker(pairs, lambda paired: done.set())
+    worker.start()
+
+    worker.tell(lambda: pairs.add_frame("frame", 1, time.monotonic_ns()))
+    assert done.wait(DEADLINE_S)
+    worker.stop()
+
+
+def test_it_may_be_stopped_before_it_started() -> None:
+    Worker(LatestQueue[int](1), lambda item: None).stop()

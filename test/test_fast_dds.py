@@ -1,0 +1,51 @@
+"""Fast DDS is set up for images, unless the user has done it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from cacheinf_ros.fast_dds import PROFILES_VARIABLE, RECEIVE_BUFFER_BYTES, set_up_middleware
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+def test_images_of_others_come_over_udp_where_its_buffer_may_be_large() -> None:
+    small: dict[str, str] = {}
+    large: dict[str, str] = {}
+    assert set_up_middleware(small, largest_buffer=212_992) == small[PROFILES_VARIABLE]
+    assert set_up_middleware(large, largest_buffer=RECEIVE_BUFFER_BYTES) == large[PROFILES_VARIABLE]
+    assert small[PROFILES_VARIABLE].endswith("fastdds.xml")
+    assert large[PROFILES_VARIABLE].endswith("fastdds_udp.xml")
+
+
+def test_what_the_launch_files_set_is_ours_to_change() -> None:
+    environment: dict[str, str] = {}
+    set_up_middleware(environment, largest_buffer=0)
+    assert set_up_middleware(environment, largest_buffer=2**30).endswith("fastdds_udp.xml")
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"FASTDDS_BUILTIN_TRANSPORTS": "LARGE_DATA"},
+        {"FASTRTPS_DEFAULT_PROFILES_FILE": "/mine.xml"},
+        {PROFILES_VARIABLE: "/mine.xml"},
+        {"RMW_IMPLEMENTATION": "rmw_cyclonedds_cpp"},
+    ],
+)
+def test_what_the_user_has_set_up_is_left_alone(own: dict[str, str]) -> None:
+    environment = dict(own)
+    assert set_up_middleware(environment, largest_buffer=2**30) == ""
+    assert environment == own
+
+
+def test_the_profiles_say_what_the_code_says() -> None:
+    tag = "{http://www.eprosima.com}"
+    (buffer,) = ElementTree.parse(CONFIG / "fastdds_udp.xml").iter(f"{tag}receiveBufferSize")
+    assert int(buffer.text or "") == RECEIVE_BUFFER_BYTES
+    for name in ("fastdds.xml", "fastdds_udp.xml"):
+        (segment,) = ElementTree.parse(CONFIG / name).iter(f"{tag}segment_size")
+        assert int(segment.text or "") >= 2 * 1080 * 1920 * 3
