@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.engine.execution.propagation import Border
 from cacheinf_ros.engine.program import Program
 
 

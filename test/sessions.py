@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from faults import Faults
 
-from cacheinf_ros.engine import Engine, EngineConfig, Helper, Mode
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
@@ -48,10 +48,10 @@ class Both:
     def connect(self) -> None:
         until(lambda: not self.robot.complaint, self.robot.poll)
 
-    def _helper(self, asked: Identity) -> tuple[Helper, list[list[float]]]:
+    def _helper(self, asked: Identity) -> tuple[PartitionWorker, list[list[float]]]:
         if asked.network != self._identity.network:
             raise MessageError("start both with the same model")
-        helper = Helper(self._model, ENGINE)
+        helper = PartitionWorker(self._model, ENGINE)
         return helper, [[0.0] * 6 for _ in helper.splitting.heights]
 
     def _to_server(self, packet: Packet) -> None:

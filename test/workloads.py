@@ -14,7 +14,7 @@ from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.engine.execution.active import middle
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.offload.planning.plan_table import Surroundings
+from cacheinf_ros.offload.planning.plan_table import Machines
 from cacheinf_ros.offload.planning.workload import Workload
 
 NETWORKS = Path(__file__).parent / "networks"
@@ -22,10 +22,10 @@ EFFICIENT = Workload(lay_out(load_model("torchvision:efficientnet_b0", input_siz
 MIXED = Workload(lay_out(load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph))
 
 
-def surroundings(work: Workload, seed: int, speedup: float) -> Surroundings:
+def surroundings(work: Workload, seed: int, speedup: float) -> Machines:
     rng = np.random.default_rng(seed)
-    at_robot = rng.lognormal(0, 1, (len(work.names), 1)) * np.array(POINTS) ** 0.8
-    return Surroundings(at_robot=at_robot, at_server=at_robot / speedup)
+    robot_rows = rng.lognormal(0, 1, (len(work.names), 1)) * np.array(POINTS) ** 0.8
+    return Machines(robot_rows=robot_rows, at_server=robot_rows / speedup)
 
 
 class Chain(nn.Module):

@@ -18,7 +18,7 @@ from cacheinf_ros.catalog.build.measure import frames_ms
 from cacheinf_ros.catalog.features import small_trunks
 from cacheinf_ros.catalog.specialists.chain import Chain, ChainResult
 from cacheinf_ros.catalog.specialists.dominance import Pair
-from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, cheapest, useful_pairs, winnow
+from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, cheapest, pareto, useful_pairs
 from cacheinf_ros.catalog.specialists.retarget import Rejected, Retargeting
 from cacheinf_ros.catalog.specialists.specialiser import Answered, Prepare, SpecialiseConfig, Specialiser, Withdraw
 from cacheinf_ros.catalog.specialists.specialist import Specialist
@@ -215,7 +215,7 @@ class _Run:
         return assess(self._sets, self._took_ms, self._took_ms[""])
 
     def _ahead_of_time(self) -> dict[str, Any]:
-        kept = winnow(self._found)
+        kept = pareto(self._found)
         return {
             "pre_forwarding_s": self._forward_ms / 1e3,
             "samples": len(next(iter(self._sets.values())).labels),

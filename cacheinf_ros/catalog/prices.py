@@ -50,7 +50,8 @@ class Measured:
         memory_bytes: parameters as float32, and all other tensors of a dense frame in one arena.
         whole_bytes: the same with every feature map kept, as sharing a frame with a server needs it.
         workload: the operators.
-        took: float64 [operators, points], milliseconds of each operator; see :func:`cacheinf_ros.offload.planning.profile`.
+        took: float64 [operators, points], milliseconds of each operator; see
+            :func:`cacheinf_ros.offload.planning.profile`.
     """
 
     device_ms: float
@@ -102,7 +103,7 @@ def _conditions(measured: Measured, pixel_bytes: float, prices: PriceConfig) -> 
     took = measured.took * (measured.device_ms / measured.took[:, -1].sum())
     everything = np.ones(len(measured.workload.heights))
     return Conditions(
-        link=Link(mbit_s=prices.link_mbit_s, delay_ms=prices.link_delay_ms), at_robot=took,
+        link=Link(mbit_s=prices.link_mbit_s, delay_ms=prices.link_delay_ms), robot_rows=took,
         at_server=took / prices.server_speedup, active_robot=everything, active_server=everything,
         input_pixel_bytes=pixel_bytes,
     )  # fmt: skip

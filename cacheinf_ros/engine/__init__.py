@@ -12,16 +12,40 @@ from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.config import Cache, EngineConfig, Precision
 from cacheinf_ros.engine.decoders import Box, Decoded, ScoredClass, decode
 from cacheinf_ros.engine.engine import Engine
-from cacheinf_ros.engine.partition.partition import Side, Split, Splitting
-from cacheinf_ros.engine.partition.sharing import FrameStart, Helper, Outdated, Partner, Pixels
+from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side
+from cacheinf_ros.engine.partition.sharing import FrameStart, Outdated, PartitionWorker, Pixels, RemotePeer
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.matching.suited import matching_for, usable
 from cacheinf_ros.mode import Mode
 
 __all__ = [
-    "Audit", "Box", "Cache", "Caching", "Calibration", "Decoded", "Engine", "EngineConfig", "EngineResult",
-    "FrameStart", "Helper", "Mode", "Outdated", "Partner", "Pixels", "Precision", "Preprocessor", "ScoredClass", "Side",
-    "Split", "Splitting", "calibrate", "calibration_file", "decode", "load_calibration", "matching_for",
-    "save_calibration", "usable",
+    "Audit",
+    "Box",
+    "Cache",
+    "Caching",
+    "Calibration",
+    "Decoded",
+    "Engine",
+    "EngineConfig",
+    "EngineResult",
+    "FrameStart",
+    "Mode",
+    "Outdated",
+    "Partition",
+    "PartitionSpace",
+    "PartitionWorker",
+    "Pixels",
+    "Precision",
+    "Preprocessor",
+    "RemotePeer",
+    "ScoredClass",
+    "Side",
+    "calibrate",
+    "calibration_file",
+    "decode",
+    "load_calibration",
+    "matching_for",
+    "save_calibration",
+    "usable",
 ]  # fmt: skip

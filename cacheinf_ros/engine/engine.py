@@ -19,12 +19,12 @@ from cacheinf_ros.engine.canvas import MOST_DISTORTED, NO_SHIFT, Canvas
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import DenseSwitch
-from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.engine.execution.propagation import Border
 from cacheinf_ros.engine.following import in_input, move_output, shift_unit
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.partition.partition import Side
-from cacheinf_ros.engine.partition.sharing import Partner, SharedProgram
+from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
@@ -123,7 +123,7 @@ class Engine:
         self._holds_frame = False
 
     @torch.inference_mode()
-    def run(self, image: Image, cache_map: CacheMap | None, partner: Partner | None = None) -> EngineResult:
+    def run(self, image: Image, cache_map: CacheMap | None, partner: RemotePeer | None = None) -> EngineResult:
         """Compute the outputs for a frame.
 
         Args:
@@ -176,7 +176,7 @@ class Engine:
         """float32 [1, 3, height, width]: what dense execution of a composed image starts from."""
         return self._preprocessor.input(composed)
 
-    def _run(self, image: Image, cache_map: CacheMap | None, partner: Partner | None) -> EngineResult:
+    def _run(self, image: Image, cache_map: CacheMap | None, partner: RemotePeer | None) -> EngineResult:
         started = time.perf_counter_ns()
         reusable = cache_map if self._holds_frame else None
         self._holds_frame = False  # whatever fails below leaves no half-updated cache
@@ -257,7 +257,7 @@ class Engine:
         return list(self._compute(refresh=True).values())
 
     def _compute(
-        self, *, outside: Border = Border.NONE, refresh: bool, partner: Partner | None = None
+        self, *, outside: Border = Border.NONE, refresh: bool, partner: RemotePeer | None = None
     ) -> dict[str, torch.Tensor]:
         if self.shared is not None:
             partner = partner if self._config.mode is not Mode.DEEPCACHE else None

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine.buffers import MapBuffer, move_pixels
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import Reach, grow
 from cacheinf_ros.engine.execution.native import c_reach
+from cacheinf_ros.engine.execution.propagation import Footprint, propagate
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.truncation import Criterion, Truncation
@@ -62,7 +62,7 @@ class InputWriter:
         self._brush = Brush(preprocessor.size) if self._kernels is None else None
         if self._kernels is not None:
             _declare(self._kernels.library)
-        self._blocks: tuple[tuple[object, ...], ActiveSet, Reach] | None = None
+        self._blocks: tuple[tuple[object, ...], ActiveSet, Footprint] | None = None
         self.truncate(None)
 
     def truncate(self, truncation: Truncation | None) -> None:
@@ -85,7 +85,7 @@ class InputWriter:
         np.logical_not(cache_map.reusable, out=blocks.mask.view(np.bool_))
         if self._kernels is None:
             blocks.use_mask()
-            grow(reach, blocks, self._touched)
+            propagate(reach, blocks, self._touched)
         else:
             c = c_reach(reach)
             address = self._scratch.ctypes.data
@@ -130,7 +130,7 @@ class InputWriter:
         for image in (self.composed, self.seen):
             move_pixels(torch.from_numpy(image), dx, dy)
 
-    def _prepared(self, cache_map: CacheMap) -> tuple[ActiveSet, Reach]:
+    def _prepared(self, cache_map: CacheMap) -> tuple[ActiveSet, Footprint]:
         key = (cache_map.image_size, cache_map.block_size)
         if self._blocks is None or self._blocks[0] != key:
             shape = (cache_map.reusable.shape[0], cache_map.reusable.shape[1])

@@ -11,17 +11,17 @@ import torch
 from cacheinf_ros.engine.buffers import MapBuffer, allocate_maps, maps_at
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import Border
 from cacheinf_ros.engine.execution.native import NEVER, NativeExecutor, PreparedKernel
 from cacheinf_ros.engine.execution.plan import Plan, Planner
+from cacheinf_ros.engine.execution.propagation import Border
 from cacheinf_ros.engine.execution.reference import ReferenceExecutor
 from cacheinf_ros.engine.execution.steps import Call, Compute
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels, ReferenceKernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import lifetimes, with_poison
-from cacheinf_ros.engine.partition.partition import Side, Split, Splitting, owned
-from cacheinf_ros.engine.partition.replicas import Shares
+from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side, owned
+from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
 from cacheinf_ros.graph.ir import Global, Graph, Operator
 from cacheinf_ros.memory.optimal import optimal
@@ -66,8 +66,8 @@ class Program:
         self._kernels = kernels
         self._reference = ReferenceKernels(kernels.device)
         self._planner = Planner(self.layout)
-        self.splitting = Splitting(self.layout) if side else None
-        self.shares = Shares.of(self.splitting.shapes) if self.splitting else None
+        self.splitting = PartitionSpace(self.layout) if side else None
+        self.shares = TensorReplicas.of(self.splitting.shapes) if self.splitting else None
         self._side = side
         self._kept: list[MapBuffer] = []  # not part of another
         self._allocate()
@@ -176,7 +176,7 @@ class Program:
         for output in self._index:
             self._switch(output)
 
-    def split(self, split: Split) -> None:
+    def split(self, split: Partition) -> None:
         """From now on share the work with another machine so.
 
         Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 from cacheinf_ros.install_paths import share_folder
 from cacheinf_ros.nodes.recorder import Recorded, Recorder
-from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.polling import wait_until
 
 FIRST_STAMP_NS = 1_000_000_000
@@ -40,7 +40,7 @@ class Played:
     accepted: int
     dropped: int
     results: list[Recorded]
-    links: dict[int, Link]
+    links: dict[int, MapUpdate]
 
     @property
     def unanswered(self) -> int:

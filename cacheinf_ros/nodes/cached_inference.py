@@ -20,8 +20,8 @@ from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
-from cacheinf_ros.pipeline.map_chain import Link
-from cacheinf_ros.pipeline.map_producer import Tracker
+from cacheinf_ros.pipeline.map_chain import MapUpdate
+from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ImageConfig
 from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Paired
 from cacheinf_ros.pipeline.worker import Worker
@@ -54,7 +54,7 @@ class CachedInferenceNode(FrameNode):
         get = self.parameters.get
         queue_size = self._queue_size = get(ImageConfig).queue_size
         self._pipeline = Pipeline(self)
-        self._tracker = Tracker(get(MatchingConfig))
+        self._tracker = MapProducer(get(MatchingConfig))
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
         self._matching: Worker[Arrival] = Worker(self._arrivals, self._match)
@@ -86,7 +86,7 @@ class CachedInferenceNode(FrameNode):
             matched, link = self._failed(arrival, internal)
         self.store(lambda: self._add(matched, link))
 
-    def _link(self, arrival: Arrival) -> tuple[_Matched, Link]:
+    def _link(self, arrival: Arrival) -> tuple[_Matched, MapUpdate]:
         image = image_from(arrival.message)
         get = self.parameters.get
         link = self._tracker.link(
@@ -94,11 +94,11 @@ class CachedInferenceNode(FrameNode):
         )
         return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
 
-    def _failed(self, arrival: Arrival, error: CacheinfError) -> tuple[_Matched, Link]:
+    def _failed(self, arrival: Arrival, error: CacheinfError) -> tuple[_Matched, MapUpdate]:
         link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), str(error))
         return _Matched(arrival=arrival, error=error), link
 
-    def _add(self, matched: _Matched, link: Link) -> None:
+    def _add(self, matched: _Matched, link: MapUpdate) -> None:
         self._matched.add_frame(matched, matched.arrival.stamp_ns, matched.arrival.received_ns)
         self._matched.add_map(link)
 

@@ -18,9 +18,9 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_producer import Tracker
+from cacheinf_ros.pipeline.map_producer import MapProducer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +41,7 @@ class _Loaded:
     """A variant that can run."""
 
     variant: str
-    held: HeldCache
+    held: CachedModel
 
 
 class DeviceModels:
@@ -69,7 +69,7 @@ class DeviceModels:
         self._folders = {folder.file.name: folder for folder in folders}
         self._parameters = parameters
         self._note = note
-        self._tracker = Tracker(parameters.get(MatchingConfig))
+        self._tracker = MapProducer(parameters.get(MatchingConfig))
         self._loaded: dict[str, _Loaded] = {}
         self._matched: View | None = None
 

@@ -6,7 +6,7 @@ MCDNN's scheduler (section 5.3) picks variant and place for every request.
 from __future__ import annotations
 
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
-from cacheinf_ros.catalog.serving.request_queue import Asking
+from cacheinf_ros.catalog.serving.request_queue import RequestQueue
 from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
@@ -20,7 +20,7 @@ class CatalogInferenceNode(FrameNode):
     def __init__(self) -> None:
         super().__init__("catalog_inference", CatalogConfig, ImageConfig, *CatalogPipeline.CONFIGS)
         self._pipeline = CatalogPipeline(self)
-        self._asking: Asking[Arrival] = Asking(
+        self._asking: RequestQueue[Arrival] = RequestQueue(
             self._pipeline.models,
             lambda: self.parameters.get(CatalogConfig).rates_hz,
             together=self._pipeline.computed_with,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rclpy.clock import Clock, ClockType
 
-from cacheinf_ros.catalog.scheduling.cost_correction import Experience
+from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Decision, Load, Why
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
@@ -81,7 +81,7 @@ class CatalogPipeline:
         self._view: tuple[Arrival, View] | None = None
         self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
         self._loaded_as: dict[str, Why] = {}
-        self._experience = Experience()  # it outlives a budget
+        self._experience = CostCorrection()  # it outlives a budget
         self._config, self._scheduler = config, self._begin(config)
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))
 

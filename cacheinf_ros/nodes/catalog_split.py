@@ -25,13 +25,13 @@ from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import SplitLink
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.offload.planning.contention import Contention
-from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig, SharingConfig
 from cacheinf_ros.pipeline.runner import Runner
 
 
-class Outlay:
+class PartitionCosts:
     """What shared frames have taken beside computing here, and what is to be paid for them."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Outlay:
         return spent, money
 
 
-class SplitCache(HeldCache):
+class SplitCache(CachedModel):
     """A variant that may run split, or alone: with the server it needs all of its feature maps, alone only some.
 
     Attributes:
@@ -68,7 +68,7 @@ class SplitCache(HeldCache):
         self,
         runner: Runner,
         link: SplitLink,
-        outlay: Outlay,
+        outlay: PartitionCosts,
         prices: PriceConfig,
         *,
         variant: str,
@@ -91,7 +91,7 @@ class SplitCache(HeldCache):
         return self._link.session.complaint
 
     def share(self, *, wanted: bool) -> bool:
-        """See :meth:`HeldCache.share`: it can be either."""
+        """See :meth:`CachedModel.share`: it can be either."""
         self.is_shared = wanted
         return True
 
@@ -101,7 +101,7 @@ class SplitCache(HeldCache):
         self._link.close()
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
-        """As :meth:`HeldCache.run`; the result's ``why`` says why the frame was not shared, if it was not."""
+        """As :meth:`CachedModel.run`; the result's ``why`` says why the frame was not shared, if it was not."""
         if not self.is_shared:
             return super().run(image, stamp_ns, config)
         if not self._link.uses_cache:
@@ -149,7 +149,7 @@ class CatalogSplit:
         )
         self._contacts = {model: replace(contact) for model in self._catalogs}
         self._caches: dict[str, SplitCache] = {}
-        self.outlay = Outlay()
+        self.outlay = PartitionCosts()
         """Of all models."""
 
     def load(

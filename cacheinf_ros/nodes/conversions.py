@@ -17,7 +17,7 @@ from cacheinf_ros import msg
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.pipeline.health import Status
-from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.sources import decode_compressed, decode_image
 
 _NS_PER_S = 1_000_000_000
@@ -91,7 +91,7 @@ def encode(wire: str, image: Pixels, quality: int) -> bytes:
     return data.tobytes()
 
 
-def cache_map_message(header: Header, link: Link) -> msg.CacheMap:
+def cache_map_message(header: Header, link: MapUpdate) -> msg.CacheMap:
     """A cache map and its place in the chain."""
     cache_map = link.cache_map
     x, y, width, height = (
@@ -120,10 +120,10 @@ def cache_map_message(header: Header, link: Link) -> msg.CacheMap:
     )
 
 
-def link_from(message: msg.CacheMap) -> Link:
+def link_from(message: msg.CacheMap) -> MapUpdate:
     """The value of a cache map message; :class:`MessageError` where it contradicts itself."""
     try:
-        return Link(
+        return MapUpdate(
             session=message.session,
             sequence=message.sequence,
             reference_sequence=message.reference_sequence,

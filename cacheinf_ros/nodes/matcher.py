@@ -12,10 +12,10 @@ from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.picture import Picture
+from cacheinf_ros.nodes.lazy_image import LazyImage
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
-from cacheinf_ros.pipeline.map_chain import Link
-from cacheinf_ros.pipeline.map_producer import Tracker
+from cacheinf_ros.pipeline.map_chain import MapUpdate
+from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig
 from cacheinf_ros.pipeline.pairing import LatestQueue
 
@@ -27,10 +27,10 @@ class MatcherNode(FrameNode):
         super().__init__("matcher", MatchingConfig, ImageConfig, CacheMapConfig)
         get = self.parameters.get
         self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
-        self._tracker = Tracker(get(MatchingConfig))
+        self._tracker = MapProducer(get(MatchingConfig))
         self._engine_mode, self._dense_ms = Mode.EXACT, 0.0  # until told: what every mode can follow
         self._maps = publish_on(self, CacheMap, get(CacheMapConfig).cache_map_topic, profile(MAP_DEPTH))
-        self._overlay = Picture(self, "~/overlay")
+        self._overlay = LazyImage(self, "~/overlay")
         self._engine_states = subscribe_to(
             self, EngineState, engine_state_topic(get(CacheMapConfig).cache_map_topic), self._store_engine_state,
             profile(1, latched=True),
@@ -67,7 +67,7 @@ class MatcherNode(FrameNode):
         self._maps.publish(cache_map_message(arrival.header, link))
         self.health.result(arrival.age_ms, link.cache_map.reuse_ratio, error)
 
-    def _link(self, arrival: Arrival) -> Link:
+    def _link(self, arrival: Arrival) -> MapUpdate:
         image = image_from(arrival.message)
         link = self._tracker.link(
             image,

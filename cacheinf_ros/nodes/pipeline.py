@@ -29,7 +29,7 @@ from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, Fold
+from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, FoldedMap
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
@@ -60,7 +60,7 @@ class Prepared:
     """
 
     image: NDArray[np.uint8]
-    fold: Fold
+    fold: FoldedMap
     matching_ms: float | None = None
 
 

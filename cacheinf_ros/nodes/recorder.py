@@ -21,7 +21,7 @@ from cacheinf_ros.nodes.conversions import link_from, stamp_ns
 from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from
 from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.nodes.topics import profile
-from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.polling import wait_until
 
 _DEPTH = 1000
@@ -72,7 +72,7 @@ class Recorder:
 
     def __init__(self, *, domain: int, result_topic: str, cache_map_topic: str = "cache_map") -> None:
         self.results: list[Recorded] = []
-        self.links: dict[int, Link] = {}  # by stamp
+        self.links: dict[int, MapUpdate] = {}  # by stamp
         self.links_serialized: list[tuple[int, bytes]] = []
         self._said: dict[str, dict[str, str]] = {}
         self._spinning = SpinningNode("recorder", domain)
@@ -90,7 +90,7 @@ class Recorder:
     ) -> None:
         self._spinning.close()
 
-    def take(self) -> tuple[list[Recorded], dict[int, Link]]:
+    def take(self) -> tuple[list[Recorded], dict[int, MapUpdate]]:
         """What was recorded since the last time, and forget it."""
         taken = (self.results, self.links)
         self.results, self.links = [], {}

@@ -9,7 +9,7 @@ from rclpy.node import Node
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Decoded
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.picture import Picture
+from cacheinf_ros.nodes.lazy_image import LazyImage
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.nodes.vision import VisionTopics
 from cacheinf_ros.pipeline.node_configs import ResultConfig
@@ -24,8 +24,8 @@ class ResultTopics:
 
     def __init__(self, node: Node, config: ResultConfig) -> None:
         self._result = publish_on(node, InferenceResult, config.result_topic, profile(_RESULT_DEPTH))
-        self._overlay = Picture(node, "~/overlay")
-        self._class_map = Picture(node, "~/class_map")
+        self._overlay = LazyImage(node, "~/overlay")
+        self._class_map = LazyImage(node, "~/class_map")
         self._vision = VisionTopics(node)
 
     def publish(self, result: InferenceResult) -> None:

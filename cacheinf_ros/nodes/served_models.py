@@ -16,9 +16,9 @@ from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest
 from cacheinf_ros.nodes.conversions import encoded_image_from
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_producer import Tracker
+from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.runner import Runner
 
 Note = Callable[[str, str], None]
@@ -33,8 +33,8 @@ class ServedModel:
 
     def __init__(self, model: Model, parameters: Parameters, note: Note) -> None:
         self._parameters = parameters
-        self._held = HeldCache(Runner(model, parameters.get(EngineConfig), note))
-        self._tracker = Tracker(parameters.get(MatchingConfig))
+        self._held = CachedModel(Runner(model, parameters.get(EngineConfig), note))
+        self._tracker = MapProducer(parameters.get(MatchingConfig))
         engine = self._held.runner.engine
         self.bytes = weight_bytes(model.graph) + engine.cache_bytes + engine.arena_bytes
 

@@ -12,13 +12,13 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from cacheinf_ros.energy.power_model import Spent
-from cacheinf_ros.engine import Engine, Outdated, Split
+from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.nodes.live_policy import DIVIDING
 from cacheinf_ros.nodes.split_common import SplitCommon
-from cacheinf_ros.offload import Frame, FramePartner, Identity, OffloadConfig, RobotSession, WireImage
-from cacheinf_ros.offload.planning import Choice, Scheduler, Surroundings, Workload, load_or_solve
+from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RobotSession, WireImage
+from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload, load_or_solve
 from cacheinf_ros.offload.planning import profile as profile_of
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline.health import Health
@@ -75,7 +75,7 @@ class SplitLink:
         self._scheduler: Scheduler | None = None
         self._is_searched = False
         self._choice: Choice | None = None
-        self._partner: FramePartner | None = None
+        self._partner: FramePeer | None = None
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
         self._said = ""
         name = f"robot_{secrets.token_hex(4)}"
@@ -117,7 +117,7 @@ class SplitLink:
         self._node.destroy_timer(self._timer)
         self._note("server", "not used")
 
-    def partner(self) -> FramePartner | None:
+    def partner(self) -> FramePeer | None:
         """The server, for one frame; None: it is computed here."""
         self._choice = self._partner = None
         if self._scheduler is not None:
@@ -180,7 +180,7 @@ class SplitLink:
             threading.Thread(target=self._solve, args=(self._scheduler,), daemon=True).start()
         self._say(self.session.complaint)
 
-    def _choose(self, outdated: Outdated) -> Split | None:
+    def _choose(self, outdated: Outdated) -> Partition | None:
         assert self._scheduler is not None
         self._hear_of_server(self._scheduler)
         up = self.session.up
@@ -194,9 +194,9 @@ class SplitLink:
             scheduler.observe_server(shared[1], served[1])
             self._shared_choice = None
 
-    def _meet(self, at_server: np.ndarray) -> Surroundings:
-        return Surroundings(
-            at_robot=self._at_robot,
+    def _meet(self, at_server: np.ndarray) -> Machines:
+        return Machines(
+            robot_rows=self._at_robot,
             at_server=at_server,
             value_bytes=self._config.wire_dtype.bytes,
             input_pixel_bytes=_PIXEL_BYTES[self._config.wire_image],

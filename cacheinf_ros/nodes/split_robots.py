@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rclpy.publisher import Publisher
 
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
-from cacheinf_ros.engine import EngineConfig, Helper
+from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.limited import Sender
@@ -124,11 +124,11 @@ class SplitRobots:
         self._note()
         return robot
 
-    def _helper(self, session: ServerSession, asked: Identity) -> tuple[Helper, list[list[float]]]:
+    def _helper(self, session: ServerSession, asked: Identity) -> tuple[PartitionWorker, list[list[float]]]:
         with self._compiling:
             if not session.is_open:
                 raise LinkError(f"{session.name} was forgotten before its turn to be compiled for came")
-            helper = Helper(self._models.find(asked), self._parameters.get(EngineConfig))
+            helper = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig))
         return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
 
     def _to(self, answers: Publisher[Any]) -> Callable[[Packet], None]:

@@ -3,11 +3,11 @@
 from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
 from cacheinf_ros.offload.protocol.greeting import Identity
 from cacheinf_ros.offload.protocol.packets import Packet
-from cacheinf_ros.offload.protocol.peer import Frame, FramePartner
+from cacheinf_ros.offload.protocol.peer import Frame, FramePeer
 from cacheinf_ros.offload.protocol.robot_session import RobotSession
 from cacheinf_ros.offload.protocol.server_session import ServerSession
 
 __all__ = [
-    "Frame", "FramePartner", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "ServerSession",
+    "Frame", "FramePeer", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "ServerSession",
     "Ticket", "WireImage", "WireType",
 ]  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine import EngineConfig, Partner
+from cacheinf_ros.engine import EngineConfig, RemotePeer
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import CacheChain, Link
+from cacheinf_ros.pipeline.map_chain import CacheChain, MapUpdate
 from cacheinf_ros.pipeline.runner import Runner
 
 
-class HeldCache:
+class CachedModel:
     """Not for use from several threads.
 
     Attributes:
@@ -27,7 +27,7 @@ class HeldCache:
         """That runs the model."""
         return self._runner
 
-    def add(self, link: Link) -> None:
+    def add(self, link: MapUpdate) -> None:
         """The map of a frame that the model may be shown."""
         self.chain.add(link)
 
@@ -40,7 +40,7 @@ class HeldCache:
         return self._run(image, stamp_ns, config, None)
 
     def _run(
-        self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: Partner | None
+        self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig, partner: RemotePeer | None
     ) -> FrameResult:
         """``partner``: to share the frame with."""
         if self.runner.configure(config):

@@ -26,7 +26,7 @@ BROKEN = "a cache map between the cached frame and this one is missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class MapUpdate:
     """One cache map and its place in the chain.
 
     Attributes:
@@ -56,7 +56,7 @@ class Link:
 
 
 class Stream(Protocol):
-    """What :class:`Linker` needs of a :class:`cacheinf_ros.matching.MatchingStream`."""
+    """What :class:`MapSequencer` needs of a :class:`cacheinf_ros.matching.MatchingStream`."""
 
     def match(self, image: NDArray[np.uint8]) -> CacheMap:
         """Say what of this frame is reusable, and make it part of the reference."""
@@ -67,17 +67,17 @@ class Stream(Protocol):
         ...
 
 
-class Linker:
+class MapSequencer:
     """Numbers the maps of a matching stream: the producer's end of the chain."""
 
     def __init__(self, stream: Stream, session: str) -> None:
         self._stream = stream
         self._session = session
         self._sequence = 0
-        self._reference: Link | None = None
+        self._reference: MapUpdate | None = None
         self._last_stamp_ns = 0
 
-    def link(self, image: NDArray[np.uint8], stamp_ns: int) -> Link:
+    def link(self, image: NDArray[np.uint8], stamp_ns: int) -> MapUpdate:
         """Match the next frame; uint8 [height, width, 3]. A stamp before the last one drops the reference."""
         if stamp_ns < self._last_stamp_ns:
             self.reset("time went backwards")
@@ -91,7 +91,7 @@ class Linker:
         self._reference = self._next(stamp_ns, cache_map, reference)
         return self._reference
 
-    def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
+    def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> MapUpdate:
         """The map of a frame that cannot be matched: it reuses nothing, and the reference stays what it was."""
         return self._next(stamp_ns, CacheMap.nothing(image_size, 1, reason), None)
 
@@ -100,9 +100,9 @@ class Linker:
         self._stream.reset(reason)
         self._reference = None
 
-    def _next(self, stamp_ns: int, cache_map: CacheMap, reference: Link | None) -> Link:
+    def _next(self, stamp_ns: int, cache_map: CacheMap, reference: MapUpdate | None) -> MapUpdate:
         self._sequence += 1
-        return Link(
+        return MapUpdate(
             session=self._session,
             sequence=self._sequence,
             reference_sequence=reference.sequence if reference else 0,
@@ -113,7 +113,7 @@ class Linker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class FoldedMap:
     """What may be reused of the cache for one frame.
 
     Attributes:
@@ -131,12 +131,12 @@ class CacheChain:
     def __init__(self, kept: int = MAPS_KEPT) -> None:
         """``kept``: maps at most."""
         self._kept = kept
-        self._links: OrderedDict[int, Link] = OrderedDict()  # by sequence, of one session
+        self._links: OrderedDict[int, MapUpdate] = OrderedDict()  # by sequence, of one session
         self._session = ""
         self._held_stamp_ns: int | None = None
         self._held_sequence: int | None = None
 
-    def add(self, link: Link) -> None:
+    def add(self, link: MapUpdate) -> None:
         """Take a map from the matcher. A new session, or a stamp that is not later, voids the maps before it."""
         last = next(reversed(self._links.values()), None)
         if link.session != self._session or (last is not None and link.stamp_ns <= last.stamp_ns):
@@ -149,7 +149,7 @@ class CacheChain:
         while len(self._links) > self._kept:
             self._links.popitem(last=False)
 
-    def find(self, stamp_ns: int) -> Link | None:
+    def find(self, stamp_ns: int) -> MapUpdate | None:
         """The map of the frame with this stamp, if it is here."""
         return next((link for link in reversed(self._links.values()) if link.stamp_ns == stamp_ns), None)
 
@@ -158,20 +158,20 @@ class CacheChain:
         """Of the frames whose maps are here."""
         return {link.stamp_ns for link in self._links.values()}
 
-    def fold(self, stamp_ns: int) -> Fold:
+    def fold(self, stamp_ns: int) -> FoldedMap:
         """One map from what the cache holds to the frame with this stamp."""
         link = self.find(stamp_ns)
         if link is None:
-            return Fold(cache_map=None, gap=LATE)
+            return FoldedMap(cache_map=None, gap=LATE)
         if self._held_stamp_ns is None and not link.starts_anew:
-            return Fold(cache_map=None, gap=EMPTY)
+            return FoldedMap(cache_map=None, gap=EMPTY)
         links = [link]
         while not self._leads_from_cache(links[-1]):
             earlier = self._links.get(links[-1].reference_sequence)
             if earlier is None:
-                return Fold(cache_map=None, gap=BROKEN)
+                return FoldedMap(cache_map=None, gap=BROKEN)
             links.append(earlier)
-        return Fold(cache_map=fold([link.cache_map for link in reversed(links)]))
+        return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
 
     def hold(self, stamp_ns: int) -> None:
         """The cache now holds the frame with this stamp: maps up to its own are done with."""
@@ -192,7 +192,7 @@ class CacheChain:
         for sequence in [s for s, link in self._links.items() if link.stamp_ns > stamp_ns]:
             del self._links[sequence]
 
-    def _leads_from_cache(self, link: Link) -> bool:
+    def _leads_from_cache(self, link: MapUpdate) -> bool:
         if link.starts_anew:
             return True
         if self._held_sequence is not None:

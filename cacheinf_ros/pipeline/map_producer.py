@@ -13,13 +13,13 @@ from cacheinf_ros.matching import MatchingConfig, MatchingStream
 from cacheinf_ros.matching.auto import Choice
 from cacheinf_ros.matching.suited import usable
 from cacheinf_ros.mode import Mode
-from cacheinf_ros.pipeline.map_chain import Link, Linker
+from cacheinf_ros.pipeline.map_chain import MapSequencer, MapUpdate
 
 _MS_PER_S = 1e3
 _REMEMBERED = 16  # frames between matching and computing, at most
 
 
-class Tracker:
+class MapProducer:
     """A matching stream whose configuration may change between frames, with its maps numbered and timed.
 
     Where the model runs in the same process, the choice of matchers goes by how long it really takes.
@@ -28,7 +28,7 @@ class Tracker:
     def __init__(self, config: MatchingConfig) -> None:
         self._asked = config, 0.0
         self._stream = MatchingStream(config)
-        self._linker = Linker(self._stream, secrets.token_hex(4))
+        self._linker = MapSequencer(self._stream, secrets.token_hex(4))
         self._choices: dict[int, Choice | None] = {}  # by stamp, of the latest frames
 
     def link(
@@ -39,7 +39,7 @@ class Tracker:
         *,
         mode: Mode = Mode.EXACT,
         dense_ms: float = 0.0,
-    ) -> Link:
+    ) -> MapUpdate:
         """The map of the next frame.
 
         Args:
@@ -65,6 +65,6 @@ class Tracker:
         """What computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. From any thread."""
         self._stream.learn(self._choices.get(stamp_ns), computed_share, computing_ms)
 
-    def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> Link:
+    def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> MapUpdate:
         """The map of a frame that cannot be read."""
         return self._linker.unreadable(stamp_ns, image_size, reason)

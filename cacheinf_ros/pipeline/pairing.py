@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from cacheinf_ros.pipeline.map_chain import MAPS_KEPT, CacheChain, Fold, Link
+from cacheinf_ros.pipeline.map_chain import MAPS_KEPT, CacheChain, FoldedMap, MapUpdate
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Paired(Generic[T]):
 
     frame: T
     stamp_ns: int
-    fold: Fold
+    fold: FoldedMap
     timed_out: bool = False
 
 
@@ -122,7 +122,7 @@ class FramePairing(Generic[T]):
         self._frames.append(_Waiting(frame=frame, stamp_ns=stamp_ns, since_ns=now_ns, epoch=self._epoch))
         self._drop(len(self._frames) - max(WAITING_FRAMES, self._queue_size))
 
-    def add_map(self, link: Link) -> None:
+    def add_map(self, link: MapUpdate) -> None:
         """Take a cache map."""
         self._maps_silent = False
         self.chain.add(link)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Partner, decode
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, RemotePeer, decode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -85,7 +85,9 @@ class Runner:
         """Drop the cache."""
         self.engine.reset()
 
-    def run(self, image: NDArray[np.uint8], cache_map: CacheMap | None, partner: Partner | None = None) -> FrameResult:
+    def run(
+        self, image: NDArray[np.uint8], cache_map: CacheMap | None, partner: RemotePeer | None = None
+    ) -> FrameResult:
         """Run one frame; uint8 [height, width, 3], BGR; with a partner, if there is one.
 
         Where this raises, the cache may be half updated: call :meth:`reset`.

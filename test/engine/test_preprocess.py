@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import grow
+from cacheinf_ros.engine.execution.propagation import propagate
 from cacheinf_ros.graph import ModelCard
 
 sizes = st.tuples(st.integers(8, 90), st.integers(8, 90))
@@ -36,7 +36,7 @@ def test_inputs_outside_the_active_mask_do_not_change(
     blocks, touched = ActiveSet(source), ActiveSet(target)
     np.copyto(blocks.mask, mask)
     blocks.use_mask()
-    grow(prepare.reach_of_blocks(cache_map), blocks, touched)
+    propagate(prepare.reach_of_blocks(cache_map), blocks, touched)
     assert not (differs & ~touched.mask.astype(bool)).any()
 
 

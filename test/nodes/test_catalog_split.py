@@ -23,7 +23,7 @@ from cacheinf_ros.catalog.scheduling.options import Option
 from cacheinf_ros.catalog.variant import Cost, Place, Variant
 from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.harness import NodeCommand, NodeGroup
-from cacheinf_ros.nodes.catalog_split import CatalogSplit, Outlay, SplitCache
+from cacheinf_ros.nodes.catalog_split import CatalogSplit, PartitionCosts, SplitCache
 from cacheinf_ros.pipeline.polling import wait_until
 
 DEADLINE_S = 60.0
@@ -56,7 +56,7 @@ def cache(link: Any, variant: str = "original") -> SplitCache:
     runner: Any = None
     prices = PriceConfig(price_server_s=2.0, price_mb=3.0)
     return SplitCache(
-        runner, link, Outlay(), prices, variant=variant, costs=(COSTS[Place.SPLIT], COSTS[Place.DEVICE])
+        runner, link, PartitionCosts(), prices, variant=variant, costs=(COSTS[Place.SPLIT], COSTS[Place.DEVICE])
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def test_money_by_hand() -> None:
 
 
 def test_waiting_is_not_computing() -> None:
-    outlay = Outlay()
+    outlay = PartitionCosts()
     outlay.add(Spent(compute_ms=10.0, transmit_ms=3.0, receive_ms=2.0), took_ms=40.0, money=0.5)
     assert outlay.take(100.0) == (Spent(compute_ms=70.0, transmit_ms=3.0, receive_ms=2.0), 0.5)
     assert outlay.take(100.0) == (Spent(compute_ms=100.0), 0.0)

@@ -30,7 +30,7 @@ from cacheinf_ros.nodes.conversions import (
 )
 from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from, result_message
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_chain import MapUpdate
 
 STAMPS = st.integers(0, 2**31 * 10**9 - 1)
 
@@ -46,7 +46,7 @@ def test_a_stamp_survives(stamp: int) -> None:
 
 @given(cache_maps(), STAMPS, STAMPS, st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_a_cache_map_survives(cache_map: Any, stamp: int, reference: int, sequence: int, before: int) -> None:
-    link = Link(
+    link = MapUpdate(
         session="a",
         sequence=sequence,
         reference_sequence=before,

@@ -12,7 +12,7 @@ from oracle import assert_result_equals_dense, changed
 from sessions import Both, both
 from workloads import surroundings
 
-from cacheinf_ros.engine import Engine, Outdated, Split
+from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import OffloadPolicy, Scheduler, Workload
 from cacheinf_ros.offload.planning.plan_table import solve
@@ -56,7 +56,7 @@ def test_outputs_equal_dense_under_every_policy(sessions: Both, scheduler: Sched
     splits = []
     for mbit_s, share in zip((*LINKS, *LINKS), cycle((0.02, 0.2)), strict=False):
 
-        def choose(outdated: Outdated, mbit_s: float = mbit_s) -> Split | None:
+        def choose(outdated: Outdated, mbit_s: float = mbit_s) -> Partition | None:
             splits.append(scheduler.choose(policy, mbit_s, 1.0, outdated).split)
             return splits[-1]
 

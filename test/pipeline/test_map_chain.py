@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.errors import MatchingError
-from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, MAPS_KEPT, CacheChain, Link, Linker
+from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, MAPS_KEPT, CacheChain, MapSequencer, MapUpdate
 
 SIZE = (12, 16)
 BLOCK = 4
@@ -50,8 +50,8 @@ def frames_with_changing_blocks(changes: list[int]) -> list[NDArray[np.uint8]]:
     return frames
 
 
-def links_of(frames: list[NDArray[np.uint8]], session: str = "a") -> list[Link]:
-    linker = Linker(IdenticalBlocks(), session)
+def links_of(frames: list[NDArray[np.uint8]], session: str = "a") -> list[MapUpdate]:
+    linker = MapSequencer(IdenticalBlocks(), session)
     return [linker.link(frame, stamp_ns=100 + i) for i, frame in enumerate(frames)]
 
 
@@ -61,10 +61,10 @@ def links_of(frames: list[NDArray[np.uint8]], session: str = "a") -> list[Link]:
 )
 def test_what_is_reused_is_what_the_cache_holds(changes: list[int], fates: list[str]) -> None:
     frames = frames_with_changing_blocks(changes)
-    linker, chain, cache = Linker(IdenticalBlocks(), "a"), CacheChain(), None
+    linker, chain, cache = MapSequencer(IdenticalBlocks(), "a"), CacheChain(), None
     for stamp, (frame, fate) in enumerate(zip(frames, fates, strict=False), start=100):
         if fate == "restart":
-            linker = Linker(IdenticalBlocks(), f"session {stamp}")
+            linker = MapSequencer(IdenticalBlocks(), f"session {stamp}")
         link = linker.link(frame, stamp)
         if fate not in ("lose map", "late map"):
             chain.add(link)
@@ -145,7 +145,7 @@ def test_maps_of_a_time_that_was_left_are_forgotten() -> None:
 
 def test_maps_whose_stamps_go_backwards_replace_those_before() -> None:
     frames = frames_with_changing_blocks([0, 1])
-    linker, chain = Linker(IdenticalBlocks(), "a"), CacheChain()
+    linker, chain = MapSequencer(IdenticalBlocks(), "a"), CacheChain()
     for stamp in (100, 101, 100):
         link = linker.link(frames[0], stamp)
         chain.add(link)
@@ -164,7 +164,7 @@ def test_no_more_maps_are_kept_than_allowed() -> None:
 
 def test_an_unreadable_frame_breaks_nothing() -> None:
     frames = frames_with_changing_blocks([0, 1])
-    linker, chain = Linker(IdenticalBlocks(), "a"), CacheChain()
+    linker, chain = MapSequencer(IdenticalBlocks(), "a"), CacheChain()
     chain.add(linker.link(frames[0], 100))
     chain.hold(100)
     chain.add(linker.unreadable(101, (1, 1), "not an image"))
@@ -173,6 +173,6 @@ def test_an_unreadable_frame_breaks_nothing() -> None:
 
 
 def test_a_stream_that_fails_drops_its_reference() -> None:
-    linker = Linker(Unmatchable(), "a")
+    linker = MapSequencer(Unmatchable(), "a")
     with pytest.raises(MatchingError, match="empty"):
         linker.link(np.zeros((*SIZE, 3), np.uint8), 100)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.pipeline.map_chain import LATE, Link
+from cacheinf_ros.pipeline.map_chain import LATE, MapUpdate
 from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestOfEach, LatestQueue
 
 TIMEOUT = 100
@@ -16,8 +16,8 @@ def pairing(queue_size: int = 1) -> FramePairing[str]:
     return FramePairing(map_timeout_ns=TIMEOUT, queue_size=queue_size)
 
 
-def link(stamp_ns: int, sequence: int = 1) -> Link:
-    return Link(
+def link(stamp_ns: int, sequence: int = 1) -> MapUpdate:
+    return MapUpdate(
         session="a",
         sequence=sequence,
         reference_sequence=0,

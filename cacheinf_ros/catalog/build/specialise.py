@@ -32,7 +32,7 @@ from cacheinf_ros.catalog.specialists.folder import (
     write_samples,
     write_specialise,
 )
-from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, useful_pairs, winnow
+from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, useful_pairs, pareto
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError, ModelError
@@ -129,7 +129,7 @@ def add_specialise(
             f"the catalog in {catalog.path} is complete, but has no specialists: no small trunk is both cheaper than "
             f"{original.name} and good enough; label more pictures, or more scenes"
         )
-    best = winnow(worth)
+    best = pareto(worth)
     kept = {tensor: samples for tensor, samples in sets.items() if tensor in best}
     sums, of_answers = write_samples(catalog, list(kept.values()), answers)
     file = SpecialiseFile(

@@ -39,7 +39,7 @@ class _Ratio:
 
 
 @dataclass(slots=True)
-class Experience:
+class CostCorrection:
     """Of one robot. Each model has its own: what a cache saves depends on the network."""
 
     _executing: dict[tuple[str, Place], _Ratio] = field(default_factory=dict)

@@ -22,7 +22,7 @@ class Resident:
     loaded_s: float
 
 
-class Residents:
+class LoadedVariants:
     """At most one variant per model; those on the device, whole or in part, share its memory.
 
     Attributes:

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, Frequency, per_request, split_between
-from cacheinf_ros.catalog.scheduling.cost_correction import Experience
+from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Preference, Why
-from cacheinf_ros.catalog.scheduling.loaded_variants import Resident, Residents, device_bytes
+from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, Resident, device_bytes
 from cacheinf_ros.catalog.scheduling.options import Option, options_of
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 from cacheinf_ros.errors import CatalogError
@@ -116,7 +116,8 @@ class Scheduler:
 
     Attributes:
         account: what is left of the budget.
-        experience: of what things really take; :meth:`Experience.executed` and :meth:`Experience.loaded` tell it.
+        experience: of what things really take; :meth:`CostCorrection.executed` and :meth:`CostCorrection.loaded`
+            tell it.
     """
 
     def __init__(
@@ -127,17 +128,17 @@ class Scheduler:
         *,
         start_s: float = 0.0,
         preference: Preference = Preference.ACCURACY,
-        experience: Experience | None = None,
+        experience: CostCorrection | None = None,
     ) -> None:
         """Raises :class:`CatalogError` where a model comes twice, or nothing of it runs in the cloud or fits the
         device's memory.
         """
-        self.experience = experience or Experience()
+        self.experience = experience or CostCorrection()
         self.account = Account(energy_j=budget.energy_j, money=budget.money)
         self._ends_s = start_s + budget.horizon_s
         self._groups = _GROUPS[preference]
         self._looks_at_sending = preference is not Preference.SERVER_FIRST
-        self._residents = Residents(cache_bytes)
+        self._residents = LoadedVariants(cache_bytes)
         self._models: dict[str, _Model] = {}
         for demand in demands:
             name = demand.catalog.model

@@ -37,7 +37,7 @@ class _Model:
     image: int = 0
 
 
-class Asking(Generic[T]):
+class RequestQueue(Generic[T]):
     """An inbox of images from which requests are taken; a model is not asked twice about one image."""
 
     def __init__(

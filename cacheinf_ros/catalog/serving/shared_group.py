@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models, obstacle
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.graph import Model
-from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.runner import Runner
 
 Note = Callable[[str, str, str], None]
@@ -30,13 +30,13 @@ class Group:
         self._config, self._note, self._say = config, note, say
         self._members: dict[str, MemberCache] = {}
         self._shared: SharedModel | None = None
-        self._held: HeldCache | None = None
+        self._held: CachedModel | None = None
         self._latest: tuple[NDArray[np.uint8], FrameResult] | None = None  # an image, and what all said of it
         self._asked: set[str] = set()  # about it
-        self._added: Link | None = None
+        self._added: MapUpdate | None = None
 
     @property
-    def held(self) -> HeldCache | None:
+    def held(self) -> CachedModel | None:
         """The network of all as it is now; None: it is still to be made."""
         return self._held
 
@@ -61,12 +61,12 @@ class Group:
         self._held = None
         self._note(model, "shares", "n/a")
 
-    def prepare(self) -> HeldCache:
+    def prepare(self) -> CachedModel:
         """The network of all, made anew where models have changed."""
         if self._held is None:
             self._latest, self._shared = None, self._merged()
             network = self._shared.model if self._shared else next(iter(self._members.values())).network
-            self._held = HeldCache(Runner(network, self._config(), self._note_all))
+            self._held = CachedModel(Runner(network, self._config(), self._note_all))
             for model in self._members:
                 self._note(model, "shares", ", ".join(other for other in self._members if other != model) or "n/a")
         return self._held
@@ -98,7 +98,7 @@ class Group:
             return own
         return replace(own, active_share=0.0, stage_ms={}, why="; computed with the other models that begin alike")
 
-    def add(self, link: Link) -> None:
+    def add(self, link: MapUpdate) -> None:
         """The map of a frame, which each of the models may bring."""
         held = self.prepare()
         if link is not self._added:
@@ -110,7 +110,7 @@ class Group:
             self._note(model, name, text)
 
 
-class MemberCache(HeldCache):
+class MemberCache(CachedModel):
     """One model of a group.
 
     Attributes:
@@ -127,7 +127,7 @@ class MemberCache(HeldCache):
         """Of all models of the group."""
         return self.group.prepare().runner
 
-    def add(self, link: Link) -> None:
+    def add(self, link: MapUpdate) -> None:
         """See :meth:`Group.add`."""
         self.group.add(link)
 

@@ -33,9 +33,9 @@ from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.pipeline.cached_model import HeldCache
+from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import Link
+from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.runner import Runner
 
 SPECIALIST = "specialist"
@@ -78,10 +78,10 @@ class _Small:
     """A small trunk that can run, and where it ends."""
 
     tensor: str
-    held: HeldCache
+    held: CachedModel
 
 
-class SpecialisedCache(HeldCache):
+class SpecialisedCache(CachedModel):
     """A variant of a classifier. Not for use from several threads; one of its own makes specialists."""
 
     def __init__(
@@ -108,7 +108,7 @@ class SpecialisedCache(HeldCache):
         self._is_on = True
         self._tell()
 
-    def add(self, link: Link) -> None:
+    def add(self, link: MapUpdate) -> None:
         """The map of a frame that model and specialist may be shown."""
         super().add(link)
         if self._small is not None:
@@ -229,7 +229,7 @@ class SpecialisedCache(HeldCache):
             self._small = None  # first: there may be no memory for both
             config = self._parameters.get(EngineConfig)
             runner = Runner(self._trunks[tensor], config, lambda name, text: self._note(f"specialist {name}", text))
-            self._small = _Small(tensor=tensor, held=HeldCache(runner))
+            self._small = _Small(tensor=tensor, held=CachedModel(runner))
 
     def _end(self, why: str) -> None:
         """No specialist from now on, and none is being made."""

@@ -41,7 +41,7 @@ def is_dominated(candidate: Candidate, others: Sequence[Candidate]) -> bool:
     return any(a >= mine[0] and c >= mine[1] and (a, c) != mine for a, c in theirs)
 
 
-def winnow(candidates: Mapping[Pair, Sequence[Candidate]]) -> frozenset[str]:
+def pareto(candidates: Mapping[Pair, Sequence[Candidate]]) -> frozenset[str]:
     """Names of those that are on the front of accuracy and cost for at least one skew; the rest can never win."""
     return frozenset(
         candidate.name for each in candidates.values() for candidate in each if not is_dominated(candidate, each)

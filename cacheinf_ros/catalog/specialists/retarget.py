@@ -10,7 +10,7 @@ import numpy as np
 from cacheinf_ros.catalog.features import TrainingSet
 from cacheinf_ros.catalog.linear import Classes, LinearFit
 from cacheinf_ros.catalog.specialists.dominance import Dominance
-from cacheinf_ros.catalog.specialists.specialist import Shares, Specialist, Trial, calibrate
+from cacheinf_ros.catalog.specialists.specialist import Specialist, TensorReplicas, Trial, calibrate
 
 _FEWEST_SAMPLES = 8  # of a class, to learn it and as many again to judge what was learned
 _OTHERS = 0.05  # "other" is learned as if it made up at least so much of the stream
@@ -131,7 +131,7 @@ def generic_accuracy(samples: TrainingSet, dominance: Dominance) -> float:
     return float(weights @ (samples.generic[where] == samples.labels[where]))
 
 
-def stream_weights(wanted: Classes, dominance: Dominance, *, least_others: float = 0.0) -> Shares:
+def stream_weights(wanted: Classes, dominance: Dominance, *, least_others: float = 0.0) -> TensorReplicas:
     """float64 [samples], sum 1: each class weighs what the stream shows of it, however many samples there are.
 
     Args:
@@ -142,5 +142,5 @@ def stream_weights(wanted: Classes, dominance: Dominance, *, least_others: float
     others = max(1 - float(known.sum()), least_others)
     shares = np.append(known * (1 - others) / known.sum(), others)
     counts = np.bincount(wanted, minlength=len(shares))
-    weights: Shares = (shares / np.maximum(counts, 1))[wanted]
+    weights: TensorReplicas = (shares / np.maximum(counts, 1))[wanted]
     return weights / weights.sum()

@@ -105,7 +105,7 @@ class Specialiser:
 
         Args:
             classes: of the model.
-            pairs: the skews worth a specialist, see :func:`winnow.useful_pairs`, the most wanted first.
+            pairs: the skews worth a specialist, see :func:`pareto.useful_pairs`, the most wanted first.
         """
         self.stage = Stage.GENERIC
         self.specialist: Specialist | None = None

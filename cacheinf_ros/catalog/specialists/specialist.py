@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog.linear import Floats, Linear
 from cacheinf_ros.catalog.specialists.dominance import Dominance
 
-Shares = NDArray[np.float64]
+TensorReplicas = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _TOLERANCE = 1e-9
 
@@ -111,7 +111,7 @@ class Trial:
     right: Flags
     generic_right: Flags
     disagrees: Flags
-    weights: Shares
+    weights: TensorReplicas
 
 
 def calibrate(trial: Trial, small_ms: float, generic_ms: float) -> tuple[float, Expectation]:

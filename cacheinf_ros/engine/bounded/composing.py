@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.canvas import Canvas
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import grow
+from cacheinf_ros.engine.execution.propagation import propagate
 from cacheinf_ros.engine.following import in_input
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.geometry.painting import Brush
@@ -53,5 +53,5 @@ def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.uint
     blocks, touched = ActiveSet((rows, columns)), ActiveSet(preprocessor.size)
     np.copyto(blocks.mask, ~cache_map.reusable)
     blocks.use_mask()
-    grow(preprocessor.reach_of_blocks(cache_map), blocks, touched)
+    propagate(preprocessor.reach_of_blocks(cache_map), blocks, touched)
     return touched.mask

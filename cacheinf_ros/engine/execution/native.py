@@ -12,26 +12,26 @@ import numpy as np
 import torch
 
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.execution.growth import Border, Reach
+from cacheinf_ros.engine.execution.propagation import Border, Footprint
 from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute, prepared_crossing, prepared_poison
 from cacheinf_ros.engine.execution.steps import (
     Call,
     Compute,
-    Flood,
+    Difference,
+    FillIfAny,
+    Forward,
     Grow,
-    Own,
-    PassOn,
+    LocalRows,
     Poison,
     Receive,
     Send,
     Step,
-    Subtract,
-    Unite,
+    Union,
 )  # fmt: skip
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import NativeCall, RowFunction
 from cacheinf_ros.engine.kernels.library import CWindow
-from cacheinf_ros.engine.partition.replicas import Shares
+from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.truncation import POOLING, Criterion
 from cacheinf_ros.graph.window import Window
 
@@ -89,7 +89,7 @@ class NativeExecutor:
         tensors: Tensors,
         library: ctypes.CDLL,
         threads: int,
-        shares: Shares | None = None,
+        shares: TensorReplicas | None = None,
     ) -> None:
         """Prepare; ``kernels``: of the operators of all :class:`Compute` steps, by the operator's output."""
         _declare(library)
@@ -143,18 +143,18 @@ class NativeExecutor:
     def _encoded(self, step: Step, kernels: Mapping[str, PreparedKernel], maps: Mapping[str, MapBuffer]) -> CStep:
         if isinstance(step, Grow):
             return self._growth(step)
-        if isinstance(step, Unite):
+        if isinstance(step, Union):
             first, second, target = (s.address for s in (step.first, step.second, step.target))
             return CStep(kind=_UNITE, first=first, second=second, target=target)
-        if isinstance(step, Subtract):
+        if isinstance(step, Difference):
             source, without, target = (s.address for s in (step.source, step.without, step.target))
             return CStep(kind=_SUBTRACT, first=source, second=without, target=target)
-        if isinstance(step, Flood):
+        if isinstance(step, FillIfAny):
             return CStep(kind=_FLOOD, first=step.source.address, target=step.target.address)
-        if isinstance(step, Own):
+        if isinstance(step, LocalRows):
             grown, target, share = step.grown.address, step.target.address, step.share.address
             return CStep(kind=_OWN, params=share, first=grown, target=target)
-        if isinstance(step, PassOn):
+        if isinstance(step, Forward):
             changed, grown, target = step.changed.address, step.grown.address, step.target.address
             return CStep(kind=_PASS_ON, params=step.share.address, first=changed, second=grown, target=target)
         assert isinstance(step, Compute)
@@ -200,7 +200,7 @@ class NativeExecutor:
         return ctypes.addressof(structure)
 
 
-def c_reach(reach: Reach) -> CReach:
+def c_reach(reach: Footprint) -> CReach:
     """The same as ``ci_reach``; valid as long as the reach lives."""
     rows, columns = reach.rows, reach.columns
     assert rows.flags.c_contiguous and columns.flags.c_contiguous

@@ -16,23 +16,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
+from cacheinf_ros.engine.execution.access_pattern import AccessPattern, Through, spreads
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
-from cacheinf_ros.engine.execution.spread import Spread, Through, spreads
 from cacheinf_ros.engine.execution.steps import (
     Call,
     Compute,
-    Flood,
+    Difference,
+    FillIfAny,
+    Forward,
     Grow,
-    Own,
-    PassOn,
+    LocalRows,
     Receive,
     Send,
     Step,
-    Subtract,
-    Unite,
+    Union,
 )  # fmt: skip
 from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.engine.partition.replicas import Shares
+from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 
@@ -53,7 +53,7 @@ class Plan:
     @property
     def grown_pixels(self) -> int:
         """Of all sets that steps fill which compute nothing."""
-        growing = (Grow, Unite, Subtract, Flood)
+        growing = (Grow, Union, Difference, FillIfAny)
         return sum(step.target.pixels for step in self.steps if isinstance(step, growing))
 
 
@@ -72,7 +72,7 @@ class Planner:
         self,
         caching: Caching = EVERYTHING,
         truncations: Mapping[str, Truncation] | None = None,
-        shares: Shares | None = None,
+        shares: TensorReplicas | None = None,
     ) -> Plan:
         """Plan.
 
@@ -128,12 +128,12 @@ class _Planning:
     def __init__(
         self,
         layout: Layout,
-        spreads: Mapping[str, Spread],
+        spreads: Mapping[str, AccessPattern],
         all_rows: np.ndarray[tuple[int], np.dtype[np.int32]],
         caching: Caching,
         truncations: Mapping[str, Truncation],
         supplies: Mapping[str, tuple[Operator, ...]],
-        shares: Shares | None,
+        shares: TensorReplicas | None,
     ) -> None:
         """``supplies``: by operator that is kept, what is to be computed before it."""
         self.steps: list[Step] = []
@@ -161,7 +161,7 @@ class _Planning:
         truncation = self._truncations.get(operator.output)
         if self._shares is not None:
             own = self._new(active.size)
-            self.steps.append(Own(share=self._shares[operator.output], grown=active, target=own))
+            self.steps.append(LocalRows(share=self._shares[operator.output], grown=active, target=own))
             self._share(operator.output, self._compute(operator, own, truncation), active)
         elif self._is_dropped(operator.output):
             self.changed[operator.output] = active
@@ -232,7 +232,7 @@ class _Planning:
         missing = wanted
         if done:
             missing = self._new(wanted.size)
-            self.steps.append(Subtract(source=wanted, without=self._unite(done), target=missing))
+            self.steps.append(Difference(source=wanted, without=self._unite(done), target=missing))
         done.append(wanted)
         return missing
 
@@ -251,7 +251,7 @@ class _Planning:
         """Let the other machine have what it needs of a tensor; what it has of it is received when it is read."""
         assert self._shares is not None
         share, passed = self._shares[tensor], self._new(changed.size)
-        self.steps += [PassOn(share=share, changed=changed, grown=grown, target=passed), Send(share=share)]
+        self.steps += [Forward(share=share, changed=changed, grown=grown, target=passed), Send(share=share)]
         self._awaited.add(tensor)
         self.changed[tensor] = passed
 
@@ -280,7 +280,7 @@ class _Planning:
         if key not in self._united:
             target, united = self._new(distinct[0].size), distinct[0]
             for source in distinct[1:]:
-                self.steps.append(Unite(first=united, second=source, target=target))
+                self.steps.append(Union(first=united, second=source, target=target))
                 united = target
             self._united[key] = target
         return self._united[key]
@@ -289,7 +289,7 @@ class _Planning:
         if (id(source), size) not in self._flooded:
             target = self._new(size)
             self._flooded[id(source), size] = target
-            self.steps.append(Flood(source=source, target=target))
+            self.steps.append(FillIfAny(source=source, target=target))
         return self._flooded[id(source), size]
 
     def _new(self, size: Size) -> ActiveSet:

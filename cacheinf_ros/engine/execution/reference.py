@@ -11,24 +11,24 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import Border, Reach, grow
+from cacheinf_ros.engine.execution.propagation import Border, Footprint, propagate
 from cacheinf_ros.engine.execution.steps import (
     Call,
     Compute,
-    Flood,
+    Difference,
+    FillIfAny,
+    Forward,
     Grow,
-    Own,
-    PassOn,
+    LocalRows,
     Poison,
     Receive,
     Send,
     Step,
-    Subtract,
-    Unite,
+    Union,
 )  # fmt: skip
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels import RowFunction
-from cacheinf_ros.engine.partition.replicas import Shares, prepared_receive, prepared_send
+from cacheinf_ros.engine.partition.replicas import TensorReplicas, prepared_receive, prepared_send
 from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
 from cacheinf_ros.graph.ir import resolve
 from cacheinf_ros.graph.window import Window
@@ -47,7 +47,7 @@ class ReferenceExecutor:
         functions: Mapping[str, RowFunction],
         tensors: Tensors,
         device: torch.device,
-        shares: Shares | None = None,
+        shares: TensorReplicas | None = None,
     ) -> None:
         """Prepare; ``functions``: of the operators of all :class:`Compute` steps, by the operator's output."""
         self._device = device
@@ -76,19 +76,19 @@ class ReferenceExecutor:
         match step:
             case Grow():
                 return _prepared_growth(step)
-            case Unite():
+            case Union():
                 return lambda *_: _unite(step)
-            case Subtract():
+            case Difference():
                 return lambda *_: _subtract(step)
-            case Flood():
+            case FillIfAny():
                 return lambda outside, _: step.target.fill() if step.source.count or outside else step.target.clear()
             case Call():
                 return prepared_call(step, tensors, self._device)
             case Poison():
                 return prepared_poison(step, tensors)
-            case Own():
+            case LocalRows():
                 return lambda *_: step.share.take_own(step.grown, step.target)
-            case PassOn():
+            case Forward():
                 return lambda *_: step.share.pass_on(step.changed, step.grown, step.target)
             case Send() | Receive():
                 return prepared_crossing(step, self._shares, tensors)
@@ -96,16 +96,16 @@ class ReferenceExecutor:
 
 
 def _prepared_growth(step: Grow) -> Callable[[Border, bool], None]:
-    reach = Reach.of_window(step.through) if isinstance(step.through, Window) else step.through
-    return lambda outside, _: grow(reach, step.source, step.target, Border.NONE if step.inwards else outside)
+    reach = Footprint.of_window(step.through) if isinstance(step.through, Window) else step.through
+    return lambda outside, _: propagate(reach, step.source, step.target, Border.NONE if step.inwards else outside)
 
 
-def _unite(step: Unite) -> None:
+def _unite(step: Union) -> None:
     np.bitwise_or(step.first.mask, step.second.mask, out=step.target.mask)
     step.target.use_mask()
 
 
-def _subtract(step: Subtract) -> None:
+def _subtract(step: Difference) -> None:
     np.greater(step.source.mask, step.without.mask, out=step.target.mask.view(np.bool_))
     step.target.use_mask()
 
@@ -173,7 +173,9 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
     return run
 
 
-def prepared_crossing(step: Send | Receive, shares: Shares | None, tensors: Tensors) -> Callable[[Border, bool], None]:
+def prepared_crossing(
+    step: Send | Receive, shares: TensorReplicas | None, tensors: Tensors
+) -> Callable[[Border, bool], None]:
     """Sends, or receives, if anything crosses."""
     assert shares is not None
     if isinstance(step, Send):

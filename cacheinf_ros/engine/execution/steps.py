@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cacheinf_ros.engine.execution.access_pattern import Through
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.spread import Through
-from cacheinf_ros.engine.partition.replicas import Share
+from cacheinf_ros.engine.partition.replicas import TensorReplica
 from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.graph.ir import Conv, Global, Operator
 
@@ -26,7 +26,7 @@ class Grow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Unite:
+class Union:
     """Fills ``target`` with the pixels of either."""
 
     first: ActiveSet
@@ -35,7 +35,7 @@ class Unite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Subtract:
+class Difference:
     """Fills ``target`` with the pixels of ``source`` that are not in ``without``."""
 
     source: ActiveSet
@@ -44,7 +44,7 @@ class Subtract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Flood:
+class FillIfAny:
     """Fills ``target`` completely when ``source`` has any pixel, or when padding changed: all depends on everything."""
 
     source: ActiveSet
@@ -84,7 +84,7 @@ class Call:
     operator: Global
     inputs: tuple[ActiveSet, ...]
     changed: ActiveSet
-    share: Share | None = None
+    share: TensorReplica | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,19 +95,19 @@ class Poison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Own:
+class LocalRows:
     """Fills ``target`` with what this machine computes: what ``grown`` holds, and what is stale, of its own rows."""
 
-    share: Share
+    share: TensorReplica
     grown: ActiveSet
     target: ActiveSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PassOn:
+class Forward:
     """Fills ``target`` with what may have changed: of this machine's own rows ``changed``, elsewhere ``grown``."""
 
-    share: Share
+    share: TensorReplica
     changed: ActiveSet
     grown: ActiveSet
     target: ActiveSet
@@ -117,7 +117,7 @@ class PassOn:
 class Send:
     """Sends what another machine reads of a tensor and lacks."""
 
-    share: Share
+    share: TensorReplica
 
     @property
     def crosses(self) -> bool:
@@ -134,7 +134,7 @@ class Receive:
         changed: what may have changed of the tensor: of the rows received, exactly what came.
     """
 
-    share: Share
+    share: TensorReplica
     changed: ActiveSet
 
     @property
@@ -144,4 +144,4 @@ class Receive:
         return last > first
 
 
-Step = Grow | Unite | Subtract | Flood | Compute | Call | Poison | Own | PassOn | Send | Receive
+Step = Grow | Union | Difference | FillIfAny | Compute | Call | Poison | LocalRows | Forward | Send | Receive

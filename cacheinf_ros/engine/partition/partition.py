@@ -15,8 +15,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.execution.growth import Reach
-from cacheinf_ros.engine.execution.spread import Spread, spreads
+from cacheinf_ros.engine.execution.access_pattern import AccessPattern, spreads
+from cacheinf_ros.engine.execution.propagation import Footprint
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
@@ -39,18 +39,18 @@ class Side(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class Partition:
     """Who computes what.
 
     Attributes:
         at_robot: by operator's output, how many of its rows the robot computes: the first ones.
     """
 
-    at_robot: Mapping[str, int]
+    robot_rows: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
+class Transfer:
     """Rows of a tensor that one side reads and the other has.
 
     Attributes:
@@ -63,7 +63,7 @@ class Crossing:
     rows: Rows
 
 
-class Splitting:
+class PartitionSpace:
     """What can be split of a graph, and what a split makes necessary.
 
     Attributes:
@@ -91,35 +91,35 @@ class Splitting:
         self.reads = {o.output: _reads(layout, o, throughs.get(o.output)) for o in layout.operators}
         self.groups = _groups(layout)
 
-    def everything_at(self, side: Side) -> Split:
+    def everything_at(self, side: Side) -> Partition:
         """One side computes all; the results cross where that is the server."""
-        return Split(at_robot={name: rows if side is Side.ROBOT else 0 for name, rows in self.heights.items()})
+        return Partition(robot_rows={name: rows if side is Side.ROBOT else 0 for name, rows in self.heights.items()})
 
-    def of_shares(self, shares: Mapping[str, float]) -> Split:
+    def of_shares(self, shares: Mapping[str, float]) -> Partition:
         """The nearest split that is possible; ``shares``: by operator's output, of its rows that the robot computes."""
         rows = {name: round(shares[name] * height) for name, height in self.heights.items()}
         for group in self.groups:
-            at_robot = sum(shares[name] for name in group) >= len(group) / 2
-            rows.update({name: self.heights[name] if at_robot else 0 for name in group})
-        return Split(at_robot=rows)
+            robot_rows = sum(shares[name] for name in group) >= len(group) / 2
+            rows.update({name: self.heights[name] if robot_rows else 0 for name in group})
+        return Partition(robot_rows=rows)
 
-    def check(self, split: Split) -> None:
+    def check(self, split: Partition) -> None:
         """Raises :class:`EngineError` for what cannot be executed."""
         for name, height in self.heights.items():
-            if not 0 <= split.at_robot.get(name, -1) <= height:
+            if not 0 <= split.robot_rows.get(name, -1) <= height:
                 raise EngineError(f"a split must say how many of the {height} rows of {name!r} the robot computes")
         for group in self.groups:
-            shares = {split.at_robot[name] / self.heights[name] for name in group}
+            shares = {split.robot_rows[name] / self.heights[name] for name in group}
             if shares not in ({0.0}, {1.0}):
                 raise EngineError(f"these operators can only be computed together, at one side: {', '.join(group)}")
 
-    def crossings(self, split: Split) -> tuple[Crossing, ...]:
+    def crossings(self, split: Partition) -> tuple[Transfer, ...]:
         """What one side reads of what the other has, in the order in which it is computed."""
         height = {name: rows for name, (rows, _, _) in self.shapes.items()}
         wanted = {name: 0 for name in height}  # by the robot: rows before this one
         left_out = dict(height)  # by the server: rows before this one
         for operator in self._layout.operators:
-            first_behind, rows = split.at_robot[operator.output], self.heights[operator.output]
+            first_behind, rows = split.robot_rows[operator.output], self.heights[operator.output]
             for leaf, read in self.reads[operator.output]:
                 if first_behind:
                     wanted[leaf] = max(wanted[leaf], read.end(first_behind))
@@ -129,17 +129,17 @@ class Splitting:
             wanted[leaf] = height[leaf]
         found = []
         for name in height:
-            boundary = split.at_robot.get(name, height[name])
+            boundary = split.robot_rows.get(name, height[name])
             if wanted[name] > boundary:
-                found.append(Crossing(tensor=name, to=Side.ROBOT, rows=(boundary, wanted[name])))
+                found.append(Transfer(tensor=name, to=Side.ROBOT, rows=(boundary, wanted[name])))
             if left_out[name] < boundary:
-                found.append(Crossing(tensor=name, to=Side.SERVER, rows=(left_out[name], boundary)))
+                found.append(Transfer(tensor=name, to=Side.SERVER, rows=(left_out[name], boundary)))
         return tuple(found)
 
 
-def owned(split: Split, height: int, output: str, side: Side) -> Rows:
+def owned(split: Partition, height: int, output: str, side: Side) -> Rows:
     """The rows of an operator's output that a side computes."""
-    boundary = split.at_robot[output]
+    boundary = split.robot_rows[output]
     return (0, boundary) if side is Side.ROBOT else (boundary, height)
 
 
@@ -164,7 +164,7 @@ class Read:
         return int(self.starts[row])
 
 
-def _reads(layout: Layout, operator: Operator, spread: Spread | None) -> list[tuple[str, Read]]:
+def _reads(layout: Layout, operator: Operator, spread: AccessPattern | None) -> list[tuple[str, Read]]:
     """What an operator reads of other operators' outputs."""
     height, through = _height(layout, operator.output), spread.forward if spread else None
     found = []
@@ -174,7 +174,7 @@ def _reads(layout: Layout, operator: Operator, spread: Spread | None) -> list[tu
             if isinstance(operator, (Global, GlobalMean)) or (rows != height and not (position == 0 and through)):
                 read = Read(ends=np.full(height, rows), starts=np.zeros(height, np.int64))
             elif position == 0 and through:
-                reach = Reach.of_window(through) if isinstance(through, Window) else through
+                reach = Footprint.of_window(through) if isinstance(through, Window) else through
                 read = _read(reach.rows, rows)
             else:
                 read = Read(ends=np.arange(1, height + 1), starts=np.arange(height))

@@ -52,7 +52,7 @@ class Exchange(Protocol):
         ...
 
 
-class Share:
+class TensorReplica:
     """One tensor at one of the machines; compiled code works on the same memory.
 
     Attributes:
@@ -104,7 +104,7 @@ class Share:
         self.lacking.fill(1)
 
     def take_own(self, grown: ActiveSet, target: ActiveSet) -> None:
-        """As :class:`Own` says."""
+        """As :class:`LocalRows` says."""
         own = slice(*self.own)
         target.mask.fill(0)
         target.mask[own] = grown.mask[own] | self.stale[own]
@@ -113,7 +113,7 @@ class Share:
         self.stale[own] = 0
 
     def pass_on(self, changed: ActiveSet, grown: ActiveSet, target: ActiveSet) -> None:
-        """As :class:`PassOn` says."""
+        """As :class:`Forward` says."""
         own = slice(*self.own)
         np.copyto(target.mask, grown.mask)
         target.mask[own] = changed.mask[own]
@@ -159,7 +159,7 @@ class Share:
         return torch.from_numpy(patch.values) if patch.mask.any() else None
 
 
-class Shares:
+class TensorReplicas:
     """All tensors of a program, and the way to the other machine.
 
     Attributes:
@@ -167,15 +167,15 @@ class Shares:
         received: what came in this frame.
     """
 
-    def __init__(self, shares: Mapping[str, Share]) -> None:
+    def __init__(self, shares: Mapping[str, TensorReplica]) -> None:
         self._shares = dict(shares)
         self.exchange: Exchange | None = None
-        self.received: list[tuple[Share, Patch]] = []
+        self.received: list[tuple[TensorReplica, Patch]] = []
 
     @classmethod
-    def of(cls, shapes: Mapping[str, tuple[int, int, int]]) -> Shares:
+    def of(cls, shapes: Mapping[str, tuple[int, int, int]]) -> TensorReplicas:
         """Of tensors of (rows, pixels in a row, numbers in a pixel), of which nobody has anything yet."""
-        return cls({name: Share(name, (rows, width)) for name, (rows, width, _) in shapes.items()})
+        return cls({name: TensorReplica(name, (rows, width)) for name, (rows, width, _) in shapes.items()})
 
     def distrust_received(self) -> None:
         """What came in this frame may not have been passed on: it is to be computed here."""
@@ -183,14 +183,14 @@ class Shares:
             share.stale[slice(*patch.rows)] |= patch.mask
         self.received = []
 
-    def __getitem__(self, tensor: str) -> Share:
+    def __getitem__(self, tensor: str) -> TensorReplica:
         return self._shares[tensor]
 
-    def __iter__(self) -> Iterator[Share]:
+    def __iter__(self) -> Iterator[TensorReplica]:
         return iter(self._shares.values())
 
 
-def prepared_send(share: Share, shares: Shares, tensors: Tensors) -> Callable[[], None]:
+def prepared_send(share: TensorReplica, shares: TensorReplicas, tensors: Tensors) -> Callable[[], None]:
     """Does what :class:`Send` says."""
     buffer = tensors.maps.get(share.tensor)
 
@@ -205,7 +205,9 @@ def prepared_send(share: Share, shares: Shares, tensors: Tensors) -> Callable[[]
     return run
 
 
-def prepared_receive(share: Share, changed: ActiveSet, shares: Shares, tensors: Tensors) -> Callable[[], None]:
+def prepared_receive(
+    share: TensorReplica, changed: ActiveSet, shares: TensorReplicas, tensors: Tensors
+) -> Callable[[], None]:
     """Does what :class:`Receive` says."""
     buffer = tensors.maps.get(share.tensor)
 

@@ -19,10 +19,10 @@ from cacheinf_ros.engine.canvas import NO_SHIFT
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
-from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.engine.execution.propagation import Border
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
-from cacheinf_ros.engine.partition.partition import Side, Split
+from cacheinf_ros.engine.partition.partition import Partition, Side
 from cacheinf_ros.engine.partition.replicas import Exchange, Rows
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
@@ -57,7 +57,7 @@ class FrameStart:
         pixels: those that have changed since then.
     """
 
-    split: Split
+    split: Partition
     refresh: bool
     outside: Border
     shift: tuple[int, int]
@@ -78,7 +78,7 @@ class Outdated:
     server: NDArray[np.uint8]
 
 
-class Partner(Exchange, Protocol):
+class RemotePeer(Exchange, Protocol):
     """The way to a server, for one frame.
 
     Attributes:
@@ -87,7 +87,7 @@ class Partner(Exchange, Protocol):
 
     epoch: int
 
-    def choose(self, outdated: Outdated) -> Split | None:
+    def choose(self, outdated: Outdated) -> Partition | None:
         """How to share the frame; None: not at all."""
         ...
 
@@ -113,7 +113,7 @@ class SharedProgram:
         self._writer = writer
         self._input = self._shares[program.graph.input]
         self._alone = self.splitting.everything_at(Side.ROBOT)
-        self._used: Split | None = None
+        self._used: Partition | None = None
         self._epoch = -1  # of the session to which what is known of the server belongs
         self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
 
@@ -127,7 +127,7 @@ class SharedProgram:
             share.forget_other()
         self._shift, self._outside = NO_SHIFT, Border.NONE
 
-    def run(self, *, outside: Border, refresh: bool, partner: Partner | None = None) -> dict[str, torch.Tensor]:
+    def run(self, *, outside: Border, refresh: bool, partner: RemotePeer | None = None) -> dict[str, torch.Tensor]:
         """As :meth:`Program.run`; alone, where there is no partner, or it does not want to, or fails."""
         self._input.lacking |= self.program.changed_input.mask
         self._outside |= outside
@@ -160,12 +160,12 @@ class SharedProgram:
         robot = pooled(changed, (stale.shape[0], stale.shape[1])) | stale if stale.any() else changed
         return Outdated(changed=changed, robot=robot, server=self._input.lacking)
 
-    def _use(self, split: Split) -> None:
+    def _use(self, split: Partition) -> None:
         if split is not self._used:
             self.program.split(split)
             self._used = split
 
-    def _start(self, split: Split, *, refresh: bool) -> FrameStart:
+    def _start(self, split: Partition, *, refresh: bool) -> FrameStart:
         rows = self._input.sent
         mask = self._input.take_lacking()
         pixels = Pixels(rows=rows, mask=mask, image=self._writer.seen[slice(*rows)])
@@ -176,7 +176,7 @@ class SharedProgram:
         return FrameStart(split=split, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
 
 
-class Helper:
+class PartitionWorker:
     """The server's part: computes its rows of the frames of one robot. Not thread-safe.
 
     Attributes:

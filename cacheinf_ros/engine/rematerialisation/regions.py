@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.execution.access_pattern import Through
 from cacheinf_ros.engine.execution.active import ActiveSet, Size, middle
-from cacheinf_ros.engine.execution.growth import Reach
 from cacheinf_ros.engine.execution.plan import Plan
-from cacheinf_ros.engine.execution.spread import Through
-from cacheinf_ros.engine.execution.steps import Call, Flood, Grow, Subtract, Unite
+from cacheinf_ros.engine.execution.propagation import Footprint
+from cacheinf_ros.engine.execution.steps import Call, Difference, FillIfAny, Grow, Union
 from cacheinf_ros.graph.window import Window
 
 Positions = NDArray[np.int64]
@@ -105,11 +105,11 @@ class RegionModel:
         for step in plan.steps:
             if isinstance(step, Grow):
                 regions[step.target] = regions[step.source].grown(self._of(step.through))
-            elif isinstance(step, Unite):
+            elif isinstance(step, Union):
                 regions[step.target] = regions[step.first].united(regions[step.second])
-            elif isinstance(step, Subtract):
+            elif isinstance(step, Difference):
                 regions[step.target] = regions[step.source].without(regions[step.without])
-            elif isinstance(step, Flood):
+            elif isinstance(step, FillIfAny):
                 regions[step.target] = Regions.whole(step.target.size, regions[step.source].count)
             elif isinstance(step, Call):
                 some = np.max([regions[source].count for source in step.inputs], axis=0)
@@ -118,11 +118,11 @@ class RegionModel:
 
     def _of(self, through: Through) -> tuple[_Bounds, _Bounds]:
         if through not in self._bounds:
-            self._bounds[through] = _bounds(Reach.of_window(through) if isinstance(through, Window) else through)
+            self._bounds[through] = _bounds(Footprint.of_window(through) if isinstance(through, Window) else through)
         return self._bounds[through]
 
 
-def _bounds(reach: Reach) -> tuple[_Bounds, _Bounds]:
+def _bounds(reach: Footprint) -> tuple[_Bounds, _Bounds]:
     return _axis_bounds(reach.rows), _axis_bounds(reach.columns)
 
 

@@ -19,7 +19,7 @@ _FARTHEST = 5.0  # times what was expected: more is an accident
 _MOST_OFF = 50.0  # times slower or faster than measured
 
 
-class Pace:
+class LatencyModel:
     """A frame takes, in milliseconds: slowdown * what the profile says + the overheads that it has.
 
     Fitted to the frames seen, by least squares of the relative errors; recent frames count most.

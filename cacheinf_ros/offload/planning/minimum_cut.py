@@ -27,7 +27,7 @@ def dnn_surgery(workload: Workload, conditions: Conditions) -> Integers:
     operators = len(workload.names)
     robot, server = operators * 2 + 1, operators * 2 + 2  # nodes; operator i is i, its crossing output operators + i
     image = operators * 2  # as it crosses
-    at_robot = at_share(conditions.at_robot, conditions.active_robot[1:])
+    robot_rows = at_share(conditions.robot_rows, conditions.active_robot[1:])
     at_server = at_share(conditions.at_server, conditions.active_server[1:])
     rate = conditions.link.bytes_per_ms
     up, down = (workload.heights * row / rate for row in crossing_bytes(workload, conditions))
@@ -37,7 +37,7 @@ def dnn_surgery(workload: Workload, conditions: Conditions) -> Integers:
     for tensor in workload.results.tolist():
         at_server[tensor - 1] += down[tensor] + delay
     for i in range(operators):
-        edges += [(robot, i, at_server[i]), (i, server, at_robot[i]), (i, operators + i, up[i + 1] + inside)]
+        edges += [(robot, i, at_server[i]), (i, server, robot_rows[i]), (i, operators + i, up[i + 1] + inside)]
         for tensor in _parents(workload, i):
             if tensor == 0:
                 edges.append((image, i, np.inf))

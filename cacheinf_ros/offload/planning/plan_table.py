@@ -22,7 +22,7 @@ _SOLVING_S = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Surroundings:
+class Machines:
     """What a frame meets and no frame changes.
 
     Attributes:
@@ -31,7 +31,7 @@ class Surroundings:
         value_bytes, input_pixel_bytes, crossing_robot_ms, crossing_server_ms: see :class:`.timeline.Conditions`.
     """
 
-    at_robot: Numbers
+    robot_rows: Numbers
     at_server: Numbers
     delay_ms: float = 1.0
     value_bytes: float = 4.0
@@ -43,7 +43,7 @@ class Surroundings:
         """With a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
         return Conditions(
             link=Link(mbit_s=mbit_s, delay_ms=self.delay_ms),
-            at_robot=self.at_robot,
+            robot_rows=self.robot_rows,
             at_server=self.at_server,
             active_robot=active_robot,
             active_server=active_server,
@@ -81,7 +81,7 @@ class ScheduleTable:
 
 def solve(
     workload: Workload,
-    surroundings: Surroundings,
+    surroundings: Machines,
     mbit_s: tuple[float, ...] = MBIT_S,
     reuse: tuple[float, ...] = CACHED,
     *,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cacheinf_ros.engine import Outdated, Split
-from cacheinf_ros.offload.planning.latency_model import Pace
+from cacheinf_ros.engine import Outdated, Partition
+from cacheinf_ros.offload.planning.latency_model import LatencyModel
 from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
-from cacheinf_ros.offload.planning.plan_table import ScheduleTable, Surroundings
+from cacheinf_ros.offload.planning.plan_table import Machines, ScheduleTable
 from cacheinf_ros.offload.planning.timeline import Timeline, Times
 from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 from cacheinf_ros.offload_policy import OffloadPolicy
@@ -43,7 +43,7 @@ class Choice:
         is_settled: whether the frame before was computed so too: both caches are as they will be.
     """
 
-    split: Split | None
+    split: Partition | None
     predicted_ms: float
     local_share: float
     robot_ms: float = 0.0
@@ -53,7 +53,7 @@ class Choice:
     is_settled: bool = False
 
     @property
-    def at_robot(self) -> Sequence[float]:
+    def robot_rows(self) -> Sequence[float]:
         """How much a frame has of the robot's overheads."""
         return _ALONE if self.split is None else _shared(self.changed, self.crossings)
 
@@ -74,7 +74,7 @@ class Scheduler:
     def __init__(
         self,
         workload: Workload,
-        surroundings: Surroundings,
+        surroundings: Machines,
         table: ScheduleTable | None = None,
         *,
         robot_slowdown: float = 1.0,
@@ -84,13 +84,13 @@ class Scheduler:
         self._workload = workload
         self.measured = surroundings
         crossing_ms = robot_slowdown * surroundings.crossing_robot_ms
-        self._robot = Pace((0.0, 0.0, 0.0, crossing_ms), robot_slowdown)
-        self._server = Pace((0.0, surroundings.crossing_server_ms))
+        self._robot = LatencyModel((0.0, 0.0, 0.0, crossing_ms), robot_slowdown)
+        self._server = LatencyModel((0.0, surroundings.crossing_server_ms))
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
         self._everything = (np.ones(len(workload.heights)),) * 3
         self._rows = self._whole
-        self._splits: dict[bytes, Split] = {}
+        self._splits: dict[bytes, Partition] = {}
         self._is_settled = True
         self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
         self._cut_age = 0  # frames
@@ -130,18 +130,18 @@ class Scheduler:
         for.
         """
         if choice.is_settled:
-            self._robot.observe(choice.robot_ms, choice.at_robot, took_ms)
+            self._robot.observe(choice.robot_ms, choice.robot_rows, took_ms)
 
     def observe_server(self, choice: Choice, took_ms: float) -> None:
         """The same of a frame that was shared."""
         if choice.is_settled:
             self._server.observe(choice.server_ms, choice.at_server, took_ms)
 
-    def _around(self, delay_ms: float) -> Surroundings:
+    def _around(self, delay_ms: float) -> Machines:
         """The same machines as they are seen to be."""
         return replace(
             self.measured,
-            at_robot=self.measured.at_robot * self._robot.slowdown,
+            robot_rows=self.measured.robot_rows * self._robot.slowdown,
             at_server=self.measured.at_server * self._server.slowdown,
             delay_ms=delay_ms,
             crossing_robot_ms=self._robot.overhead_ms(_ROBOT_CROSSING),
@@ -162,7 +162,7 @@ class Scheduler:
         return changed, robot, shares(outdated.server)
 
     def _candidates(
-        self, policy: OffloadPolicy, around: Surroundings, mbit_s: float, changed: Numbers
+        self, policy: OffloadPolicy, around: Machines, mbit_s: float, changed: Numbers
     ) -> Sequence[Integers]:
         if policy is OffloadPolicy.LOCAL:
             return [self._whole]
@@ -177,7 +177,7 @@ class Scheduler:
         reuse = self._workload.reuse_at(changed)
         return [*simple, *self.table.near(mbit_s, reuse, reuse)]
 
-    def _best_cut(self, around: Surroundings, mbit_s: float, changed: Numbers) -> Integers:
+    def _best_cut(self, around: Machines, mbit_s: float, changed: Numbers) -> Integers:
         """Takes milliseconds to find: it is kept while the machines and the link are as they were, for some frames.
 
         So it is found for a typical frame: what is best for one in which nothing changes is bad for the next.

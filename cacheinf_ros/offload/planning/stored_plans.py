@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from cacheinf_ros.engine.storage import cache_folder, load_stored, store
-from cacheinf_ros.offload.planning.plan_table import CACHED, MBIT_S, ScheduleTable, Surroundings, solve
+from cacheinf_ros.offload.planning.plan_table import CACHED, MBIT_S, Machines, ScheduleTable, solve
 from cacheinf_ros.offload.planning.workload import Reads, Workload
 
 _VERSION = 1
 _WHAT = "table of schedules"
 
 
-def load_or_solve(name: str, workload: Workload, surroundings: Surroundings, *, time_limit_s: float) -> ScheduleTable:
+def load_or_solve(name: str, workload: Workload, surroundings: Machines, *, time_limit_s: float) -> ScheduleTable:
     """The stored table for a model, two machines and a search of this length; solved and stored where there is none.
 
     Args:
@@ -41,7 +41,7 @@ def _table(content: Any, workload: Workload, shape: tuple[int, ...]) -> Schedule
     return ScheduleTable(mbit_s=MBIT_S, robot_reuse=CACHED, server_reuse=CACHED, rows=rows)
 
 
-def _key(workload: Workload, surroundings: Surroundings, time_limit_s: float) -> str:
+def _key(workload: Workload, surroundings: Machines, time_limit_s: float) -> str:
     """Of all that the table depends on."""
     digest = hashlib.sha256(repr((_VERSION, time_limit_s, MBIT_S, CACHED, workload.names)).encode())
     work = (workload.heights, workload.row_values, workload.row_pixels, workload.groups, workload.results)
@@ -50,5 +50,5 @@ def _key(workload: Workload, surroundings: Surroundings, time_limit_s: float) ->
     return digest.hexdigest()[:16]
 
 
-def _values(record: Reads | Surroundings) -> list[Any]:
+def _values(record: Reads | Machines) -> list[Any]:
     return [getattr(record, field.name) for field in fields(record)]

@@ -47,7 +47,7 @@ class Conditions:
     """
 
     link: Link
-    at_robot: Numbers
+    robot_rows: Numbers
     at_server: Numbers
     active_robot: Numbers
     active_server: Numbers
@@ -88,7 +88,7 @@ class Timeline:
         tensors = len(workload.heights)
         self._done = np.empty((2, tensors))
         self._total = np.empty(6)
-        costs = (np.ascontiguousarray(table, np.float64) for table in (conditions.at_robot, conditions.at_server))
+        costs = (np.ascontiguousarray(table, np.float64) for table in (conditions.robot_rows, conditions.at_server))
         self._arguments: tuple[Any, ...] = (
             workload.heights, reads.first, reads.tensor, reads.offset, reads.ends, reads.starts, workload.results,
             *costs, *active, *crossing_bytes(workload, conditions),
@@ -162,7 +162,7 @@ def _is_among(results: Integers, tensor: int) -> bool:
 )  # fmt: skip
 def _follow(
     rows: Integers, heights: Integers, first: Integers, tensor: Integers, offset: Integers, ends: Integers,
-    starts: Integers, results: Integers, at_robot: Numbers, at_server: Numbers, active_robot: Numbers,
+    starts: Integers, results: Integers, robot_rows: Numbers, at_server: Numbers, active_robot: Numbers,
     active_server: Numbers, up_bytes: Numbers, down_bytes: Numbers, rate: float, delay: float, robot_crossing: float,
     server_crossing: float, robot: Numbers, server: Numbers, at_robot_from: Numbers, at_server_from: Numbers,
     wanted: Integers, left_out: Integers, total: Numbers,
@@ -195,7 +195,7 @@ def _follow(
                         busy_robot = max(busy_robot, at_robot_from[read]) + robot_crossing
                         at_robot_from[read] = 0.0
                         crossings += 1
-                took = _took(at_robot, i, active_robot[t] * boundary / heights[t])
+                took = _took(robot_rows, i, active_robot[t] * boundary / heights[t])
                 busy_robot += took
                 robot_took += took
             if boundary < heights[t]:

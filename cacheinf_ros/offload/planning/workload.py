@@ -14,7 +14,7 @@ from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.plan import Plan, Planner
 from cacheinf_ros.engine.execution.steps import Call, Compute
 from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.engine.partition.partition import Split, Splitting
+from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace
 from cacheinf_ros.engine.rematerialisation.regions import RegionModel
 from cacheinf_ros.offload.planning.activity import Activity
 
@@ -61,7 +61,7 @@ class Workload:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.splitting = Splitting(layout)
+        self.splitting = PartitionSpace(layout)
         self.names = tuple(self.splitting.heights)
         index = self.splitting.numbers
         shapes = np.array(list(self.splitting.shapes.values()), np.int64)
@@ -95,16 +95,16 @@ class Workload:
         computed = self.active[:, 1:] @ self._numbers
         return float(np.interp(active[1:] @ self._numbers, computed[::-1], REUSE[::-1]))
 
-    def rows_of(self, split: Split) -> Integers:
+    def rows_of(self, split: Partition) -> Integers:
         """A split as int64 [operators]: rows at the robot."""
-        return np.array([split.at_robot[name] for name in self.names], np.int64)
+        return np.array([split.robot_rows[name] for name in self.names], np.int64)
 
-    def split_of(self, rows: Integers) -> Split:
+    def split_of(self, rows: Integers) -> Partition:
         """The split that int64 [operators] stands for."""
-        return Split(at_robot=dict(zip(self.names, rows.tolist(), strict=True)))
+        return Partition(robot_rows=dict(zip(self.names, rows.tolist(), strict=True)))
 
 
-def _reads(splitting: Splitting) -> Reads:
+def _reads(splitting: PartitionSpace) -> Reads:
     first, tensor, offset, length = [0], [], [], 0
     tables = []
     for entries in splitting.reads.values():

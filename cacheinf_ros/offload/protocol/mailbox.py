@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from cacheinf_ros.engine import Splitting
+from cacheinf_ros.engine import PartitionSpace
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet
 
@@ -15,7 +15,7 @@ Address = tuple[int, int, int]
 """Frame, kind, tensor."""
 
 
-def room_for(splitting: Splitting) -> int:
+def room_for(splitting: PartitionSpace) -> int:
     """Bytes of all tensors of a network, with what they are wrapped in."""
     return _SPARE + sum(5 * rows * width * channels + 4096 for rows, width, channels in splitting.shapes.values())
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from cacheinf_ros.engine import FrameStart, Outdated, Split
+from cacheinf_ros.engine import FrameStart, Outdated, Partition
 from cacheinf_ros.engine.partition.replicas import Patch, Rows
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.offload.protocol.packets import Kind
-from cacheinf_ros.offload.protocol.transfer import Crossing, Wire
+from cacheinf_ros.offload.protocol.transfer import Transfer, Wire
 
-Choose = Callable[[Outdated], Split | None]
+Choose = Callable[[Outdated], Partition | None]
 Frame = tuple[int, int]
 """An epoch, and a frame's number in it."""
 
@@ -37,8 +37,8 @@ class Session(Protocol):
         ...
 
 
-class FramePartner:
-    """The server, for one frame; see :class:`.sharing.Partner`."""
+class FramePeer:
+    """The server, for one frame; see :class:`.sharing.RemotePeer`."""
 
     def __init__(self, session: Session, wire: Wire, choose: Choose, patience_s: float) -> None:
         self.choose = choose
@@ -46,7 +46,7 @@ class FramePartner:
         self._session = session
         self._wire = wire
         self._patience_s = patience_s
-        self._crossing: Crossing | None = None
+        self._crossing: Transfer | None = None
         self._start_bytes = 0
 
     @property
@@ -70,11 +70,11 @@ class FramePartner:
         return 1e3 * self._crossing.waited_s if self._crossing else 0.0
 
     def begin(self, start: FrameStart) -> None:
-        """As :meth:`Partner.begin`."""
+        """As :meth:`RemotePeer.begin`."""
         content = self._session.encoded(start)
         frame = self._session.begun(self.epoch, len(content))
         self._start_bytes = len(content)
-        self._crossing = Crossing(self._wire, frame, time.monotonic() + self._patience_s)
+        self._crossing = Transfer(self._wire, frame, time.monotonic() + self._patience_s)
         self._wire.put(Kind.START, content, frame)
 
     def send(self, tensor: str, patch: Patch) -> None:

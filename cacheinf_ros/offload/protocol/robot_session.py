@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from cacheinf_ros.engine import FrameStart, Splitting
+from cacheinf_ros.engine import FrameStart, PartitionSpace
 from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.errors import LinkError, MessageError
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
@@ -27,7 +27,7 @@ from cacheinf_ros.offload.protocol.greeting import (
 from cacheinf_ros.offload.protocol.link_estimate import LEAST_BYTES, LinkEstimate
 from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, cut
-from cacheinf_ros.offload.protocol.peer import Choose, Frame, FramePartner
+from cacheinf_ros.offload.protocol.peer import Choose, Frame, FramePeer
 from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.protocol.transfer import DONE, Send, Wire
 
@@ -70,7 +70,7 @@ class RobotSession:
         self,
         name: str,
         identity: Identity,
-        splitting: Splitting,
+        splitting: PartitionSpace,
         config: OffloadConfig,
         send: Send,
     ) -> None:
@@ -155,11 +155,11 @@ class RobotSession:
             elif packet.kind == Kind.FAILED:
                 self._fail(f"the server: {_text(packet.data)}")
 
-    def frame(self, choose: Choose) -> FramePartner | None:
+    def frame(self, choose: Choose) -> FramePeer | None:
         """The partner for one frame; None where there is no session.
 
         Args:
-            choose: see :meth:`Partner.choose`.
+            choose: see :meth:`RemotePeer.choose`.
         """
         with self._lock:
             if self._welcome is None:
@@ -168,7 +168,7 @@ class RobotSession:
                 session=self.name, epoch=self._epoch, splitting=self._splitting, wire_type=self._config.wire_dtype,
                 compress=self._config.wire_compress, send=self._send, mailbox=self._mailbox,
             )  # fmt: skip
-            return FramePartner(self, wire, choose, self._config.server_deadline_ms / 1e3)
+            return FramePeer(self, wire, choose, self._config.server_deadline_ms / 1e3)
 
     def fail(self, epoch: int, reason: str) -> None:
         """End an epoch, if it has not ended yet: nobody knows what the other end has."""

@@ -12,14 +12,14 @@ import time
 import traceback
 from collections.abc import Callable
 
-from cacheinf_ros.engine import Helper
+from cacheinf_ros.engine import PartitionWorker
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.offload.protocol.frames import WireType
 from cacheinf_ros.offload.protocol.greeting import Hello, Identity, Welcome, read_hello, written
 from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.starts import decode_start
-from cacheinf_ros.offload.protocol.transfer import DONE, Crossing, Send, Wire
+from cacheinf_ros.offload.protocol.transfer import DONE, Send, Transfer, Wire
 
 _IDLE_S = 0.2  # after which the serving thread looks whether it is to end
 _ANEW = "the robot has started anew"
@@ -37,7 +37,7 @@ class ServerSession:
     def __init__(
         self,
         name: str,
-        make_helper: Callable[[Identity], tuple[Helper, list[list[float]]]],
+        make_helper: Callable[[Identity], tuple[PartitionWorker, list[list[float]]]],
         send: Send,
         complain: Callable[[str], None],
     ) -> None:
@@ -58,7 +58,7 @@ class ServerSession:
         self._greeting: Packet | None = None
         self._wire: Wire | None = None
         self._hello: Hello | None = None
-        self._helper: Helper | None = None
+        self._helper: PartitionWorker | None = None
         self._network = ""  # that it computes
         self._profile: list[list[float]] = []
         self._frame = 1
@@ -141,7 +141,7 @@ class ServerSession:
             self._wire, self._hello, self._frame = wire, hello, 1
         self._welcome(packet.epoch)
 
-    def _helper_for(self, asked: Identity) -> Helper:
+    def _helper_for(self, asked: Identity) -> PartitionWorker:
         if self._helper is None or asked.network != self._network:
             self._helper = None  # first: there may be no memory for both
             self._helper, self._profile = self._make_helper(asked)
@@ -159,7 +159,7 @@ class ServerSession:
             return  # nothing came; or a greeting did
         started = time.monotonic()
         wire.put(Kind.STARTED, frame=self._frame)
-        crossing = Crossing(wire, self._frame, started + self._hello.patience_ms / 1e3)
+        crossing = Transfer(wire, self._frame, started + self._hello.patience_ms / 1e3)
         try:
             self._helper.run(decode_start(content, self._helper.splitting), crossing)
         except CacheinfError as error:

@@ -6,8 +6,8 @@ import struct
 
 import numpy as np
 
-from cacheinf_ros.engine import FrameStart, Split, Splitting
-from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.engine import FrameStart, Partition, PartitionSpace
+from cacheinf_ros.engine.execution.propagation import Border
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.protocol.frames import WireImage
 from cacheinf_ros.offload.protocol.pixels import decode_pixels, encode_pixels
@@ -15,14 +15,14 @@ from cacheinf_ros.offload.protocol.pixels import decode_pixels, encode_pixels
 _HEADER = struct.Struct("<BBiiI")  # refresh, outside, shift, operators
 
 
-def encode_start(start: FrameStart, splitting: Splitting, wire: WireImage, quality: int) -> bytes:
+def encode_start(start: FrameStart, splitting: PartitionSpace, wire: WireImage, quality: int) -> bytes:
     """A start as bytes; ``quality``: of JPEG."""
-    rows = np.array([start.split.at_robot[name] for name in splitting.heights], np.int32)
+    rows = np.array([start.split.robot_rows[name] for name in splitting.heights], np.int32)
     header = _HEADER.pack(start.refresh, int(start.outside), *start.shift, len(rows))
     return header + rows.tobytes() + encode_pixels(start.pixels, wire, quality)
 
 
-def decode_start(data: bytes, splitting: Splitting) -> FrameStart:
+def decode_start(data: bytes, splitting: PartitionSpace) -> FrameStart:
     """The start that bytes stand for.
 
     Raises:
@@ -39,7 +39,7 @@ def decode_start(data: bytes, splitting: Splitting) -> FrameStart:
         raise MessageError(f"a frame's start moves everything by {dx}, {dy} pixels")
     rows = np.frombuffer(data, np.int32, operators, _HEADER.size)
     return FrameStart(
-        split=Split(at_robot=dict(zip(splitting.heights, rows.tolist(), strict=True))),
+        split=Partition(robot_rows=dict(zip(splitting.heights, rows.tolist(), strict=True))),
         refresh=bool(refresh),
         outside=Border(outside),
         shift=(dx, dy),

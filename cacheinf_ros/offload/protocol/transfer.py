@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cacheinf_ros.engine import Splitting
+from cacheinf_ros.engine import PartitionSpace
 from cacheinf_ros.engine.partition.replicas import Patch, Rows
 from cacheinf_ros.errors import LinkError, MessageError
 from cacheinf_ros.offload.protocol.frames import WireType
@@ -34,7 +34,7 @@ class Wire:
 
     session: str
     epoch: int
-    splitting: Splitting
+    splitting: PartitionSpace
     wire_type: WireType
     compress: bool
     send: Send
@@ -46,7 +46,7 @@ class Wire:
             self.send(packet)
 
 
-class Crossing:
+class Transfer:
     """The exchange of one frame.
 
     Attributes:

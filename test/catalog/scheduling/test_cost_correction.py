@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cacheinf_ros.catalog.scheduling.budgets import Budget
-from cacheinf_ros.catalog.scheduling.cost_correction import Experience
+from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Demand
 from cacheinf_ros.catalog.scheduling.options import options_of
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
@@ -21,12 +21,12 @@ LARGE, SMALL = options_of(CATALOG)
 
 
 def test_at_first_the_catalog_is_believed() -> None:
-    assert Experience().cost("one", LARGE) is LARGE.cost
+    assert CostCorrection().cost("one", LARGE) is LARGE.cost
 
 
 def test_executing_and_loading_are_told_apart() -> None:
     """The prediction counts as one observation: after one of 3 J in place of 1, (0.98 + 3) / 1.98 is believed."""
-    experience = Experience()
+    experience = CostCorrection()
     experience.executed("one", LARGE, 3.0)
     assert experience.cost("one", LARGE).energy_j == pytest.approx(3.98 / 1.98)
     assert experience.cost("one", LARGE).load_energy_j == 0.5
@@ -38,7 +38,7 @@ def test_executing_and_loading_are_told_apart() -> None:
 
 
 def test_what_one_variant_shows_holds_for_the_model_s_others_and_no_other_model() -> None:
-    experience = Experience()
+    experience = CostCorrection()
     for _ in range(300):
         experience.executed("one", LARGE, 2.0)
     assert experience.cost("one", SMALL).energy_j == pytest.approx(0.4, rel=0.01)
@@ -47,7 +47,7 @@ def test_what_one_variant_shows_holds_for_the_model_s_others_and_no_other_model(
 
 def test_what_costs_nothing_by_the_catalog_teaches_nothing() -> None:
     free = options_of(Catalog(model="one", variants=(variant("free", 0.5, 0.0),)))[0]
-    experience = Experience()
+    experience = CostCorrection()
     experience.executed("one", free, 1.0)
     assert experience.cost("one", free).energy_j == 0
 

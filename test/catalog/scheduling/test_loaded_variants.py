@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cacheinf_ros.catalog.scheduling.loaded_variants import Residents
+from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants
 from cacheinf_ros.catalog.scheduling.options import Option, options_of
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.errors import CatalogError
@@ -16,7 +16,7 @@ def option(size: int, place: Place = Place.DEVICE) -> Option:
 
 
 def test_the_least_recently_used_go_until_it_fits() -> None:
-    residents = Residents(100)
+    residents = LoadedVariants(100)
     for time_s, (model, size) in enumerate([("a", 40), ("b", 30), ("c", 30)]):
         residents.put(model, option(size), time_s)
     residents.touch("a")
@@ -27,7 +27,7 @@ def test_the_least_recently_used_go_until_it_fits() -> None:
 
 
 def test_a_model_has_one_variant() -> None:
-    residents = Residents(100)
+    residents = LoadedVariants(100)
     residents.put("a", option(60), 0.0)
     residents.put("b", option(40), 1.0)
     assert residents.in_the_way("a", option(60)) == ()
@@ -38,7 +38,7 @@ def test_a_model_has_one_variant() -> None:
 
 
 def test_the_cloud_takes_no_memory_and_nothing_there_is_evicted() -> None:
-    residents = Residents(100)
+    residents = LoadedVariants(100)
     residents.put("a", option(1000, Place.CLOUD), 0.0)
     residents.put("b", option(60, Place.SPLIT), 1.0)
     assert residents.used == 60
@@ -47,7 +47,7 @@ def test_the_cloud_takes_no_memory_and_nothing_there_is_evicted() -> None:
 
 def test_what_is_too_large_is_refused() -> None:
     with pytest.raises(CatalogError, match="takes 101 bytes"):
-        Residents(100).in_the_way("a", option(101))
+        LoadedVariants(100).in_the_way("a", option(101))
 
 
 def test_how_a_split_variant_is_divided_follows_from_what_it_costs() -> None:

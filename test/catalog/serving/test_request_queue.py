@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.catalog.serving.request_queue import Asking
+from cacheinf_ros.catalog.serving.request_queue import RequestQueue
 
 MS = 1_000_000
 
@@ -25,12 +25,12 @@ class Clock:
         return self.now_ns
 
 
-def asking(**rates: float) -> tuple[Asking[int], Clock]:
+def asking(**rates: float) -> tuple[RequestQueue[int], Clock]:
     clock = Clock()
-    return Asking(tuple(rates), lambda: tuple(rates.values()), clock), clock
+    return RequestQueue(tuple(rates), lambda: tuple(rates.values()), clock), clock
 
 
-def everything_due(inbox: Asking[int], clock: Clock) -> list[tuple[str, int]]:
+def everything_due(inbox: RequestQueue[int], clock: Clock) -> list[tuple[str, int]]:
     found = []
     while (asked := inbox.take(clock())) is not None:
         found.append((asked.model, asked.frame))
@@ -53,7 +53,7 @@ def test_what_is_computed_together_is_asked_together() -> None:
     """Also where computing takes longer than a camera's period, and where the models began at different times."""
     clock = Clock()
     groups = {"one": ("other",), "other": ("one",), "alone": ()}
-    inbox: Asking[int] = Asking(tuple(groups), lambda: (5.0, 5.0, 5.0), clock, together=groups.__getitem__)
+    inbox: RequestQueue[int] = RequestQueue(tuple(groups), lambda: (5.0, 5.0, 5.0), clock, together=groups.__getitem__)
     found = []
     for image in range(300):
         inbox.put(image)
@@ -105,7 +105,7 @@ def test_what_could_not_be_asked_in_time_is_not_asked_later() -> None:
 def test_rates_may_change() -> None:
     rates = [1.0]
     clock = Clock()
-    inbox: Asking[int] = Asking(("one",), lambda: rates, clock)
+    inbox: RequestQueue[int] = RequestQueue(("one",), lambda: rates, clock)
     inbox.put(1)
     everything_due(inbox, clock)
     inbox.put(2)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skewed import training_set
 
 from cacheinf_ros.catalog.specialists.dominance import Pair
-from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, useful_pairs, winnow
+from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, pareto, useful_pairs
 
 SEVEN, FOURTEEN = Pair(n=7, p=0.9), Pair(n=14, p=0.6)
 
@@ -24,20 +24,20 @@ def test_by_hand() -> None:
         SEVEN: [_candidate("", 0.9, 8), _candidate("a", 0.9, 4), _candidate("b", 0.92, 5), _candidate("c", 0.9, 5)],
         FOURTEEN: [_candidate("", 0.9, 8), _candidate("a", 0.9, 9), _candidate("b", 0.9, 8.5)],
     }
-    assert winnow(candidates) == {"a", "b", ""}
+    assert pareto(candidates) == {"a", "b", ""}
     assert useful_pairs(candidates) == (SEVEN,)
 
 
 def test_equals_do_not_dominate_each_other() -> None:
     twins = [_candidate("a", 0.9, 4), _candidate("b", 0.9, 4)]
     assert not any(is_dominated(each, twins) for each in twins)
-    assert winnow({SEVEN: twins}) == {"a", "b"}
+    assert pareto({SEVEN: twins}) == {"a", "b"}
 
 
 @given(rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
 def test_what_is_dropped_is_beaten_by_what_is_kept(rows: list[tuple[int, int]]) -> None:
     candidates = [_candidate(str(i), float(a), float(c)) for i, (a, c) in enumerate(rows)]
-    kept = [c for c in candidates if c.name in winnow({SEVEN: candidates})]
+    kept = [c for c in candidates if c.name in pareto({SEVEN: candidates})]
     assert kept
     for dropped in (c for c in candidates if c not in kept):
         assert any(k.accuracy >= dropped.accuracy and k.cost <= dropped.cost for k in kept)
@@ -55,7 +55,7 @@ def test_a_blurred_trunk_can_never_win() -> None:
         draws=2,
     )
     assert list(found) == [SEVEN, FOURTEEN]  # 21 are more classes than there are
-    assert winnow(found) >= {"clear"} and "slow" not in winnow(found)
+    assert pareto(found) >= {"clear"} and "slow" not in pareto(found)
     clear_cost, blurred_cost = ({c.name: c.cost for c in found[SEVEN]}[name] for name in ("clear", "blurred"))
     assert clear_cost < blurred_cost < 8.0
     assert clear_cost == pytest.approx(2 + 8 * 0.1, abs=0.5)

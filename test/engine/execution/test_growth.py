@@ -10,18 +10,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cacheinf_ros.engine.execution.access_pattern import inverse
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.growth import BEFORE, BEHIND, Border, Reach, grow
 from cacheinf_ros.engine.execution.native import NativeExecutor
-from cacheinf_ros.engine.execution.spread import inverse
-from cacheinf_ros.engine.execution.steps import Grow, Step, Subtract, Unite
+from cacheinf_ros.engine.execution.propagation import BEFORE, BEHIND, Border, Footprint, propagate
+from cacheinf_ros.engine.execution.steps import Difference, Grow, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels.library import kernel_library
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
 
 
-def grow_compiled(through: Window | Reach, source: ActiveSet, target: ActiveSet, outside: Border) -> None:
+def grow_compiled(through: Window | Footprint, source: ActiveSet, target: ActiveSet, outside: Border) -> None:
     run_compiled([Grow(source=source, target=target, through=through)], outside)
 
 
@@ -54,7 +54,7 @@ def test_worked_example_of_deepcache(outside: Border) -> None:
     mask[100:140, 100:200] = 0
     expected = np.ones(window.out_size, np.uint8)
     expected[53 : 53 + 15, 53 : 53 + 45] = 0
-    for run in (grow_compiled, lambda w, *rest: grow(Reach.of_window(w), *rest)):
+    for run in (grow_compiled, lambda w, *rest: propagate(Footprint.of_window(w), *rest)):
         target = ActiveSet(window.out_size)
         run(window, active_set(mask), target, outside)
         assert np.array_equal(target.mask, expected)
@@ -95,7 +95,7 @@ def test_an_output_is_active_exactly_when_it_reads_an_active_pixel(
         return any(is_active(y + ky * window.dilation[0], x + kx * window.dilation[1]) for ky, kx in taps)
 
     expected = np.array([[depends(y, x) for x in range(window.out_size[1])] for y in range(window.out_size[0])])
-    for run in (grow_compiled, lambda w, *rest: grow(Reach.of_window(w), *rest)):
+    for run in (grow_compiled, lambda w, *rest: propagate(Footprint.of_window(w), *rest)):
         source, target = active_set(mask), ActiveSet(window.out_size)
         if source.count == source.pixels:
             continue  # full sets stay full, also where a window lies beside the image
@@ -115,7 +115,7 @@ def test_compiled_growth_by_tables_equals_the_reference(
 ) -> None:
     rng = np.random.default_rng(seed)
     tables = [rng.integers(-2, sizes[axis], (sizes[2 + axis], taps[axis])).astype(np.int32) for axis in (0, 1)]
-    check_growth(Reach(rows=tables[0], columns=tables[1]), sizes[:2], rng, outside)
+    check_growth(Footprint(rows=tables[0], columns=tables[1]), sizes[:2], rng, outside)
 
 
 @given(
@@ -133,16 +133,16 @@ def test_repeated_lines_grow_like_any_table(
         np.arange(n, dtype=np.int32).repeat(t)[: max(1, n * t - c)][:, None]
         for n, t, c in zip(size, times, cut, strict=True)
     )
-    check_growth(Reach(rows=rows, columns=columns), size, np.random.default_rng(seed), outside)
+    check_growth(Footprint(rows=rows, columns=columns), size, np.random.default_rng(seed), outside)
 
 
-def check_growth(reach: Reach, size: tuple[int, int], rng: np.random.Generator, outside: Border) -> None:
+def check_growth(reach: Footprint, size: tuple[int, int], rng: np.random.Generator, outside: Border) -> None:
     source = active_set((rng.random(size) < 0.2).astype(np.uint8))
     if source.count == source.pixels:
         return
     ours, reference = ActiveSet(reach.out_size), ActiveSet(reach.out_size)
     grow_compiled(reach, source, ours, outside)
-    grow(reach, source, reference, outside)
+    propagate(reach, source, reference, outside)
     assert np.array_equal(ours.mask, reference.mask)
     assert np.array_equal(ours.rows, reference.rows)
 
@@ -151,7 +151,7 @@ def test_unused_taps_do_not_reach_outside() -> None:
     taps = AxisTaps(
         index=torch.tensor([[0, 1], [2, OUTSIDE]]), weight=torch.tensor([[0.5, 0.5], [1.0, 0.0]]), in_size=3
     )
-    reach = Reach.of_taps(taps, taps)
+    reach = Footprint.of_taps(taps, taps)
     assert reach.rows.tolist() == [[0, 1], [2, 2]]
 
 
@@ -160,13 +160,13 @@ def test_union(size: tuple[int, int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     first, second = (active_set((rng.random(size) < 0.3).astype(np.uint8)) for _ in range(2))
     target = ActiveSet(size)
-    run_compiled([Unite(first=first, second=second, target=target)])
+    run_compiled([Union(first=first, second=second, target=target)])
     assert np.array_equal(target.rows, np.flatnonzero(first.mask | second.mask))
 
 
 def test_padding_of_a_resampling_lies_before_or_behind() -> None:
     taps = AxisTaps(index=torch.tensor([[OUTSIDE], [OUTSIDE], [0], [1], [OUTSIDE]]), weight=torch.ones(5, 1), in_size=2)
-    assert Reach.of_taps(taps, taps).rows.ravel().tolist() == [BEFORE, BEFORE, 0, 1, BEHIND]
+    assert Footprint.of_taps(taps, taps).rows.ravel().tolist() == [BEFORE, BEFORE, 0, 1, BEHIND]
 
 
 def test_padding_takes_the_place_of_pixels_only_where_they_leave() -> None:
@@ -209,17 +209,17 @@ def test_back_through_a_window_are_the_inputs_that_it_reads(
         assert target.count == target.pixels
         return
     assert np.array_equal(target.mask, expected)
-    plain = Reach.of_window(through) if isinstance(through, Window) else through
-    grow(plain, source, target)
+    plain = Footprint.of_window(through) if isinstance(through, Window) else through
+    propagate(plain, source, target)
     assert np.array_equal(target.mask, expected)
 
 
 def test_subtracting() -> None:
     first, second = (active_set((np.random.default_rng(s).random((9, 70)) < 0.5).astype(np.uint8)) for s in (0, 1))
     target, everything = ActiveSet((9, 70)), active_set(np.ones((9, 70), np.uint8))
-    run_compiled([Subtract(source=first, without=second, target=target)])
+    run_compiled([Difference(source=first, without=second, target=target)])
     assert np.array_equal(target.rows, np.flatnonzero(first.mask > second.mask))
-    run_compiled([Subtract(source=everything, without=second, target=target)])
+    run_compiled([Difference(source=everything, without=second, target=target)])
     assert np.array_equal(target.rows, np.flatnonzero(second.mask == 0))
-    run_compiled([Subtract(source=first, without=everything, target=target)])
+    run_compiled([Difference(source=first, without=everything, target=target)])
     assert target.count == 0 and not target.mask.any()

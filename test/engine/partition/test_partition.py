@@ -18,10 +18,10 @@ from programs import change, changing_frames
 from random_graphs import random_network
 from torch import nn
 
-from cacheinf_ros.engine.execution.growth import Border
+from cacheinf_ros.engine.execution.propagation import Border
 from cacheinf_ros.engine.kernels import Kernels, ReferenceKernels, choose_kernels
 from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.engine.partition.partition import Crossing, Side, Split, Splitting
+from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side, Transfer
 from cacheinf_ros.engine.partition.replicas import Patch
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.truncation import Truncation
@@ -75,7 +75,7 @@ class Pair:
             program.shares.exchange = self.link.end(side)
 
     def run(
-        self, image: torch.Tensor, mask: NDArray[np.uint8], split: Split, *, refresh: bool, outside: Border
+        self, image: torch.Tensor, mask: NDArray[np.uint8], split: Partition, *, refresh: bool, outside: Border
     ) -> list[torch.Tensor]:
         robot, server = self.robot, self.server
         assert robot.shares is not None and server.shares is not None
@@ -100,7 +100,7 @@ def native() -> Kernels:
     return choose_kernels("cpu", 1)
 
 
-def random_split(splitting: Splitting, rng: np.random.Generator) -> Split:
+def random_split(splitting: PartitionSpace, rng: np.random.Generator) -> Partition:
     kind = rng.choice(["robot", "server", "cut", "rows", "one"])
     names = list(splitting.heights)
     if kind in ("robot", "server"):
@@ -176,19 +176,19 @@ class _Chain(nn.Module):
 
 def test_what_crosses() -> None:
     """By hand: row 3 of b reads rows 4 to 8 of a, row 4 rows 6 to 10."""
-    splitting = Splitting(lay_out(graph_of(_Chain(), (20, 16))))
+    splitting = PartitionSpace(lay_out(graph_of(_Chain(), (20, 16))))
     image, a, b, c = splitting.shapes
-    found = splitting.crossings(Split(at_robot={a: 8, b: 4, c: 1}))
+    found = splitting.crossings(Partition(robot_rows={a: 8, b: 4, c: 1}))
     assert found == (
-        Crossing(tensor=image, to=Side.SERVER, rows=(8, 20)),
-        Crossing(tensor=a, to=Side.ROBOT, rows=(8, 9)),
-        Crossing(tensor=a, to=Side.SERVER, rows=(6, 8)),
-        Crossing(tensor=b, to=Side.ROBOT, rows=(4, 10)),
+        Transfer(tensor=image, to=Side.SERVER, rows=(8, 20)),
+        Transfer(tensor=a, to=Side.ROBOT, rows=(8, 9)),
+        Transfer(tensor=a, to=Side.SERVER, rows=(6, 8)),
+        Transfer(tensor=b, to=Side.ROBOT, rows=(4, 10)),
     )
     at_server = splitting.crossings(splitting.everything_at(Side.SERVER))
     assert at_server == (
-        Crossing(tensor=image, to=Side.SERVER, rows=(0, 20)),
-        Crossing(tensor=c, to=Side.ROBOT, rows=(0, 1)),
+        Transfer(tensor=image, to=Side.SERVER, rows=(0, 20)),
+        Transfer(tensor=c, to=Side.ROBOT, rows=(0, 1)),
     )
     assert splitting.crossings(splitting.everything_at(Side.ROBOT)) == ()
 
@@ -202,14 +202,14 @@ def test_what_cannot_be_split_is_named() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.after(torch.cumsum(x, 2))
 
-    splitting = Splitting(lay_out(graph_of(Sums(), (6, 5))))
+    splitting = PartitionSpace(lay_out(graph_of(Sums(), (6, 5))))
     (group,) = splitting.groups
     assert [splitting.heights[name] for name in group] == [6]
     splitting.check(splitting.everything_at(Side.SERVER))
     with pytest.raises(EngineError, match=group[0]):
-        splitting.check(Split(at_robot={**splitting.everything_at(Side.SERVER).at_robot, group[0]: 3}))
+        splitting.check(Partition(robot_rows={**splitting.everything_at(Side.SERVER).robot_rows, group[0]: 3}))
     with pytest.raises(EngineError, match="how many of the"):
-        splitting.check(Split(at_robot={}))
+        splitting.check(Partition(robot_rows={}))
 
 
 @settings(max_examples=15)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from oracle import assert_result_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Helper, Mode, Outdated, Side, Split
+from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Mode, Outdated, Partition, PartitionWorker, Side
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.partition.replicas import Patch
 from cacheinf_ros.errors import EngineError, LinkError
@@ -30,18 +30,18 @@ class Server:
     """A helper with a thread of its own; a partner whose link breaks after some patches, if it is told to."""
 
     def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG) -> None:
-        self.helper = Helper(model, config)
+        self.helper = PartitionWorker(model, config)
         self.epoch = 0
-        self.split: Split | None = None
+        self.split: Partition | None = None
         self.breaks_after: int | None = None
         self.shared = 0
         self._up: dict[str, queue.Queue[Patch | None]] = {}
         self._down: dict[str, queue.Queue[Patch | None]] = {}
         self._thread: threading.Thread | None = None
 
-    def choose(self, outdated: Outdated) -> Split | None:
-        at_robot = outdated.robot
-        assert (pooled(outdated.changed, (at_robot.shape[0], at_robot.shape[1])) <= at_robot).all()
+    def choose(self, outdated: Outdated) -> Partition | None:
+        robot_rows = outdated.robot
+        assert (pooled(outdated.changed, (robot_rows.shape[0], robot_rows.shape[1])) <= robot_rows).all()
         assert (outdated.changed <= outdated.server).all()
         return self.split
 
@@ -97,7 +97,7 @@ def _taken(waiting: queue.Queue[Patch | None]) -> Patch:
     return patch
 
 
-def random_split(server: Server, rng: np.random.Generator) -> Split | None:
+def random_split(server: Server, rng: np.random.Generator) -> Partition | None:
     splitting = server.helper.splitting
     kind = rng.choice(["alone", "server", "rows", "layers"])
     if kind == "alone":

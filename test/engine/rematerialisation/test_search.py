@@ -33,8 +33,8 @@ def test_equation_8_by_hand() -> None:
     (name,) = assess.names
     sides = np.round(20 * np.sqrt(1 - np.arange(10) / 10))
 
-    def share(growth: int) -> float:
-        return float(np.mean((np.minimum(20, sides + growth) / 20) ** 2))
+    def share(propagation: int) -> float:
+        return float(np.mean((np.minimum(20, sides + propagation) / 20) ** 2))
 
     kept, dropped = assess(frozenset()), assess(frozenset([name]))
     assert kept.microseconds == pytest.approx(100 * (share(2) + share(4)))

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.offload.planning.latency_model import Pace
+from cacheinf_ros.offload.planning.latency_model import LatencyModel
 
 
 def test_a_profile_is_believed_until_something_is_seen() -> None:
-    pace = Pace([0.0, 0.0])
+    pace = LatencyModel([0.0, 0.0])
     assert pace.slowdown == 1
     assert pace.overhead_ms((1.0, 1.0)) == 0
-    pace = Pace([0.0, 0.5], slowdown=2)
+    pace = LatencyModel([0.0, 0.5], slowdown=2)
     assert (pace.slowdown, pace.overhead_ms((1.0, 4.0))) == (2, 2)
 
 
 @given(slowdown=st.floats(0.5, 5), alone=st.floats(0, 50), shared=st.floats(0, 50), seed=st.integers(0, 99))
 def test_a_straight_line_is_found(slowdown: float, alone: float, shared: float, seed: int) -> None:
-    pace, rng = Pace([0.0, 0.0]), np.random.default_rng(seed)
+    pace, rng = LatencyModel([0.0, 0.0]), np.random.default_rng(seed)
     for i in range(60):
         profile_ms, kind = rng.uniform(0, 300), i % 2
         took_ms = slowdown * profile_ms + (alone, shared)[kind]
@@ -32,13 +32,13 @@ def test_a_straight_line_is_found(slowdown: float, alone: float, shared: float, 
 
 def test_one_frame_says_much() -> None:
     """The robot's processor is three times as slow as when it was measured."""
-    pace = Pace([0.0])
+    pace = LatencyModel([0.0])
     pace.observe(100.0, (1.0,), 300.0)
     assert pace.slowdown * 100 + pace.overhead_ms((1.0,)) > 200
 
 
 def test_cheap_frames_with_an_overhead_do_not_make_a_machine_slow() -> None:
-    pace = Pace([0.0])
+    pace = LatencyModel([0.0])
     for _ in range(100):
         pace.observe(0.1, (1.0,), 20.0)
     assert pace.slowdown < 2
@@ -47,7 +47,7 @@ def test_cheap_frames_with_an_overhead_do_not_make_a_machine_slow() -> None:
 
 def test_what_is_not_seen_any_more_stays() -> None:
     """The server computes everything for long: how slow the robot is, is not forgotten."""
-    pace = Pace([0.0, 0.0])
+    pace = LatencyModel([0.0, 0.0])
     for _ in range(20):
         pace.observe(100.0, (1.0, 0.0), 510.0)
     alone = pace.slowdown * 100 + pace.overhead_ms((1.0, 0.0))
@@ -58,7 +58,7 @@ def test_what_is_not_seen_any_more_stays() -> None:
 
 
 def test_fast_and_slow_frames_count_alike() -> None:
-    pace = Pace([0.0])
+    pace = LatencyModel([0.0])
     for i in range(200):
         pace.observe(0.0, (1.0,), (10.0, 100.0)[i % 2])
     assert pace.overhead_ms((1.0,)) == pytest.approx(55, rel=0.1)
@@ -66,7 +66,7 @@ def test_fast_and_slow_frames_count_alike() -> None:
 
 def test_what_belongs_to_a_kind_of_which_there_is_much_is_put_down_to_it() -> None:
     """Frames without crossings have been seen for long; then one with 50 of them takes 200 ms longer."""
-    pace = Pace([0.0, 0.5])
+    pace = LatencyModel([0.0, 0.5])
     for _ in range(50):
         pace.observe(10.0, (1.0, 0.0), 20.0)
     pace.observe(10.0, (1.0, 50.0), 220.0)
@@ -76,7 +76,7 @@ def test_what_belongs_to_a_kind_of_which_there_is_much_is_put_down_to_it() -> No
 
 def test_frames_with_little_of_a_kind_say_little_about_it() -> None:
     """Half a percent of the input is encoded, and frames waver by 4 ms: what all of it takes cannot be told."""
-    pace, rng = Pace([0.0, 0.0]), np.random.default_rng(0)
+    pace, rng = LatencyModel([0.0, 0.0]), np.random.default_rng(0)
     for _ in range(300):
         changed = rng.uniform(0.001, 0.005)
         pace.observe(0.0, (1.0, changed), 6 + 10 * changed + rng.uniform(-4, 4))

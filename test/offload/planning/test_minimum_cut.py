@@ -19,15 +19,15 @@ from cacheinf_ros.offload.planning.workload import Integers, Workload
 WORK = [workload(Chain(reach=1)), workload(Branches())]
 
 
-def cost(work: Workload, found: Conditions, at_robot: tuple[bool, ...]) -> float:
+def cost(work: Workload, found: Conditions, robot_rows: tuple[bool, ...]) -> float:
     """What the cut minimises; infinite where something goes back to the robot."""
     total, crossing = 0.0, set()
     rate, delay = found.link.bytes_per_ms, found.link.delay_ms
-    for i, here in enumerate(at_robot):
-        total += float((found.at_robot if here else found.at_server)[i, -1])
+    for i, here in enumerate(robot_rows):
+        total += float((found.robot_rows if here else found.at_server)[i, -1])
         parents = work.reads.tensor[work.reads.first[i] : work.reads.first[i + 1]].tolist()
         for tensor in parents:
-            parent_here = tensor == 0 or at_robot[tensor - 1]
+            parent_here = tensor == 0 or robot_rows[tensor - 1]
             if here and not parent_here:
                 return np.inf
             if not here and parent_here:
@@ -35,7 +35,7 @@ def cost(work: Workload, found: Conditions, at_robot: tuple[bool, ...]) -> float
     up, down = (work.heights * row / rate for row in crossing_bytes(work, found))
     inside = found.crossing_robot_ms + found.crossing_server_ms
     total += sum(up[tensor] + delay + (inside if tensor > 0 else 0.0) for tensor in crossing)
-    return float(total + sum(down[t] + delay for t in work.results.tolist() if not at_robot[t - 1]))
+    return float(total + sum(down[t] + delay for t in work.results.tolist() if not robot_rows[t - 1]))
 
 
 def conditions(
@@ -44,7 +44,7 @@ def conditions(
     shares, points = np.ones(len(work.heights)), np.array(POINTS)
     return Conditions(
         link=Link(mbit_s=mbit_s, delay_ms=0.5),
-        at_robot=np.outer(robot[: len(work.names)], points),
+        robot_rows=np.outer(robot[: len(work.names)], points),
         at_server=np.outer(server[: len(work.names)], points),
         active_robot=shares,
         active_server=shares,

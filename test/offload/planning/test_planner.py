@@ -60,7 +60,11 @@ def test_it_stays_with_what_is_about_as_good() -> None:
 def test_a_split_whose_tensors_cost_too_much_to_send_is_left() -> None:
     slow = surroundings(MIXED, 3, 3.0)
     around = replace(
-        slow, at_robot=10 * slow.at_robot, at_server=10 * slow.at_server, crossing_robot_ms=0.0, crossing_server_ms=0.0
+        slow,
+        robot_rows=10 * slow.robot_rows,
+        at_server=10 * slow.at_server,
+        crossing_robot_ms=0.0,
+        crossing_server_ms=0.0,
     )
     scheduler = Scheduler(MIXED, around, solve(MIXED, around, (5.0, 50.0, 500.0), (0.0, 0.9), time_limit_s=2.0))
     choices = [scheduler.choose(OffloadPolicy.CACHEINF, 50.0, 0.01, FEW) for _ in range(3)]

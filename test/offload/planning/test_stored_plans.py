@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from workloads import MIXED, Chain, surroundings, workload
 
-from cacheinf_ros.offload.planning import ScheduleTable, Surroundings, Workload, stored
+from cacheinf_ros.offload.planning import Machines, ScheduleTable, Workload, stored
 from cacheinf_ros.offload.planning.plan_table import solve
 
 AROUND = surroundings(MIXED, seed=1, speedup=4.0)
@@ -19,7 +19,7 @@ def solved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Grows with each search."""
     calls: list[str] = []
 
-    def counted(work: Workload, around: Surroundings, *, time_limit_s: float) -> ScheduleTable:
+    def counted(work: Workload, around: Machines, *, time_limit_s: float) -> ScheduleTable:
         calls.append("solved")
         return solve(work, around, time_limit_s=time_limit_s)
 
@@ -28,7 +28,7 @@ def solved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return calls
 
 
-def load(work: Workload = MIXED, around: Surroundings = AROUND, seconds: float = 0.1) -> ScheduleTable:
+def load(work: Workload = MIXED, around: Machines = AROUND, seconds: float = 0.1) -> ScheduleTable:
     return stored.load_or_solve("mixed", work, around, time_limit_s=seconds)
 
 

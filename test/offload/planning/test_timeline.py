@@ -26,7 +26,7 @@ def conditions(
     shares = np.full(len(work.heights), active)
     return Conditions(
         link=Link(mbit_s=mbit_s, delay_ms=1.0),
-        at_robot=table * robot_ms,
+        robot_rows=table * robot_ms,
         at_server=table * server_ms,
         active_robot=shares,
         active_server=shares,

@@ -15,7 +15,7 @@ from oracle import assert_result_equals_dense, changed
 from sessions import Both, both, until
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Side, Split
+from cacheinf_ros.engine import Partition, Side
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
@@ -40,7 +40,7 @@ class Stream:
         assert engine.shared is not None
         splitting = engine.shared.splitting
         shares = self._rng.choice([0.0, 0.5, 1.0], len(splitting.heights))
-        split: Split | None = splitting.everything_at(Side.SERVER)
+        split: Partition | None = splitting.everything_at(Side.SERVER)
         kind = self._rng.random()
         if kind < 0.2:
             split = None

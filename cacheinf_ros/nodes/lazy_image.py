@@ -12,7 +12,7 @@ from cacheinf_ros.nodes.camera_messages import serialized_image
 from cacheinf_ros.nodes.topics import profile
 
 
-class Picture:
+class LazyImage:
     """An image topic that costs nothing while nobody subscribes."""
 
     def __init__(self, node: Node, topic: str) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cacheinf_ros.engine.execution.active import Size
-from cacheinf_ros.engine.execution.growth import Reach
+from cacheinf_ros.engine.execution.propagation import Footprint
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Conv, Operator, PixelShuffle, Pool, Resample
 from cacheinf_ros.graph.window import Window
 
-Through = Window | Reach
+Through = Window | Footprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Spread:
+class AccessPattern:
     """Of an operator's first input; the others are read where the output is computed, and so is the first by default.
 
     Attributes:
@@ -26,9 +26,9 @@ class Spread:
     back: Through
 
 
-def spreads(layout: Layout) -> dict[str, Spread]:
+def spreads(layout: Layout) -> dict[str, AccessPattern]:
     """By operator's output, of the operators that read other pixels than they write. Equal ones are the same object."""
-    found: dict[object, Spread] = {}
+    found: dict[object, AccessPattern] = {}
     result = {}
     for operator in layout.operators:
         through = _forward(operator, layout)
@@ -37,12 +37,12 @@ def spreads(layout: Layout) -> dict[str, Spread]:
         key = through if isinstance(through, Window) else _contents(through)
         in_size = layout.spec(operator.inputs[0]).size
         if (key, in_size) not in found:
-            found[key, in_size] = Spread(forward=through, back=inverse(through, in_size))
+            found[key, in_size] = AccessPattern(forward=through, back=inverse(through, in_size))
         result[operator.output] = found[key, in_size]
     return result
 
 
-def _contents(reach: Reach) -> tuple[object, ...]:
+def _contents(reach: Footprint) -> tuple[object, ...]:
     return reach.rows.shape, reach.rows.tobytes(), reach.columns.shape, reach.columns.tobytes()
 
 
@@ -50,19 +50,19 @@ def _forward(operator: Operator, layout: Layout) -> Through | None:
     if isinstance(operator, (Conv, Pool)):
         return None if operator.window.is_pointwise else operator.window
     if isinstance(operator, Resample):
-        return Reach.of_taps(operator.rows, operator.columns)
+        return Footprint.of_taps(operator.rows, operator.columns)
     if isinstance(operator, PixelShuffle):
-        return Reach.of_shuffle(layout.spec(operator.inputs[0]).size, operator.factor)
+        return Footprint.of_shuffle(layout.spec(operator.inputs[0]).size, operator.factor)
     return None
 
 
 def inverse(through: Through, in_size: Size) -> Through:
     """Which outputs each input, of a map of (height, width), is read by."""
-    if isinstance(through, Reach):
+    if isinstance(through, Footprint):
         return through.inverse(in_size)
     if through.stride == (1, 1):
         return _mirrored(through)
-    return Reach.of_window(through).inverse(in_size)
+    return Footprint.of_window(through).inverse(in_size)
 
 
 def _mirrored(window: Window) -> Window:

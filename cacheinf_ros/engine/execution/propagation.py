@@ -39,7 +39,7 @@ class Border(IntFlag):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reach:
+class Footprint:
     """Which input pixels each output pixel reads.
 
     Attributes:
@@ -56,27 +56,27 @@ class Reach:
         return len(self.rows), len(self.columns)
 
     @classmethod
-    def of_window(cls, window: Window) -> Reach:
+    def of_window(cls, window: Window) -> Footprint:
         """Of a sliding window."""
         return cls(rows=_window_axis(window, 0), columns=_window_axis(window, 1))
 
     @classmethod
-    def of_taps(cls, rows: AxisTaps, columns: AxisTaps) -> Reach:
+    def of_taps(cls, rows: AxisTaps, columns: AxisTaps) -> Footprint:
         """Of a resampling. A tap beside the image whose weight is 0 is none at all: it repeats another."""
         return cls(rows=_used(rows), columns=_used(columns))
 
     @classmethod
-    def of_shuffle(cls, in_size: Size, factor: int) -> Reach:
+    def of_shuffle(cls, in_size: Size, factor: int) -> Footprint:
         """Of a pixel shuffle."""
         rows, columns = (np.repeat(np.arange(n, dtype=np.int32), factor)[:, None] for n in in_size)
         return cls(rows=rows, columns=columns)
 
-    def inverse(self, in_size: Size) -> Reach:
+    def inverse(self, in_size: Size) -> Footprint:
         """Which output pixels each input pixel is read by; none: :data:`BEFORE`."""
-        return Reach(rows=_inverse_axis(self.rows, in_size[0]), columns=_inverse_axis(self.columns, in_size[1]))
+        return Footprint(rows=_inverse_axis(self.rows, in_size[0]), columns=_inverse_axis(self.columns, in_size[1]))
 
 
-def grow(reach: Reach, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
+def propagate(reach: Footprint, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
     """Fill the target with the outputs that depend on an active pixel of the source, or of the padding beside it."""
     padded = np.zeros((source.size[0] + 2, source.size[1] + 2), np.uint8)
     padded[:-2, :-2] = source.mask
