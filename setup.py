@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Lets pip build what colcon builds: runs the same CMakeLists.txt and puts its results into the wheel.
 
 Nothing it builds is required: without rosidl there are no messages, without a compiler no fast kernels.

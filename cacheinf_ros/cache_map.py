@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which parts of a frame are (moved) parts of what the cache already holds.
 
 These are the words every part of the package shares; this module imports nothing of ours but the errors.

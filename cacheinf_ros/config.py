@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What every part's configuration has in common: validated, frozen, described.
 
 A part declares its parameters once, as a :class:`Config` with :func:`parameter` fields. ROS parameters and

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The errors of the package: one base class, one subclass per part.
 
 A message says what is wrong, with which value, and what to do about it. Nodes and the command line

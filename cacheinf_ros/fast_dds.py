@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Sets up Fast DDS for images before rclpy starts, where the user has not set it up.
 
 A publisher's shared-memory segment is 512 KB by default, too small for a raw 640x480 image: of those that are

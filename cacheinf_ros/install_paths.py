@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Where the package's launch files, parameters and message definitions are installed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The arguments of the launch files, and what they make of the nodes' parameters.
 
 Nothing here imports launch, which has no wheel, nor the nodes' configurations, which take seconds to import. A test

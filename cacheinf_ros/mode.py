@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the engine takes from its cache: the user chooses it, the matcher must know it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How frames are divided between robot and server: ours, and the systems that it is compared with."""
 
 from __future__ import annotations

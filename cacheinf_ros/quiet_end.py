@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Ends a node that is interrupted before it works: at once, with exit code 0 and without a traceback.
 
 Importing torch and numba and compiling a model take seconds. An exception that a signal raises in there is printed,

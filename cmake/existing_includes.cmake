@@ -1,3 +1,5 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 # ROS 2 from PyPI: imported message targets name include folders of the machine that the wheels were built on, and CMake
 # refuses folders that do not exist.
 get_property(imported_targets DIRECTORY PROPERTY IMPORTED_TARGETS)

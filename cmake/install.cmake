@@ -1,3 +1,5 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 # The Python package beside what rosidl generated for it, the executables, and what `ros2 launch` reads.
 
 # What an editable install leaves in the source tree is built anew here.

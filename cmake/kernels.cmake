@@ -1,3 +1,5 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 # The C++ kernels: one library with a C interface, loaded by ctypes from its place in the Python package.
 set(kernel_folder ${PROJECT_NAME}/engine/kernels)
 

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Draws docs/spread.png: how far a change spreads through scenenet, exactly and in bounded mode.
 
 python docs/spread.py

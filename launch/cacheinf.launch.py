@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Everything on one machine: matching and inference, and with ``use_server:=true`` the server."""
 
 from launch_ros.actions import Node

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Many models under a budget: the robot's node, and with ``server:=true`` the server on this machine too."""
 
 from launch_ros.actions import Node

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A video, bag, folder or built-in scene in the place of a camera; its end ends the launch."""
 
 from launch.actions import Shutdown

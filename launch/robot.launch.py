@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The robot's half: matching and inference, in one process or in two."""
 
 from cacheinf_ros.launch_arguments import ROBOT, USE_SERVER

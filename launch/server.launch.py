@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server's half: computes its part of the frames that robots share with it."""
 
 from cacheinf_ros.launch_arguments import SERVER

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Train scenenames on built-in scenes and write its weights beside its model card.
 
     python scripts/train_scenenames.py [--steps 600] [--threads 2] [--output FILE]

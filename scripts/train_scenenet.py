@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Train scenenet on built-in scenes and write its weights beside its model card.
 
     python scripts/train_scenenet.py [--steps 1400] [--threads 2] [--output FILE]

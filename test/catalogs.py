@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Catalogs of the tiny network, with costs that a test knows: made without measuring anything."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pictures of one colour each, for the network that names colours, and a catalog of it with specialists."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Dense execution by torch itself, which the engine is compared with, and frames that change."""
 
 from __future__ import annotations

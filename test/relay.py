@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A link between robot and server that a test can damage: a node that hands packets on, or does not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Every kernel on random rows, against plain torch on the whole map."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's session and a server's in one process, and the link between them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Streams that are skewed, and training sets whose truth is known."""
 
 from __future__ import annotations

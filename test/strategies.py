@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Hypothesis strategies for the types that parts share, in one place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Fast DDS is set up for images, unless the user has done it."""
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import pytest
 
 from cacheinf_ros.fast_dds import PROFILES_VARIABLE, RECEIVE_BUFFER_BYTES, set_up_middleware
 
-CONFIG = Path(__file__).parents[2] / "config"
+CONFIG = Path(__file__).parents[1] / "config"
 
 
 def test_images_of_others_come_over_udp_where_its_buffer_may_be_large() -> None:

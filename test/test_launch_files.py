@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What ``ros2 launch`` starts. What needs launch itself is skipped without it; scripts/ros2_tools builds it."""
 
 from __future__ import annotations

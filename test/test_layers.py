@@ -1,3 +1,5 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,3 +42,34 @@ def test_only_nodes_imports_messages() -> None:
 def test_package_itself_is_empty() -> None:
     """rosidl installs its own beside ours: whichever is found must be the same."""
     assert (PACKAGE / "__init__.py").read_text().strip() == ""
+
+
+def test_nodes_holds_only_what_imports_ros() -> None:
+    """Directly, or through another module of nodes: what does not, is about something else and lives there."""
+    modules = {file.stem: set(imported(file)) for file in (PACKAGE / "nodes").glob("*.py") if file.stem != "__init__"}
+
+    def is_ros(name: str) -> bool:
+        top = name.split(".")[0]
+        return (
+            top in ("rclpy", "launch", "launch_ros", "rcl_interfaces", "rosbags")
+            or top.endswith("_msgs")
+            or name.startswith(("cacheinf_ros.msg", "builtin_interfaces"))
+            or name == "cacheinf_ros"  # from cacheinf_ros import msg
+        )
+
+    ros = {module for module, names in modules.items() if any(map(is_ros, names))}
+    through = {module for module, names in modules.items() if names & {f"cacheinf_ros.nodes.{name}" for name in ros}}
+    assert set(modules) == ros | through
+
+
+def test_every_source_file_names_licence_and_holder() -> None:
+    line = "Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0"
+    sources = [
+        file
+        for folder in ("cacheinf_ros", "launch", "scripts", "test")
+        for pattern in ("*.py", "*.cpp", "*.h")
+        for file in (ROOT / folder).rglob(pattern)
+        if "msg" not in file.relative_to(ROOT).parts and file != PACKAGE / "__init__.py"
+    ]
+    assert sources
+    assert [file for file in sources if line not in file.read_text()[:200]] == []

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Small networks as workloads of a robot and a server, with made-up costs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a model answers to one frame, and what follows from it: decisions and detections, worked out when asked for."""
 
 from __future__ import annotations

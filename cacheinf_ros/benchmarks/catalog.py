@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench catalog``: many models under a budget, as MCDNN's section 6.2.
 
 Every section of the report is a function in :data:`SECTIONS`: it takes a :class:`Setting` and says what it is at.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Catalogs for ``cacheinf bench catalog``, shaped after those of the MCDNN paper (its table 2 and section 6.2).
 
 They are illustrations, not measurements: sizes, operations and accuracies of three kinds of networks (scenes as by

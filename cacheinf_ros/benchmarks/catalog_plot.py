@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pictures of ``cacheinf bench catalog``, as figures 11 and 12 of the MCDNN paper."""
 
 from __future__ import annotations

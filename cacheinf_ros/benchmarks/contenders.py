@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The dense engines that users would run otherwise. Each is built once and called with a prepared input."""
 
 from __future__ import annotations

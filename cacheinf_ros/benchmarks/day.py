@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A day in the life of a robot with four models (MCDNN's figure 13): real nodes, one camera, a server that goes and
 comes back, and a budget for ten hours that has to last two minutes.
 

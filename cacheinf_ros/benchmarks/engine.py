@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench engine``: the cached engine against every dense one, frame by frame in one run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The frames that the engine is measured on: recorded ones, or photographs in which a set share changes."""
 
 from __future__ import annotations

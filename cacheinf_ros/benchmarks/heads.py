@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What several heads on one trunk cost, together and apart (MCDNN, section 5.2.2)."""
 
 from __future__ import annotations

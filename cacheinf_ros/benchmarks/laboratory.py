@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Where a robot and a server are tried out on one machine: a link of limited bandwidth, and a slow processor.
 
 With root: network namespaces joined by a shaped link, and a control group. Without: both hold up what they send, and

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Gives a process a fraction of a processor: a robot's slow computer."""
 
 from __future__ import annotations

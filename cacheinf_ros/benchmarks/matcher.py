@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How long each matching algorithm takes and how much it finds to reuse (DeepCache's Table 4)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """All that is measured of a run of frames but time: errors, agreement, detections, missed change."""
 
 from __future__ import annotations

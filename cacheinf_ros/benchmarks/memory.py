@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench memory``: how small an arena each strategy finds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The part of ``cacheinf bench memory`` on caches: memory and time with all maps kept, with some, and with none."""
 
 from __future__ import annotations

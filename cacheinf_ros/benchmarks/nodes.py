@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the nodes add to matching and computing: from a camera's stamp to the result, through real processes."""
 
 from __future__ import annotations

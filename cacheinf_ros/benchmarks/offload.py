@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench offload``: every policy's latency over a link of limited bandwidth, from the real nodes.
 
 The robot's node has a fraction of a processor, the server's what is left. With root they live in network namespaces

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's node and a server's that change from policy to policy while they run.
 
 All policies are measured with the same two processes: what one has by chance (where its memory lies, for one) would

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pictures of ``cacheinf bench offload``, as CacheInf's figures 5 and 6."""
 
 from __future__ import annotations

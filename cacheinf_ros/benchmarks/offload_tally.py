@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a policy's frames took over one link, added up over several times that the source was played."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The networks of the memory planner's paper, as its runtime saw them (Pisarchyk and Lee, 2020, section 6).
 
 Float32, activations and batch norm fused into the operators before them; inputs, outputs and weights are not among the

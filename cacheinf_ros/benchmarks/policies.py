@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What users do otherwise to save time: skip frames, or move the last output along with the picture.
 
 They are given the time that the cached engine took. What they do beside dense inference, such as estimating motion, is

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How far outputs are from exact ones, so that it cannot lie (the measures of the benchmarks page).
 
 Every error is a root mean square over an output, divided by the output's own spread: how far outputs of varied

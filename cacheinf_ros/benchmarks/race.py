@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The cached engine and every dense one on the same frames, in turn, and what their answers are worth."""
 
 from __future__ import annotations

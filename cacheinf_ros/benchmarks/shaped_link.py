@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A second network stack on this machine, joined to it by a link of limited bandwidth: the way to a server.
 
 Needs root on Linux: a network namespace, a pair of virtual interfaces, and a token bucket filter at each end.

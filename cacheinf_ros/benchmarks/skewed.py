@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A camera that mostly sees few of the classes that scenenames knows, and what is to be learned before."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a specialist gains while few classes dominate, how it comes, and how it goes (MCDNN, section 5.2.1)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Synthetic wireless links, as CacheInf's authors describe theirs: indoors some 93 Mbit/s that waver, outdoors some 73
 that also break down to hardly anything every few seconds, for there are no walls that would reflect the signal.
 

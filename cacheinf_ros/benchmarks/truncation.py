@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench truncation``: ways to decide what bounded mode holds back, compared on frames they did not see."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Features of stored samples, computed once, so that a last layer can be trained anew in seconds: the pre-forwarding of
 MCDNN, section 5.2.1.
 """

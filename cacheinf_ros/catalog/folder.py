@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A catalog on disk: catalog.yaml, and for each variant a safetensors file beside it. Nothing in it is executed."""
 
 from __future__ import annotations

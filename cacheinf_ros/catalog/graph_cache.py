@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Graphs of variants, kept on this machine as the engine takes them: exporting a network again takes most of a load."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a variant costs in each place, from what was measured of it: energy, money, time, memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A variant of a model, and what it costs in each place where it can run.
 
 Section 5.1 of "MCDNN: An Approximation-Based Execution Framework for Deep Stream Processing Under Resource

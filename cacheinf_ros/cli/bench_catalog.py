@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench catalog``: many models under a budget of energy and money."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf catalog``: variants of a model that cost less, and what they cost."""
 
 from __future__ import annotations

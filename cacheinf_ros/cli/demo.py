@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf demo``: the real nodes on built-in input, with and without the cache."""
 
 from __future__ import annotations

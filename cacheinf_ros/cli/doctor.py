@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf doctor``: what this machine has, and what is missing for what."""
 
 from __future__ import annotations

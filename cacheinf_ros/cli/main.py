@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf``: try the package, measure it, look into models and into this machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf memory``: where a model's intermediate tensors would lie in one arena."""
 
 from __future__ import annotations

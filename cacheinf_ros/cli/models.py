@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf models``: which models there are, and what the engine makes of one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf profile`` and ``cacheinf bench offload``: what sharing the work with a server costs and gains."""
 
 from __future__ import annotations

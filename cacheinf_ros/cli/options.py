@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Options that several commands share, and how their values are read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf replay``: a recording through the real nodes, results as a bag and a report."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the demo shows: a table and a picture."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Real energy meters, where the robot's computer has one: Jetson's INA3221, or RAPL of Intel and AMD processors.
 
 Both are files of Linux: Documentation/hwmon/ina3221.rst and Documentation/power/powercap/powercap.rst of the kernel.

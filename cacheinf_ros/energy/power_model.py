@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a frame costs the robot's battery: by a meter where there is one, else by a power model.
 
 The model is that of the papers: power while idle, and what computing, sending and receiving add to it.

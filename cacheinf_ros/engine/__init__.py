@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Compile a model once, then run frames with a cache of its feature maps."""
 
 from cacheinf_ros.engine.bounded import (

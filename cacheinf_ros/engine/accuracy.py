@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How well detections agree with the truth, or with other detections: precision, recall and F1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Cached feature maps as rows: one row of channels per pixel."""
 
 from __future__ import annotations

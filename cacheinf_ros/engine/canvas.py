@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The canvas: the picture that the cache stands for, in its own place, and how it is seen from the last frame."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From a model to a program that keeps between frames what the configuration asks for."""
 
 from __future__ import annotations

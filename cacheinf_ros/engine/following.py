@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How the cache follows the camera: the picture that it stands for stays where it is, and is seen through a motion.
 
 Moving feature maps with every frame would resample them, or round their motion to their own coarse pixels. So the

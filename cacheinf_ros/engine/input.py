@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The model's input as the cache holds it: which of its pixels a frame changes."""
 
 from __future__ import annotations

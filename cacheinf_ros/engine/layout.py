@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How a graph is laid out for execution: what is computed, and which maps are channels of another one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When the maps that are not kept between frames are alive: what the memory planner places."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From a camera frame to the model's input: resize and normalise, and the same for what is reusable."""
 
 from __future__ import annotations

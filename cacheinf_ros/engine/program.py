@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A graph compiled for one engine: buffers allocated, kernels prepared, steps planned."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How far cached outputs are from exact ones, so that it cannot lie.
 
 Every error is a root mean square over an output, divided by the output's own spread: how far outputs of varied

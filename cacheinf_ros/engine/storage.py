@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Where what was measured on this machine is kept between starts."""
 
 from __future__ import annotations

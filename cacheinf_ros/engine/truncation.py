@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Truncation: a computed pixel whose change is small is not passed on; the cache keeps its old value there.
 
 The comparison is with the value that downstream operators last saw, so errors do not build up over frames.

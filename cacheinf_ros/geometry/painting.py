@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Painting into a picture that a motion leads to a frame: what counts of the frame is sampled, the rest stays.
 
 Warping whole frames to take over a tenth of them would cost more than computing that tenth.

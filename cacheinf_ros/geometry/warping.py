@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pictures seen through a motion: warped, and compared block by block with a frame (CacheInf section 4.1)."""
 
 from __future__ import annotations

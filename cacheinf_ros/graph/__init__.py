@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A model by reference or card -> a graph of local and global operators."""
 
 from cacheinf_ros.graph.card import ModelCard, read_card

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Activations: functions of one value, applied to every channel of every pixel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Model cards: a YAML file that says how a model wants its images and what its outputs mean."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The operators of the graph as torch modules on whole maps [1, channels, height, width], channels_last."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Resampling on whole maps: by torch's own function where it is one of those, otherwise tap by tap."""
 
 from __future__ import annotations

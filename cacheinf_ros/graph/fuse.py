@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Rewrites that leave the outputs as they are, so that fewer operators run and fewer tensors are cached."""
 
 from __future__ import annotations

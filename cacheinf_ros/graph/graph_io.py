@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A graph in a file: its structure as JSON in the header of a safetensors file, its tensors behind it.
 
 Nothing in such a file is executed: classes and ATen operators are looked up by name among those of graphs.

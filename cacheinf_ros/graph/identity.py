@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What makes two graphs the same: keys for what is measured once and stored."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The graph executed densely by plain torch: the trivial sibling of the engine, its oracle and its opponent."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The graph the engine compiles: operators between named tensors, each local or global.
 
 A *local* operator computes an output pixel from a bounded neighbourhood of its inputs, so it can be computed

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Detectors that come as files without a card, known by the names and shapes of their outputs.
 
 A file says neither how its images are normalised nor what its outputs mean. Where both are beyond doubt, the user

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Loads a model by reference or card: network, exported program, graph."""
 
 from __future__ import annotations

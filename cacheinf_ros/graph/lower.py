@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From an exported ATen graph to ours: every call becomes local operators, a view, or a global operator."""
 
 from __future__ import annotations

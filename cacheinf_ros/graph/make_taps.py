@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Taps of resizing, padding, cropping and pooling along one axis, and what a table of taps amounts to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Several graphs of one image as one, in which what they have in common is computed once (MCDNN, section 5.2.2)."""
 
 from __future__ import annotations

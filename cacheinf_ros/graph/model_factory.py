@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Model references: where a network comes from, and its weights. Nothing that could run code is unpickled."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """ONNX files as torch modules, so that they take the same way through export as any other model.
 
 Shapes and constants are folded first (onnxslim); what remains is executed node by node by torch calls.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The ONNX operators of convolutional networks as torch calls.
 
 Each takes the node's inputs and its attributes by their ONNX names. Tensors are torch tensors; shapes and indices

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The ONNX operators with sliding windows, and resizing, as torch calls, as in :mod:`onnx_operators`."""
 
 from __future__ import annotations

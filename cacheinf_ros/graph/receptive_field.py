@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How much of the input an output pixel depends on: what decides how far a change spreads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """scenenames: a small classifier of the photograph that a built-in scene shows: a robot's "where am I?".
 
 Trunk and head are apart: a head may be retargeted on the trunk's features, and several heads may share one trunk

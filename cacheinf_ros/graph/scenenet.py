@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """scenenet: a small detector of the moving objects in built-in scenes.
 
 A fully convolutional network in the manner of CenterNet ("Objects as Points", 2019): one heat map per class whose

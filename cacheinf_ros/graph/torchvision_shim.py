@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """torchvision beside a CPU build of torch: its compiled operators do not load there, and no model needs them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A network as a trunk and a head: the last linear layer, and everything before it.
 
 The trunk's output, one vector of features per image, is what other heads can be trained on (MCDNN, section 5.2.1).

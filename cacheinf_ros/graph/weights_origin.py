@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Where a model's weights come from: answers of random ones mean nothing, though they take as long."""
 
 from __future__ import annotations

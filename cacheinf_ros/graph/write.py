@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Writes a model as an exported program with its card, for :func:`load_model` to read anywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """ROS domains for nodes that are started to be asked something and that nobody else is to hear."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Plays a source through running nodes and collects what they said, without ``ros2 launch``."""
 
 from __future__ import annotations

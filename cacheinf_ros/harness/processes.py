@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Starts the nodes as processes, where there is no ``ros2 launch``: for the demo, the command line and the tests.
 
 This module does not import rclpy, and starting a node takes no ROS installation beyond what the node itself needs.

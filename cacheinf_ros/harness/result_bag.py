@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Writes results as an MCAP bag that carries the definitions of our messages, so that any tool can read it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Starts a node: ``python -m cacheinf_ros.harness.start_node NAME --ros-args ...``.
 
 Started as a file with ``python -S``, as :class:`~cacheinf_ros.harness.NodeCommand` does and scripts/ do alike, it holds

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Inner loops in Python, compiled by numba: into libraries that need neither numba nor LLVM, or within the process."""
 
 from cacheinf_ros.jit.library import kernel

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Compiles the kernels of a module, and of all that it is imported with, into libraries: ``python -m ... MODULE``.
 
 numba makes of each kernel a C function (:func:`numba.cfunc`), and LLVM code of that. What then is left of Python and

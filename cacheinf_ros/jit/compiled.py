@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Inner loops compiled within the process: for those that allocate or call themselves, where numba may be loaded.
 
 Entry points are given a signature: they compile when they are imported (or load from numba's cache on disk, which takes

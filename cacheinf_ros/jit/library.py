@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Inner loops compiled into a library of their own, one for each source file, on the machine that they run on.
 
 numba takes 130 MB of every process that loads it, even where its kernels come from its cache: more than all the rest

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Where the library of a source file lies: beside it, or in the user's cache where nothing can be written there.
 
 Its name says what it was compiled from and for: a library that does not fit is not found.

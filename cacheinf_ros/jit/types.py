@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The types of a kernel's arguments, and how a call of a library hands them over."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """(reference, frame) -> which blocks of the frame are reusable, under which motion."""
 
 from cacheinf_ros.matching.anchor import Anchor

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The reference of a stream where the camera moves: a picture, and the motion from it to the last frame.
 
 Warping the reference into each new frame would blur it a little more every time. So the picture stays as it is, only

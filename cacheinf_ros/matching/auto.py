@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which motion to look for: by the time that reusing is expected to save, minus what finding it costs.
 
 A matcher that is changed for another needs some frames: what it compares with was put together under other motions. So

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The composed image: the frame where active, the moved reference elsewhere. What a cache is then computed from."""
 
 from __future__ import annotations

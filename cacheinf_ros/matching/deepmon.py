@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """DeepMon's matcher (MobiSys'17, section 5): a block is reused when its histograms are those of its place before."""
 
 from __future__ import annotations

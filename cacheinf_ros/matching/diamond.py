@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Plain diamond search: every block is searched. The baseline of :mod:`.diamond_optimised`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """DeepCache's matcher (MobiCom'18, section 4): diamond search with k-skip and reuse of PSNRs already computed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Exhaustive search: the best of all places within ``search_range``. Slow; what the diamond search approximates."""
 
 from __future__ import annotations

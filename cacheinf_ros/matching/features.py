@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Key points of an image, and which of two images' key points show the same thing (CacheInf section 4.1)."""
 
 from __future__ import annotations

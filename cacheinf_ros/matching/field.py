@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Block field: each block moves by its own displacement, as parallax and several objects make them do.
 
 Beyond the four papers; after FluxShard (2026), which moves cached features by the codec's motion vectors.

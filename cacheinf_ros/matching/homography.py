@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """CacheInf's matcher (section 4.1): what a homography explains of a frame is reusable."""
 
 from __future__ import annotations

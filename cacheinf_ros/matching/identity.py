@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The trivial matcher: a block is compared with the same place of the reference, and with nothing else."""
 
 from __future__ import annotations

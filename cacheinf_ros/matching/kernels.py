@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The compiled inner loops of block matching: all in one file, which becomes one library.
 
 Images are uint8 [height, width * channels]. A block is cut off where the image ends, and compared over what there is of

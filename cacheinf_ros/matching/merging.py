@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Merging of reusable blocks into rectangles (DeepCache section 4.2), compiled: the last step of every matcher.
 
 The same greedy rule as :func:`cacheinf_ros.cache_map.merge_blocks`, which is its plain version.

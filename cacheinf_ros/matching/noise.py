@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How noisy a stream is: sensor and codec make still blocks differ, and what noise explains is no change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A picture of a cache map: what is reused, what is recomputed, and how everything moved."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Block matching in plain Python: slow and obvious. What :mod:`.kernels` must equal, block for block."""
 
 from __future__ import annotations

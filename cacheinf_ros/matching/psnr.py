@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """PSNR, the similarity of two blocks (DeepCache section 4), over the raw bytes of all channels.
 
 The paper compares raw pixels. All channels count, because a grey picture would hide changes of colour alone, which a

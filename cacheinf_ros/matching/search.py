@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The steps that the matchers share: the best offsets, their mean, and the re-check of every block at one offset."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Matching of a stream: who owns the reference, and when it is dropped."""
 
 from __future__ import annotations

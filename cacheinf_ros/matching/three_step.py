@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Three-step search (Koga et al., 1981), the other fast search that DeepCache's Table 4 compares with."""
 
 from __future__ import annotations

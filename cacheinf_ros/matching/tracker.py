@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """CacheInf's tracker (section 4.1): the homography between a reference and a frame, from matched features."""
 
 from __future__ import annotations

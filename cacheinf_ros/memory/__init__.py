@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Tensor lifetimes -> where each tensor lies in one arena."""
 
 from cacheinf_ros.memory.placement import Placement, check

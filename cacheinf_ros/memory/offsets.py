@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Strategies that place tensors anywhere in one arena.
 
 Sections 5.2 and 5.3 of Pisarchyk and Lee (2020), and what they compare with: Sekiyama et al., "Profile-guided memory

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The smallest arena of all; anytime: it starts from the best greedy placement."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When tensors are alive, and the least memory that this allows.
 
 Terms and bounds of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), section 3:

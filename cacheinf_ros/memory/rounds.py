@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Planning in several rounds, for networks whose shapes become known while they run.
 
 Section 7 of Pisarchyk and Lee (2020): each round places the tensors whose sizes have become known around those of the

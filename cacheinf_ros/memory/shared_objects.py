@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Strategies that let tensors share objects, for memories that cannot be addressed byte by byte (textures).
 
 Ours are sections 4.2 to 4.4 of Pisarchyk and Lee (2020); ``greedy_in_order`` and ``min_cost_flow`` are what they

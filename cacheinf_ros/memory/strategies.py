@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """All strategies by name, and the choice among them."""
 
 from __future__ import annotations

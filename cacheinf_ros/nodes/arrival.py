@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A message with a frame in it, as a callback stored it."""
 
 from __future__ import annotations

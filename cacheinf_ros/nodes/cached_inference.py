@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Matcher and inference in one process: one image subscription, and the map never leaves the process.
 
 Matching of a frame runs in a thread of its own while the frame before is computed (DeepCache's pipeline, section 5).
@@ -115,9 +116,9 @@ class CachedInferenceNode(FrameNode):
         if computed is not None:
             self._tracker.learn(paired.stamp_ns, computed.active_share, computed.stage_ms["compute"])
         if outcome is Outcome.HELD:
-            self.store(lambda: self._matched.chain.hold(paired.stamp_ns))
+            self.store(lambda: self._matched.chain.mark_cached(paired.stamp_ns))
         elif outcome is Outcome.LOST:
-            self.store(self._matched.chain.forget)
+            self.store(self._matched.chain.invalidate)
 
 
 def _prepared(paired: Paired[_Matched]) -> Prepared:

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The subscription to a camera: every frame that can arrive does, and what does not is counted."""
 
 from __future__ import annotations

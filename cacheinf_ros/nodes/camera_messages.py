@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Images as they come over the wire: read and written without a copy of the pixels through ROS' Python classes."""
 
 from __future__ import annotations

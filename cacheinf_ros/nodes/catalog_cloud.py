@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server as a place for variants: asked, loaded ahead, tried again after it was lost, and paid."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The variants that are loaded on the device: at most one per model, each with a cache, and one matching for all."""
 
 from __future__ import annotations

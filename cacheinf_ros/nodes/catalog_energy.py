@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What single requests take of the battery: by a meter where there is one, else by the power model."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Many models on one camera under a budget: each is asked at its own rate, and a catalog of variants serves it.
 
 MCDNN's scheduler (section 5.3) picks variant and place for every request.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From a request to its one published result: by which variant, on the device or by the server, or refused."""
 
 from __future__ import annotations

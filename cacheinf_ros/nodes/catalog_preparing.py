@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a node with catalogs does once on a machine, before it says that it is ready."""
 
 from __future__ import annotations

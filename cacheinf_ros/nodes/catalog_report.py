@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the node says in /diagnostics about its models and what is left of the budget."""
 
 from __future__ import annotations

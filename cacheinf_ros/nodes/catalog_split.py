@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Variants that are split: loaded with a link to the server each, paid for what crosses it and what the server does."""
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class SplitCache(CachedModel):
             return super().run(image, stamp_ns, config)
         if not self._link.uses_cache:
             self.runner.reset()
-            self.chain.forget()
+            self.chain.invalidate()
         result = self._run(image, stamp_ns, config, self._link.partner())
         was_shared, took_ms = result.where != "local", result.stage_ms["compute"]
         spent = self._link.computed(was_shared=was_shared, took_ms=took_ms)

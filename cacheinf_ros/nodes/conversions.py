@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Messages <-> values: every conversion between ROS and the rest of the package is here."""
 
 from __future__ import annotations

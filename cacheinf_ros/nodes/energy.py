@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Says in /diagnostics what a frame costs the robot's battery, and whether that is measured or modelled."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What every node that works on frames has: parameters, a worker, health, and one way to start and end."""
 
 from __future__ import annotations

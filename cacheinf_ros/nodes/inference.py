@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The inference node: runs the model on what the cache maps leave to compute."""
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ class InferenceNode(FrameNode):
             paired.frame, lambda: Prepared(image=image_from(paired.frame.message), fold=paired.fold)
         )
         if outcome is Outcome.HELD:
-            self.store(lambda: self._pairing.chain.hold(paired.stamp_ns))
+            self.store(lambda: self._pairing.chain.mark_cached(paired.stamp_ns))
         elif outcome is Outcome.LOST:
-            self.store(self._pairing.chain.forget)
+            self.store(self._pairing.chain.invalidate)
 
 
 def main() -> int:

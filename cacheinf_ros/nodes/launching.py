@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the launch files have in common; only they import it, since launch and launch_ros have no wheels."""
 
 from __future__ import annotations

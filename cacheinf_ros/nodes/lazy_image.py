@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Image topics for people: they cost nothing while nobody looks."""
 
 from __future__ import annotations

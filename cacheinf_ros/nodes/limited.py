@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a node sends to the other end of a link that may be made slower than it is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The matcher node: which parts of each frame the cache already holds."""
 
 from __future__ import annotations

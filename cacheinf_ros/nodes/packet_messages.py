@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Packets of sessions between robot and server <-> messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """ROS parameters declared from the parts' configurations, so that defaults and ranges are written only there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From a frame to its one published result: computed here or by the server, whatever goes wrong on the way."""
 
 from __future__ import annotations

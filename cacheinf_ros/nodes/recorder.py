@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Listens to the nodes from the outside: keeps results, maps and diagnostics, sets parameters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The replay node: publishes a video, a bag, a folder of images or a built-in scene as a camera would."""
 
 from __future__ import annotations

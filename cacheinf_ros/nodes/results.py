@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The topics of results: one message per accepted image, and pictures for whoever looks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the parts of the package log reaches the node's own log, and with it the terminal and /rosout."""
 
 from __future__ import annotations

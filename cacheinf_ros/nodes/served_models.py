@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The models that a server runs for its robots: its own, and variants from catalogs, each with a cache per robot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server node: computes its part of frames that robots share with it, and whole frames that they send.
 
 It has a cache of its own for each robot.

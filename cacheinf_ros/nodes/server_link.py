@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The inference node's connection to a server that computes whole frames: offload policy ``remote_jpeg``."""
 
 from __future__ import annotations

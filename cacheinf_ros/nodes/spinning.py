@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A node that looks at others from the outside, in a thread and a context of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the sessions of one node, which shares frames with servers, have in common."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's part in sharing the frames of a model with a server: session, link, and the schedule of each frame."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The robots that share frames with this server: for each of their models a session, an engine and a thread."""
 
 from __future__ import annotations

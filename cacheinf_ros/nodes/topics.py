@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Publishers and subscriptions with the qualities of service that the topics need, overridable by the user."""
 
 from __future__ import annotations

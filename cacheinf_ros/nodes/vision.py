@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Results as vision_msgs, where a ROS distribution has them (there are no wheels of them)."""
 
 from __future__ import annotations

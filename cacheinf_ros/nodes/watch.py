@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Publishes a node's health on /diagnostics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Sharing work with a server: sessions that decide what to send and what to make of the answers, without doing I/O."""
 
 from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType

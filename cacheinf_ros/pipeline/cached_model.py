@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A model that is not shown every frame, with the chain of cache maps from what its cache holds."""
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ class CachedModel:
     ) -> FrameResult:
         """``partner``: to share the frame with."""
         if self.runner.configure(config):
-            self.chain.forget()
+            self.chain.invalidate()
         fold = self.chain.fold(stamp_ns)
-        self.chain.forget()
+        self.chain.invalidate()
         result = self.runner.run(image, fold.cache_map, partner)
-        self.chain.hold(stamp_ns)
+        self.chain.mark_cached(stamp_ns)
         return result
 
     def forget_from(self, stamp_ns: int) -> None:
         """Time went back: what is cached belongs to frames of before."""
-        self.chain.forget_from(stamp_ns)
+        self.chain.invalidate_from(stamp_ns)
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Check bounded mode's promise, see :meth:`Runner.audit_if_due`."""

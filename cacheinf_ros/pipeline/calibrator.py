@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Calibrates bounded mode on the first frames of a stream, in the background, while frames flow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The chain of cache maps: what one map leads from, and how the maps of skipped frames fold into one.
 
 A matcher compares every frame with what the frame before it left as reference, so its maps form a chain. Whoever holds
@@ -144,7 +145,7 @@ class CacheChain:
         if link.session != self._session:
             self._session = link.session
             if self._held_sequence is not None:
-                self.forget()
+                self.invalidate()
         self._links[link.sequence] = link
         while len(self._links) > self._kept:
             self._links.popitem(last=False)
@@ -173,7 +174,7 @@ class CacheChain:
             links.append(earlier)
         return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
 
-    def hold(self, stamp_ns: int) -> None:
+    def mark_cached(self, stamp_ns: int) -> None:
         """The cache now holds the frame with this stamp: maps up to its own are done with."""
         link = self.find(stamp_ns)
         self._held_stamp_ns = stamp_ns
@@ -182,13 +183,13 @@ class CacheChain:
             for sequence in [s for s in self._links if s <= link.sequence]:
                 del self._links[sequence]
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """The cache holds nothing any more."""
         self._held_stamp_ns = self._held_sequence = None
 
-    def forget_from(self, stamp_ns: int) -> None:
+    def invalidate_from(self, stamp_ns: int) -> None:
         """Time went back to ``stamp_ns``: the cache holds nothing, and later maps belong to frames of before."""
-        self.forget()
+        self.invalidate()
         for sequence in [s for s, link in self._links.items() if link.stamp_ns > stamp_ns]:
             del self._links[sequence]
 

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Matching in the process that also runs the model: no topic in between."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the nodes can be told, beside the configurations of the parts that they run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which frame to work on next: images waiting for their cache maps, and queues in which the latest frame wins.
 
 No ROS, no clock and no thread in here: time is an argument, so that loss, reordering and silence are plain unit tests.
@@ -117,7 +118,7 @@ class FramePairing(Generic[T]):
         """Take a frame; one whose stamp is not after the last one's says that time went backwards."""
         if self._last_stamp_ns is not None and stamp_ns <= self._last_stamp_ns:
             self._epoch += 1
-            self.chain.forget_from(stamp_ns)
+            self.chain.invalidate_from(stamp_ns)
         self._last_stamp_ns = stamp_ns
         self._frames.append(_Waiting(frame=frame, stamp_ns=stamp_ns, since_ns=now_ns, epoch=self._epoch))
         self._drop(len(self._frames) - max(WAITING_FRAMES, self._queue_size))
@@ -151,7 +152,7 @@ class FramePairing(Generic[T]):
 
     def _paired(self, waiting: _Waiting[T]) -> Paired[T]:
         if waiting.epoch != self._taken_epoch:
-            self.chain.forget()
+            self.chain.invalidate()
         self._taken_epoch = waiting.epoch
         timed_out = self.chain.find(waiting.stamp_ns) is None
         self._maps_silent |= timed_out

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Waiting for something that another process or thread does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The overlay of results: what was reused and recomputed, and what the model says."""
 
 from __future__ import annotations

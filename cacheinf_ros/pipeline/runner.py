@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """One stream's way through the model: cache map and image in, result out."""
 
 from __future__ import annotations

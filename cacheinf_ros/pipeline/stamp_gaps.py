@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Counts a camera's frames that never came, by the stamps of those that did."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The thread that does a node's work, so that callbacks and parameter services never wait for it."""
 
 from __future__ import annotations

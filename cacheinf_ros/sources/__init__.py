@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Video, bag, folder, built-in scene -> frames."""
 
 from cacheinf_ros.sources.encoding import decode_compressed, decode_image

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Frames of a topic in a ROS bag, read without ROS."""
 
 from __future__ import annotations

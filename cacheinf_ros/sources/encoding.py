@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From the bytes of an image message to a BGR array: every encoding that ROS has a name for."""
 
 from __future__ import annotations

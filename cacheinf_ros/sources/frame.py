@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What every source of frames yields, and what a source is."""
 
 from __future__ import annotations

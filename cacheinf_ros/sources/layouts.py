@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How the pixels of a raw image lie in memory, and how each layout becomes BGR."""
 
 from __future__ import annotations

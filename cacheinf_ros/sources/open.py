@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From what the user wrote to a source of frames."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The dense engines of others: they compute what the model computes, and print nothing of their own."""
 
 from __future__ import annotations

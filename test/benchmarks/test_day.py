@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Parts of the day in the life that need no nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The engine benchmark: its report is complete, what should be exact is."""
 
 from __future__ import annotations

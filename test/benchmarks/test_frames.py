@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Frames that change by a set share, and recorded ones."""
 
 from itertools import islice, pairwise

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What is noted frame by frame, on outputs written by hand."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Memory figures of the paper's networks, and problems from files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The camera that mostly sees few classes."""
 
 from __future__ import annotations

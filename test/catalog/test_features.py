@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pre-forwarded features: right, kept, and of no other trunk."""
 
 from __future__ import annotations

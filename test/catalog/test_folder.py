@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A catalog on disk: what is read back is what was built, bit for bit, and what is wrong is named."""
 
 from __future__ import annotations

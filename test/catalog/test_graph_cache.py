@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Variants are exported once on a machine, and give the same results ever after."""
 
 from __future__ import annotations

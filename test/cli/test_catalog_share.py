@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf catalog share`` from pictures to heads."""
 
 from __future__ import annotations

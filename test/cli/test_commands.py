@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The command line as a user types it: help that teaches, results on screen and in files, errors in one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf demo`` and ``cacheinf replay`` with real nodes: every frame has a result, and the files can be read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What frames cost, by the model and by a meter."""
 
 from __future__ import annotations

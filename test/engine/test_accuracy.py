@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Detection scores, with numbers worked by hand."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """In a steady state a frame allocates no buffer of the engine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Whatever is kept between frames, the outputs are the same; and no map is read when it is not alive."""
 
 from __future__ import annotations

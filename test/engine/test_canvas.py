@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The engine follows a camera: what the cache stands for, and that it computes just that."""
 
 from __future__ import annotations

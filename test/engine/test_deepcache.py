@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """DeepCache mode: moved caches, and where they are exact."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Frames are dropped on the way to the engine: what it computes stays what it promises."""
 
 from __future__ import annotations

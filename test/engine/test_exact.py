@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Exact mode equals dense execution, whatever changes, for as many frames as you like."""
 
 from __future__ import annotations

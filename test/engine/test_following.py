@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Motions between frame, input and outputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the input map holds after each frame, and which of its pixels changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When the maps of a graph that are not kept are alive."""
 
 from __future__ import annotations

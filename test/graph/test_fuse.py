@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What is fused with what, and what must not be."""
 
 from collections.abc import Callable

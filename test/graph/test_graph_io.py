@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Graphs in files: what is read back is the same graph, bit for bit, and what is no graph is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The dense interpreter beyond its results: gradients, intermediate tensors, memory layout."""
 
 import pytest

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Detectors that are recognised by their outputs, and what is left alone."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Model references, cards and files; the graph computes what the network computes."""
 
 import logging

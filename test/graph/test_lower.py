@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Each family of operators on its own: the graph computes what torch does, and with which operators."""
 
 from collections.abc import Callable

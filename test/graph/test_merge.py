@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Graphs merged: what is equal runs once, and nothing changes for anyone."""
 
 from __future__ import annotations

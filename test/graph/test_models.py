@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Whole models: the graph computes what the model computes, by local operators only."""
 
 from collections import Counter

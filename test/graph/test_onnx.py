@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """ONNX operators: the module and its graph compute what the format's reference implementation computes."""
 
 from collections.abc import Sequence

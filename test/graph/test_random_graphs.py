@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Random networks of all kinds of operators: the graph computes what the network computes."""
 
 import copy

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The receptive field, by hand and against gradients."""
 
 import numpy as np

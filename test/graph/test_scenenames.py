@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """scenenames: its card, its size, and a trunk and a head apart."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Networks cut into trunk and head, and put together again."""
 
 from __future__ import annotations

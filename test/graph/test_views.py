@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pure views of feature maps: which become operators, and which."""
 
 from collections.abc import Callable

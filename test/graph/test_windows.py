@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Convolutions, pooling, resizing and padding with any parameters."""
 
 from collections.abc import Sequence

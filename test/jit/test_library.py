@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Kernels in libraries: equal to the functions they were compiled from, built once, and where they cannot be built."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Streams whose camera moves: the reference follows, and what is dropped on the way is never wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The choice of the matcher, frame by frame."""
 
 from __future__ import annotations

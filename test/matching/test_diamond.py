@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """DeepCache's matcher finds motion, and does what its steps say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """CacheInf's matcher on scenes whose motion is known, and its paper's ratio."""
 
 from __future__ import annotations

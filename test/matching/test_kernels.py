@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The compiled matchers equal plain Python, and what they call reusable truly is."""
 
 from __future__ import annotations

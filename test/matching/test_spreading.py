@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a network will compute for a cache map, against OpenCV's dilation."""
 
 import cv2

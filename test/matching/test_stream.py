@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The stream: whose pixels the reference holds, and when it is dropped."""
 
 from __future__ import annotations

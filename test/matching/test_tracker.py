@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The tracker finds a camera's motion, or says why it does not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Placements of tensors: right, and never below their bounds."""
 
 from __future__ import annotations

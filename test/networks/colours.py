@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Names the colour of a picture by what its pixels are on the mean, with far more effort than that takes."""
 
 import itertools

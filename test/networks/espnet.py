@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """ESPNet (Mehta et al., ECCV 2018, arXiv 1803.06815): a segmentation network of efficient spatial pyramids.
 
 The names of the modules are those of the authors' trained weights, which load into the network as they are. The

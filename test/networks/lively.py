@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """torchvision's networks, untrained, such that their outputs depend on their images: factories by torchvision's names.
 
 Untrained, many of them let activations vanish, and a graph that computes nonsense deep inside would still give the

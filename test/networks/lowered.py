@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Modules as graphs, and the check that both compute the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A pose network in the manner of KAPAO (McNally et al., ECCV 2022, arXiv 2111.08557), on the layers of YOLOv5 "s".
 
 KAPAO finds poses as objects and keypoints as further objects of 18 classes (a person and 17 keypoints); what its

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What random networks consist of: each function draws one block for a feature map of (channels, height, width)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Random small networks of everything that convolutional networks consist of, each given by its seed.
 
 A network is a list of blocks; most take the newest feature map, some a second one too. Blocks that do not fit the size

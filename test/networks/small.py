@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The driving network of DeepCache's evaluation: NVIDIA's PilotNet (Dave-2), from its paper (arXiv 1604.07316)."""
 
 import torch

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A network so small that a node with it starts as fast as torch does."""
 
 import torch

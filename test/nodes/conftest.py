@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Real node processes over DDS in a domain of their own, and a station that plays camera, listener and rqt."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Images are read from the bytes on the wire, and written to them, as ROS itself does."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Many models under a budget in real processes: where requests are served, and that every one has its result."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a server keeps of catalogs for its robots."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Models of several catalogs that begin alike are computed together on the device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A specialist in the node: it comes with a skew, says that it answers, and goes with the skew."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What split variants take, what is paid for them, and that they come and go with the server in real processes."""
 
 from __future__ import annotations

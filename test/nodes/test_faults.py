@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Robot and server in processes of their own, and a link between them that fails: every frame gets its right result."""
 
 from __future__ import annotations

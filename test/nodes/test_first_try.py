@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a new user meets: cameras of every kind are received, Ctrl-C is quiet, modes and maps agree. Real processes."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS

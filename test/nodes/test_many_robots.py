@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Four robots share their frames with one server, which treats them alike and keeps them apart."""
 
 from __future__ import annotations

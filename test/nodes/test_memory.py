@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What matcher and replay take of a robot's memory: neither runs a model."""
 
 from __future__ import annotations

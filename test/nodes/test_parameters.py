@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """ROS parameters are the configurations' fields."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server answers, dies, and comes back; no frame goes without its result."""
 
 from __future__ import annotations

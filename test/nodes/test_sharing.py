@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Robot and server share frames over topics; the server dies and comes back; no frame goes without a right result."""
 
 from __future__ import annotations

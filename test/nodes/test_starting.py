@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Starting the nodes: wrong models and sources are one clear line, latecomers work, replay loses nothing."""
 
 from __future__ import annotations

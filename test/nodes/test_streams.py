@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Camera streams as they come: every accepted frame has one result with its header, in one process and in two."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Under full load: the parameter services answer, the latest frame wins, and no accepted frame goes unanswered."""
 
 from __future__ import annotations

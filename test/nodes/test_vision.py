@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Results as vision_msgs say the same as ours. Where no distribution has it, scripts/ros2_tools builds vision_msgs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Whoever computes what of a frame, the outputs are those of dense execution."""
 
 from __future__ import annotations

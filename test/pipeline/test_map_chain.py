@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The chain of maps: no dropped frame or map may ever make something reusable that changed."""
 
 from __future__ import annotations
@@ -76,10 +77,10 @@ def test_what_is_reused_is_what_the_cache_holds(changes: list[int], fates: list[
             assert np.array_equal(cache[reused], frame[reused])
         assert fold.cache_map is None or cache is not None or not fold.cache_map.reusable.any()
         if fate == "fail":
-            chain.forget()
+            chain.invalidate()
             cache = None
         else:
-            chain.hold(stamp)
+            chain.mark_cached(stamp)
             cache = frame
         if fate == "late map":
             chain.add(link)
@@ -90,7 +91,7 @@ def test_skipped_frames_fold_and_keep_what_did_not_change() -> None:
     chain = CacheChain()
     for link in links:
         chain.add(link)
-    chain.hold(100)
+    chain.mark_cached(100)
     folded = chain.fold(103).cache_map
     assert folded is not None
     assert np.flatnonzero(~folded.reusable).tolist() == [1, 2, 3]
@@ -100,10 +101,10 @@ def test_a_missing_map_is_a_gap_and_the_frame_after_it_reuses_again() -> None:
     links = links_of(frames_with_changing_blocks([0, 1, 2, 3]))
     chain = CacheChain()
     chain.add(links[0])
-    chain.hold(100)
+    chain.mark_cached(100)
     chain.add(links[2])
     assert chain.fold(102).gap == BROKEN
-    chain.hold(102)
+    chain.mark_cached(102)
     chain.add(links[3])
     assert chain.fold(103).cache_map is not None
 
@@ -112,7 +113,7 @@ def test_a_frame_run_without_its_map_is_found_by_its_stamp() -> None:
     links = links_of(frames_with_changing_blocks([0, 1]))
     chain = CacheChain()
     assert chain.fold(100).gap == LATE
-    chain.hold(100)
+    chain.mark_cached(100)
     chain.add(links[0])
     chain.add(links[1])
     assert chain.fold(101).cache_map is not None
@@ -128,7 +129,7 @@ def test_a_new_session_voids_what_the_cache_holds() -> None:
     frames = frames_with_changing_blocks([0, 1])
     chain = CacheChain()
     chain.add(links_of(frames)[0])
-    chain.hold(100)
+    chain.mark_cached(100)
     chain.add(links_of(frames, "b")[1])
     assert chain.fold(101).gap == EMPTY
 
@@ -137,8 +138,8 @@ def test_maps_of_a_time_that_was_left_are_forgotten() -> None:
     chain = CacheChain()
     for link in links_of(frames_with_changing_blocks([0, 1, 2])):
         chain.add(link)
-    chain.hold(100)
-    chain.forget_from(50)
+    chain.mark_cached(100)
+    chain.invalidate_from(50)
     assert chain.find(101) is None
     assert chain.find(102) is None
 
@@ -166,7 +167,7 @@ def test_an_unreadable_frame_breaks_nothing() -> None:
     frames = frames_with_changing_blocks([0, 1])
     linker, chain = MapSequencer(IdenticalBlocks(), "a"), CacheChain()
     chain.add(linker.link(frames[0], 100))
-    chain.hold(100)
+    chain.mark_cached(100)
     chain.add(linker.unreadable(101, (1, 1), "not an image"))
     chain.add(linker.link(frames[1], 102))
     assert chain.fold(102).cache_map is not None

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Images wait for their maps, the latest ready one wins, and silence is waited for only once."""
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     pairs.add_frame("one", stamp_ns=10, now_ns=0)
     first = pairs.take(0)
     assert first is not None
-    pairs.chain.hold(first.stamp_ns)
+    pairs.chain.mark_cached(first.stamp_ns)
     pairs.add_frame("again", stamp_ns=10, now_ns=0)
     again = pairs.take(TIMEOUT)
     assert again is not None
@@ -129,7 +130,7 @@ def test_every_frame_is_taken_or_dropped_once_and_in_order(events: list[tuple[st
             now += amount
             if paired := pairs.take(now):
                 taken.append(paired.stamp_ns)
-                pairs.chain.hold(paired.stamp_ns)
+                pairs.chain.mark_cached(paired.stamp_ns)
     while paired := pairs.take(now + 10 * TIMEOUT):
         taken.append(paired.stamp_ns)
     assert taken == sorted(set(taken))

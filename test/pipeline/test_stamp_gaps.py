@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Frames that never came are seen in the stamps of those that did."""
 
 from __future__ import annotations

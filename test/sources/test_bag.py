@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Bags of either storage, written with rosbags, read back."""
 
 import cv2

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Bayer mosaics and YUV become the colours that they were made of."""
 
 import cv2

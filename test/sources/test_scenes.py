@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Built-in scenes: the same seed gives the same frames, and the truth about them is true."""
 
 import cv2

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Builds a catalog: every technique at every strength, tuned, measured; the Pareto front is kept."""
 
 from __future__ import annotations

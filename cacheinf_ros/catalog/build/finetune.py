@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Fine-tuning of a changed network on the original's outputs (Hinton et al., "Distilling the Knowledge in a Neural
 Network", 2015): no labels are needed.
 

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The frames that a catalog is built with: those for fine-tuning, and others, with the truth where it is known, for
 measuring.
 """

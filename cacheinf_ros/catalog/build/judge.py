@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How good a variant is on held-out frames, in [0, 1]."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Measures an architecture on this machine with the real engine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Adds to a catalog what specialists are made from: small trunks, what they see in labelled pictures, useful skews."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The loop that trains networks: one cycle of AdamW."""
 
 from __future__ import annotations

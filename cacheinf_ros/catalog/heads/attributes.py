@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pictures with known attributes, to train heads and specialists on: of built-in scenes, or a user's folder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Heads on disk: heads.yaml says which model's trunk they are for, and each has a safetensors file beside it.
 
 Beside them lies the model with all heads, exported, and its card: that is what nodes and commands are given.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Heads for several attributes of a picture, trained on the features of one trunk: MCDNN, section 5.2.2."""
 
 from __future__ import annotations

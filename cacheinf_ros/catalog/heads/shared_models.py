@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Models on one stream that begin alike run what they have in common once: MCDNN, section 5.2.2.
 
 What is common is found from the graphs' structure and weights. The models become one with several outputs, so that one

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What one request may take of a budget: lines 20 to 31 of MCDNN's algorithm 1 (section 5.3)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How much more or less of the battery things really take than the catalog says.
 
 A catalog is measured with a dense model on a machine that has nothing else to do. With a cache frames take a part of

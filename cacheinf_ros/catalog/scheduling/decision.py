@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the scheduler is asked, what it answers, and by which rules."""
 
 from __future__ import annotations

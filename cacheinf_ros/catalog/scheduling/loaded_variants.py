@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which variant of each model is ready, and the device's memory for them (algorithm 1, CACHEINSERT)."""
 
 from __future__ import annotations

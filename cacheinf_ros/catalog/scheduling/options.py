@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The places in which a model's variants can run, side by side."""
 
 from __future__ import annotations

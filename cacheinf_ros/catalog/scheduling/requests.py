@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When which model is asked: traces for the simulation of MCDNN's section 6.2."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which variant of a model serves a request, and where: MCDNN's algorithm 1 (section 5.3).
 
 The paper's text was not at hand when this was written. Line 26 was known from notes and agrees with the

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A trace of requests served by the scheduler, without a robot: MCDNN's section 6.2.
 
 What a request takes is what the catalog predicts. What is loaded in the background is there before the next request.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Whether the server can be reached for the frames of a model, by what its sessions say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the nodes can be told about catalogs of models and their budgets."""
 
 from __future__ import annotations

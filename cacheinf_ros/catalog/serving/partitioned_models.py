@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The models of which a server computes parts: its own, and variants from catalogs, found by what robots greet with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which model is asked next: each at its own rate, on the latest image.
 
 No ROS and no thread in here, and the clock is an argument.

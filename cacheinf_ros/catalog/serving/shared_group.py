@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Variants of several models that begin alike, run as one network: MCDNN, section 5.2.2."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A specialist before a variant on the device while few classes dominate its results: MCDNN, section 5.2.1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Who answers a frame: a specialist where it is sure, else the generic model (MCDNN's cascade, section 5.2.1)."""
 
 from __future__ import annotations

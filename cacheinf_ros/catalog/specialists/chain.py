@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A specialist before the generic model, each with a cache of its own: MCDNN's cascade, section 5.2.1."""
 
 from __future__ import annotations

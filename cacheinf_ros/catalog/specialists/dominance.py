@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which classes dominate a stream (MCDNN, section 5.2.1).
 
 A stream is n,p-dominated where its n most frequent classes make up at least a share p of the recent results. The pairs

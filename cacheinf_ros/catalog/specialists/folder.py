@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What specialists of a catalog's model are made from, on disk: specialise.yaml, and safetensors files beside it.
 
 They lie in a folder ``specialise`` within the catalog's. Small trunks are the original's own, so that only the tensors

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From a catalog's stored samples to a specialist for the classes that dominate now."""
 
 from __future__ import annotations

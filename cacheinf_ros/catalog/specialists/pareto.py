@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which specialised variants are ever worth having, found ahead of time: MCDNN's winnowing, section 5.2.1.
 
 Every small trunk is tried on every n,p-dominance with classes drawn at random; the others, which no skew would choose,

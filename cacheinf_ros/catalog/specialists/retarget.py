@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Makes a specialist for the classes that dominate now: the work of MCDNN's background specialiser, section 5.2.1."""
 
 from __future__ import annotations

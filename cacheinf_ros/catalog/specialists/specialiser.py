@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Decides when a model gets a specialist, and when it loses it again: MCDNN, section 5.2.1.
 
 No thread, no clock: results go in with their time, orders come out. The paper says what to look for; how a skew is

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A specialist: a small trunk with a last layer for the classes that dominate now, and one output for all others.
 
 It runs before the generic model, which runs only where the specialist says "other" or is not sure (MCDNN, section

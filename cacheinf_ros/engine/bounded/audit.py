@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The check at run time that bounded mode keeps its promise."""
 
 from __future__ import annotations

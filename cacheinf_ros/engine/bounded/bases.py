@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Thresholds to start from: how changes of different tensors compare with one another."""
 
 from __future__ import annotations

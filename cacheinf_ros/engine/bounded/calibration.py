@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which changes of which tensors may be held back, found on a few frames of the user's stream.
 
 1. Candidates are the tensors from which a change would spread (candidates.py); comparing everywhere is tried, too.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Where holding changes back pays: at tensors from which a change would spread to more pixels."""
 
 from __future__ import annotations

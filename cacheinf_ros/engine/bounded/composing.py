@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the cache stands for after each frame of a sequence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What growing thresholds lead to, and where on that curve a promise lies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The thresholds that save most predicted time while a promise is kept, by trials on a few frames."""
 
 from __future__ import annotations

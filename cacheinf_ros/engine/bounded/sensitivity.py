@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How much a model's outputs react to a change of each of its tensors.
 
 With outputs z scaled so that ``|z - z'|`` is ``engine_error``, and J the Jacobian of z by a tensor, holding back a

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Calibrations kept between starts, in the user's cache directory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Runs of a model over a few frames with given thresholds, compared with exact execution."""
 
 from __future__ import annotations

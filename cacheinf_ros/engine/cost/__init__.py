@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What operators cost on this machine, and what follows from it for each frame."""
 
 from cacheinf_ros.engine.cost.measure import load_or_measure

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Measures a compiled program's operators once, and keeps the result for the next start."""
 
 from __future__ import annotations

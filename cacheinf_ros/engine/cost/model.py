@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The cost model: how long each operator takes for how many active pixels, with each of its kernels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When everything should be computed, because the cache would cost more than it saves."""
 
 from __future__ import annotations

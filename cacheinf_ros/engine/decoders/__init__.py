@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a model's outputs mean: classes, boxes or a class map."""
 
 from cacheinf_ros.engine.decoders.decode import decode

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Boxes with class scores -> detections, by non-maximum suppression within each class."""
 
 from __future__ import annotations

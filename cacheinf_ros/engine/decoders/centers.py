@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Boxes from the output of a detector that marks centres (CenterNet, "Objects as Points", 2019)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Chooses the decoder that a model card asks for."""
 
 from __future__ import annotations

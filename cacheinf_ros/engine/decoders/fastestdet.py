@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Boxes from the output of FastestDet (github.com/dog-qiuqiu/FastestDet): one box per cell, without anchors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Boxes from the output of a detector that moves and scales prior boxes (SSD, arXiv 1512.02325)."""
 
 from __future__ import annotations

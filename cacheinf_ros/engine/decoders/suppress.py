@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Non-maximum suppression: of detections that overlap, the best."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How far the pixels of an operator's output reach into its inputs, and back."""
 
 from __future__ import annotations

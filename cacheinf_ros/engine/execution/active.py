@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Active sets: the pixels of a tensor that are computed, or that changed, in a frame."""
 
 from __future__ import annotations

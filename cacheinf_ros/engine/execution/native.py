@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Executes steps by the compiled program: one call for all steps between two that only torch can do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From a graph to steps: which set belongs to which tensor, and in which order they are filled.
 
 Operators with the same inputs and the same window share a set, and no set is allocated while frames are processed.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How active sets grow: which output pixels depend on an active input pixel, for every separable local operator."""
 
 from __future__ import annotations

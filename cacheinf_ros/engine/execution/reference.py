@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Executes steps by plain torch, on any device: the trivial sibling of the compiled executor."""
 
 from __future__ import annotations

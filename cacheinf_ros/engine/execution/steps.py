@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The steps that a compiled graph consists of: growth of active sets, and operators on their pixels."""
 
 from __future__ import annotations

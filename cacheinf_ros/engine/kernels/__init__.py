@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Row-sparse kernels: a plain reference in torch, and a compiled library that is tested against it."""
 
 from cacheinf_ros.engine.kernels.choose import Kernels, choose_kernels

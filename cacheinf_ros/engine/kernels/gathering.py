@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which input pixels an output pixel reads, as indices to gather rows with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The compiled library: its C types and functions. The other side is ``native/rows.h``."""
 
 from __future__ import annotations

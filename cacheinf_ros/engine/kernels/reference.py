@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The row kernels in plain torch: gather the neighbourhoods, one matrix product. Any device."""
 
 from __future__ import annotations

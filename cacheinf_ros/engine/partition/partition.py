@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The rows that two machines share the work by: of each operator's output the robot computes the first ones, the server
 the rest (Hybrid-Parallel; CacheInf section 4.3.2).
 

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What two machines know of each other's copies of a tensor that they compute together."""
 
 from __future__ import annotations

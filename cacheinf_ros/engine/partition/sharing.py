@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """One frame computed by two machines: the robot's part, which begins and ends it, and the server's.
 
 The robot tells the server how a frame is split and which pixels of the input have changed since it was told last. Each

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Merging caches: which maps to keep between frames, so that little memory costs little time (CacheInf section 4.3)."""
 
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What it costs to keep only some of the maps between frames (CacheInf section 4.3.1, equation 8)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Chooses once which maps to keep, and keeps the choice for the next start."""
 
 from __future__ import annotations

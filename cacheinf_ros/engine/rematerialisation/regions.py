@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Active sets as rectangles: how many pixels a plan would compute, without any frame.
 
 Several cases are followed at once: a rectangle in the middle of the input for each of them.

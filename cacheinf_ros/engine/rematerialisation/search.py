@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which maps to keep: greedy choices, differential evolution as in the paper, annealing, and trying everything."""
 
 from __future__ import annotations

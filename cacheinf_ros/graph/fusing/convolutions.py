@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What convolutions take in: padding, orders of channels, scales, shifts, activations, residuals."""
 
 from __future__ import annotations

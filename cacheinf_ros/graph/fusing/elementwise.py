@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What element-wise operators take in, and where they move to."""
 
 from __future__ import annotations

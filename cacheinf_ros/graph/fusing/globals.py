@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Global operators one after the other as one, which costs the engine one call."""
 
 from __future__ import annotations

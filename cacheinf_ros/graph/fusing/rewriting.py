@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a rule sees of the graph, and what it answers."""
 
 from __future__ import annotations

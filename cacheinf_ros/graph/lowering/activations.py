@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Activations of ATen. Arguments are those of each operator's schema, in its order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Arithmetic of ATen: with numbers, constant tensors and maps. Arguments are those of each operator's schema."""
 
 from __future__ import annotations

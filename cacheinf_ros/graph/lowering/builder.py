@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Collects the operators of a graph while a program is translated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Functions of single values, of one or of two tensors, whatever the order of their dimensions.
 
 Moving elements and computing each on its own commute. So a function of a view is computed on its source and viewed in

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Functions of the channels of each pixel, whichever dimension has the channels: linear layers, norms, softmax."""
 
 from __future__ import annotations

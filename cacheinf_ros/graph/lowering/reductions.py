@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Reductions of ATen: over channels, over all pixels, or along one axis of the image."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which function translates which ATen operator into local ones."""
 
 from __future__ import annotations

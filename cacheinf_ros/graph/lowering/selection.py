@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a view amounts to: which channels and pixels of a map it shows, read from where its elements come from."""
 
 from __future__ import annotations

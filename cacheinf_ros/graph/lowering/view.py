@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pure views: what only moves the elements of a tensor is no operator, but a way to read the tensor."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Who computes what, when a robot and a server share the work."""
 
 from cacheinf_ros.offload.planning.partition_costs import Link, profile

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How far a change of the picture spreads: which share of each tensor one frame makes necessary to compute.
 
 An output is to be computed where its receptive field meets a changed pixel. Receptive fields are nearly square, so that

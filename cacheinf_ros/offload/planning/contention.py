@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How much of a processor this process gets: profiles are of the fastest of a few runs, and do not show it."""
 
 from __future__ import annotations

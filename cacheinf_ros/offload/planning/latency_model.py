@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a machine takes for a frame, learned while it works: profiles are measured when the machine has nothing else to
 do, and know nothing of what a frame takes beside its operators.
 """

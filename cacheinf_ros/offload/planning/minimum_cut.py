@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The best place to cut a network in two by layers: DADS ("Dynamic Adaptive DNN Surgery for Inference Acceleration on
 the Edge", Hu et al. 2019, section IV: a minimum cut finds the partition with the least latency of one frame).
 

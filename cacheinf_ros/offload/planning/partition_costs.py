@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What two machines and the link between them take for a network's operators."""
 
 from __future__ import annotations

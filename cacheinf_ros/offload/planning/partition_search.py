@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Searches for the rows at the robot with which a frame ends soonest (CacheInf section 4.3.2, equation 9).
 
 Minimised is the end of the timeline. The constraints hold by construction: the first operator, taking the picture, and

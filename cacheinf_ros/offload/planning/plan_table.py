@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Schedules solved in advance, for whatever the link and the caches may be like (CacheInf section 4.3.2)."""
 
 from __future__ import annotations

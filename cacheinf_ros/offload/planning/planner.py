@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Chooses the split of each frame by a policy, from what is known of machines, caches and link."""
 
 from __future__ import annotations

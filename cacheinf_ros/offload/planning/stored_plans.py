@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Schedules once solved are kept for the next start."""
 
 from __future__ import annotations

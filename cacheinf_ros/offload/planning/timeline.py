@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When everything happens in a frame that two machines share: t_i^c and t_i^s of CacheInf, section 4.3.2.
 
 Each machine computes its rows of one operator after the other. It starts with an operator when it is done with the one

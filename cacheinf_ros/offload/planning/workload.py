@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a network asks of the machines that compute it: pixels, rows that depend on each other, bytes.
 
 The same for both machines, and known from the graph alone.

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Whole frames sent to a server: when to send one, how long to wait, and when the server counts as dead.
 
 A frame is sent and its answer awaited until the deadline; whoever uses the session computes it locally when the answer

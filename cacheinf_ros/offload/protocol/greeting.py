@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How a session starts: both sides make sure that they run the same network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Unpacking of what others have sent, up to the size that is expected."""
 
 from __future__ import annotations

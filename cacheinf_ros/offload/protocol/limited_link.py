@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A link slower than the real one: what a robot out of doors would meet, tried out at the desk and without root."""
 
 from __future__ import annotations

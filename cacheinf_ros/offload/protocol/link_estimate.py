@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How fast the link is, judged by what crosses it anyway.
 
 What a message takes beyond the smallest one is its bytes' time. A collapse must be noticed at once, or frames wait for

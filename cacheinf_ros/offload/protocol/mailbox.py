@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Contents that have arrived, for a thread that waits for them."""
 
 from __future__ import annotations

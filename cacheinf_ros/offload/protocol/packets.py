@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What robot and server send each other: contents cut into packets below the size at which messages get slow.
 
 A packet says which session, which start of it (epoch), which frame and which content it belongs to. What belongs

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """New values of a tensor as bytes: which pixels, as one bit each, and their values.
 
     header | scales (int8 only: float32 per channel) | bits of the pixels, row by row | values, pixel by pixel

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's view of the server for the time of one frame."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Changed pixels of the model's input on the wire: one bit each, and a picture of the blocks in which they lie.
 
 Compressed as an image, losslessly or not, a changed block takes a fraction of its bytes. Blocks that lie apart are put

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's session with a server: greets it, shares frames with it, and starts anew whenever anything goes wrong.
 
 Both ends keep what they know of each other's tensors only as long as nothing is lost. Whatever irregular happens ends

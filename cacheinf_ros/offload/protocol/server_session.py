@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A server's session with one robot: computes its part of the robot's frames.
 
 One thread receives, another serves. Nothing that a robot sends is executed or unpickled, and nothing is allocated

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The start of a shared frame as bytes."""
 
 from __future__ import annotations

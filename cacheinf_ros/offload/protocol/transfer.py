@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Tensors of one frame on their way between robot and server, seen from either end."""
 
 from __future__ import annotations

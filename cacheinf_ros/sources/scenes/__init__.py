@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Built-in scenes: a virtual camera over real photographs, with ground truth for motion, change and objects."""
 
 from cacheinf_ros.sources.scenes.config import Gallery, MotionPreset, SceneConfig, parse_scene

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The path of the virtual camera: for each frame, exactly how the picture has moved since the first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The parameters of a built-in scene, and how the user writes them."""
 
 from __future__ import annotations

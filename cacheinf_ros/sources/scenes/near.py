@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A second plane nearer to the camera: pillars, which pass by faster than what is behind them."""
 
 from __future__ import annotations

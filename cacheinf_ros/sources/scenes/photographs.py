@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The real photographs that scenes are made of: those that ship inside the scikit-image package."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A built-in scene: the virtual camera's frames, and the truth about each of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the virtual camera's sensor does to a picture: slow change of brightness, and noise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The moving objects of a scene: textured shapes cut from photographs."""
 
 from __future__ import annotations

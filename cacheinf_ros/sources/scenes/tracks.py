@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Where the moving objects are: straight paths that bounce off the edges of the picture."""
 
 from __future__ import annotations

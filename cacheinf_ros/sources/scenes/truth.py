@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What is truly in a frame of a built-in scene."""
 
 from __future__ import annotations

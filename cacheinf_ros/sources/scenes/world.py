@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The plane that the virtual camera looks at: photographs side by side, blended at the seams."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Fewer kernels, smaller dense layers, larger strides, layers left out: on small networks, by hand."""
 
 from __future__ import annotations

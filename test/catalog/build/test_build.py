@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Frames, judges, tuning and prices of a catalog, and the command."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Low-rank factors: exact at full rank, the best at lower ones, and only where weights are saved."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Stored weights of fewer bits: the numbers by hand, the largest error, and what is stored."""
 
 from __future__ import annotations

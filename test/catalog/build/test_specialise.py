@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """From labelled pictures to what specialists are made from, and what cannot be specialised."""
 
 from __future__ import annotations

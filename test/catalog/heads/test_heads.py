@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Heads trained on a trunk, written and read; and the pictures that they are trained on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Lines 20 to 31 of MCDNN's algorithm 1, with numbers worked out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What things really take corrects what the catalog says of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a server shares frames of: found by hash, without having loaded it."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cacheinf_ros.graph.known_models import possible_cards
 from cacheinf_ros.offload import Identity
 
 SMALL = "w8"
-OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
+OTHER = f"{Path(__file__).parents[3] / 'networks' / 'small.py'}:mixed"
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which model is asked next: a pure inbox with a clock of the test's own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Who is asked, how often, and whose answer counts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Two engines, one answer; and the caches of both never lag behind unnoticed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Specialists made from training sets whose truth is known."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When a specialist is ordered and when it is withdrawn, by scripted streams."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a specialist says, and how sure it must be: by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """When audits are due and what they do to the thresholds, on outputs written by hand."""
 
 import pytest

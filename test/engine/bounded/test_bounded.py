@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Bounded mode keeps its promise, and says so."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The search for thresholds, on trials whose outcome is written by hand."""
 
 from __future__ import annotations

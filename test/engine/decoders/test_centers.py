@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Centres to boxes, with numbers worked by hand and written-in boxes read back."""
 
 import numpy as np

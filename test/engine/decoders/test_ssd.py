@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Boxes relative to priors, with numbers worked by hand and boxes written in."""
 
 import numpy as np

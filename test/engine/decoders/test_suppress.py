@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Non-maximum suppression, with boxes worked by hand."""
 
 import numpy as np

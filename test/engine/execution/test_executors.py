@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The compiled executor and the reference do the same, with and without truncation, over sequences of frames."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Receptive fields: the paper's example, brute force, and compiled growth == reference growth."""
 
 from __future__ import annotations

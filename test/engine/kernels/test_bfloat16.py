@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The convolution in bfloat16: exactly the float one of rounded inputs and weights, but for the order of its sums."""
 
 from __future__ import annotations

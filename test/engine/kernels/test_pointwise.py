@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Kernels that treat every pixel on its own: compiled kernels == reference kernels == torch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Resizing, padding, pixel shuffle and the mean of all pixels: compiled kernels == reference kernels == torch."""
 
 from __future__ import annotations

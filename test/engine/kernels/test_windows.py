@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Convolutions and pooling: compiled kernels == reference kernels == torch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Two machines that share the rows of a network compute what one does, however often the split changes."""
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.ir import Graph, Pointwise
 
-NETWORKS = Path(__file__).parents[1] / "networks"
+NETWORKS = Path(__file__).parents[2] / "networks"
 _PATIENCE_S = 20.0
 
 

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A robot's engine and a server's helper give what one engine gives, with motion, failures and all."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cacheinf_ros.errors import EngineError, LinkError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
-NETWORKS = Path(__file__).parents[1] / "networks"
+NETWORKS = Path(__file__).parents[2] / "networks"
 MIXED = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
 CONFIG = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
 _PATIENCE_S = 20.0

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the configuration asks to keep, and that a choice is found again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Rectangles stand for active sets: about as many pixels as a frame in which a rectangle changes makes the engine
 compute. Not quite: behind strides, what is needed has holes.
 """

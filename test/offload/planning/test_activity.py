@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What of each tensor a frame makes necessary, against the engine's own active sets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What machines take is learned from few frames."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Schedules keep the constraints, and are never worse than simple ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Policies do what they say, and a schedule is not changed for a trifle."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Tables of schedules outlive the process that solved them."""
 
 from __future__ import annotations

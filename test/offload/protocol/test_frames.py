@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Loss, lateness and a dead server, as plain calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A link slower than the real one."""
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from cacheinf_ros.benchmarks.traces import TRACES, write_traces
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.offload.protocol.limited_link import LimitedLink, Trace, read_trace
 
-CONFIG = Path(__file__).parents[2] / "config" / "traces"
+CONFIG = Path(__file__).parents[3] / "config" / "traces"
 STEPS = Trace(np.array([0.0, 1.0, 3.0]), np.array([8.0, 1.0, 16.0]))  # 1, 0.25 and 4 MB in all, over 1, 2 and 2 s
 
 

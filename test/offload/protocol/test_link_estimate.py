@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A collapse is noticed at once, a peak is not trusted."""
 
 from __future__ import annotations

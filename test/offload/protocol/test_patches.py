@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Whatever is encoded comes back; whatever is broken is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Pixels come back; pictures that are not what they should be are refused before they take memory."""
 
 from __future__ import annotations

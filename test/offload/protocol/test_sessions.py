@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Sessions over a link that loses, repeats, delays, damages and reorders: every frame is right, and all heals."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
 
-NETWORKS = Path(__file__).parents[1] / "networks"
+NETWORKS = Path(__file__).parents[2] / "networks"
 MODEL = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
 
 

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How a network becomes a cheaper, less accurate one (MCDNN, section 5.1): functions on torch modules."""
 
 from cacheinf_ros.catalog.build.techniques.change import Change, Inapplicable, Recipe, Technique

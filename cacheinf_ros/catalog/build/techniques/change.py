@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What is done to a network, as values: enough to do it again to the original without running anybody's code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Which channels of a network's layers belong together: those that can only be removed at once.
 
 The network is traced (torch.fx), and every tensor's channels are followed from the layer that makes them to those that

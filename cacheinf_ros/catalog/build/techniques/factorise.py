@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Factorisation: a layer as the product of two smaller ones of rank k, the best such by the singular values.
 
 MCDNN section 5.1 takes k from n/2 to n/8 for n outputs. A dense layer [m -> n] becomes [m -> k] and [k -> n], a 1 x 1

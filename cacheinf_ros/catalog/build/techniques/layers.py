@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A layer removed (MCDNN section 5.1): modules whose output has the shape of their input are left out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Does to a network what a recipe says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a network returns, as a list, whatever it returns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Fewer kernels and smaller dense layers (MCDNN section 5.1): the outputs with the least weights go, and with them the
 inputs of all that reads them (Li et al., "Pruning Filters for Efficient ConvNets", 2017, section 3.1).
 """

@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Reduced bit width of stored weights (MCDNN section 5.1): 32, 16 or 8 bits.
 
 What it saves is the file, and what loading it takes. The engine computes in float32, so that a loaded variant needs as

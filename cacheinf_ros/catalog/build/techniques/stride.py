@@ -1,3 +1,4 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A larger stride (MCDNN section 5.1): the first convolution takes larger steps, and all behind it works on less.
 
 Where the outputs would change their shape, as a detector's do, a later layer takes smaller steps for it.

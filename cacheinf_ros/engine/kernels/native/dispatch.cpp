@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Picks the instruction set; the plain C interface of single kernels; lays out weights.
 #include <cstring>
 

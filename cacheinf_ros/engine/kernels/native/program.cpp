@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Runs the steps of a compiled graph: active sets grow, kernels compute their pixels, small changes are held back.
 #include <algorithm>
 #include <chrono>

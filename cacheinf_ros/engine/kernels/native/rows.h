@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Row-sparse kernels: feature maps are rows of channels, one row per pixel (NHWC), and only listed rows are computed.
 //
 // The plain C structures are mirrored in ../library.py. Pitches are in floats; a pitch may exceed the channels, where

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Moves whole feature maps, as the picture in them has moved.
 #include <algorithm>
 #include <cstdlib>

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // A small thread pool: the caller works too, and workers spin briefly between the many short loops of one frame.
 #include <atomic>
 #include <condition_variable>

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Activations, accurate to a few units in the last place. Polynomials are from Cephes (S. Moshier), where not said
 // otherwise.
 #include "exponential.h"

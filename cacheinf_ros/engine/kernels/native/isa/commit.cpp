@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Where computed values meet what downstream operators last saw: small changes are not passed on.
 #include "loops.h"
 #include "sets.h"

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Convolution in float32, inputs packed.
 #include "igemm.h"
 

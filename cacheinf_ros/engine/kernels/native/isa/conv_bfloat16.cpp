@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Convolution with inputs and weights rounded to bfloat16, sums in float32: twice the products per instruction.
 #include "igemm.h"
 

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Convolution in float32 that reads inputs where they lie: where there are few output channels, packing would cost as
 // much as it saves.
 #include "igemm.h"

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // The exponential function. The polynomial is from Cephes (S. Moshier).
 #pragma once
 

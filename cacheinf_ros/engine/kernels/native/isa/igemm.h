@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Convolution of listed output pixels as an indirect matrix product (as in XNNPACK's IGEMM and GotoBLAS).
 //
 // The neighbourhoods of a block of output pixels are gathered into a packed panel that stays in the cache and is

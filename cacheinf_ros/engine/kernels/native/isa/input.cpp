@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Frames on their way into the input map: what differs is normalised and written, where the camera moved, through the
 // motion (as in geometry/painting.py).
 #include "sets.h"

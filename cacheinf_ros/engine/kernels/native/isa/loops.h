@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Parallel loops over the listed rows of a kernel.
 #pragma once
 

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Kernels that treat every pixel on its own.
 #include <cmath>
 #include <utility>

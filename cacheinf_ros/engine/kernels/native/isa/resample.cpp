@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Kernels that move pixels or reduce them: resizing, padding, pixel shuffle, the mean over all pixels.
 #include "loops.h"
 

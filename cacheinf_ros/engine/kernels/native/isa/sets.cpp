@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // How active sets grow through operators, separably: along the lines, then across them.
 #include "sets.h"
 

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Functions on active sets, and those that make them from data.
 #pragma once
 

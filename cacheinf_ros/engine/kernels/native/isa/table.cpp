@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // All functions of one instruction set; the kernels in the order of ci_kernel.
 #include "sets.h"
 #include "vectors.h"

@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Vectors of the instruction set that is compiled for, and functions on them.
 #pragma once
 

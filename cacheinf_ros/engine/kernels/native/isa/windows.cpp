@@ -1,3 +1,5 @@
+// Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+
 // Kernels over windows that are not matrix products: pooling, depthwise convolution.
 //
 // Output pixels from which the same taps of the window lie inside the image are taken several at a time, from anywhere
