@@ -15,9 +15,10 @@ from workloads import surroundings
 
 from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.offload.planning import OffloadPolicy, Scheduler, Workload
+from cacheinf_ros.offload.planning import Scheduler, Workload
 from cacheinf_ros.offload.planning.plan_table import solve
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
+from cacheinf_ros.offload_policy import OffloadPolicy
 
 NETWORKS = Path(__file__).parents[1] / "networks"
 SIZES = {

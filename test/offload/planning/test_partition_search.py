@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from workloads import EFFICIENT, MIXED, outdated, surroundings
 
 from cacheinf_ros.engine import Side
-from cacheinf_ros.offload.planning import OffloadPolicy, Scheduler
+from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
 from cacheinf_ros.offload.planning.partition_search import search
 from cacheinf_ros.offload.planning.plan_table import solve
 from cacheinf_ros.offload.planning.timeline import Timeline
 from cacheinf_ros.offload.planning.workload import Workload
+from cacheinf_ros.offload_policy import OffloadPolicy
 
 
 @settings(max_examples=20)

@@ -10,8 +10,9 @@ import pytest
 from workloads import MIXED, outdated, surroundings
 
 from cacheinf_ros.engine import Outdated
-from cacheinf_ros.offload.planning import OffloadPolicy, Scheduler
+from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.offload.planning.plan_table import solve
+from cacheinf_ros.offload_policy import OffloadPolicy
 
 AROUND = surroundings(MIXED, 3, 20.0)
 FEW = outdated(MIXED, 0.05)

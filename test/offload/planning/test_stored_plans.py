@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from workloads import MIXED, Chain, surroundings, workload
 
-from cacheinf_ros.offload.planning import Machines, ScheduleTable, Workload, stored
+from cacheinf_ros.offload.planning import Machines, ScheduleTable, Workload, stored_plans
 from cacheinf_ros.offload.planning.plan_table import solve
 
 AROUND = surroundings(MIXED, seed=1, speedup=4.0)
@@ -25,12 +25,12 @@ def solved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return solve(work, around, time_limit_s=time_limit_s)
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(stored, "solve", counted)
+    monkeypatch.setattr(stored_plans, "solve", counted)
     return calls
 
 
 def load(work: Workload = MIXED, around: Machines = AROUND, seconds: float = 0.1) -> ScheduleTable:
-    return stored.load_or_solve("mixed", work, around, time_limit_s=seconds)
+    return stored_plans.load_or_solve("mixed", work, around, time_limit_s=seconds)
 
 
 def test_the_second_start_finds_the_table_of_the_first(solved: list[str]) -> None:
