@@ -19,6 +19,7 @@ from cacheinf_ros.errors import MessageError
 _NAMES = {Image: "sensor_msgs/msg/Image", CompressedImage: "sensor_msgs/msg/CompressedImage"}
 _UNREADABLE = (SerdeError, TypesysError, ValueError, IndexError, KeyError, AssertionError, struct.error, MemoryError)
 _MONO, _BGR = "mono8", "bgr8"
+_LENGTH = struct.Struct("<I")
 
 
 class CameraMessages:
@@ -58,9 +59,12 @@ def serialized_image(header: Header, image: NDArray[np.uint8]) -> bytes:
         encoding=_BGR if channels == 3 else _MONO,
         is_bigendian=0,
         step=width * channels,
-        data=np.ascontiguousarray(image).reshape(-1),
+        data=np.zeros(0, np.uint8),
     )
-    return bytes(types.serialize_cdr(message, _NAMES[Image]))
+    pixels = np.ascontiguousarray(image)
+    # the pixels come last, behind their number: joining copies them once, writing them with the message three times
+    fields = bytes(types.serialize_cdr(message, _NAMES[Image]))[: -_LENGTH.size]
+    return b"".join((fields, _LENGTH.pack(pixels.nbytes), pixels.data))
 
 
 def _header(header: Header) -> Any:
