@@ -28,6 +28,7 @@ class CameraMessages:
     def __init__(self, message_type: type[Any]) -> None:
         """Prepare to read sensor_msgs/Image or sensor_msgs/CompressedImage."""
         self._name = _NAMES[message_type]
+        self._types = _types()
 
     def read(self, serialized: bytes) -> Any:
         """Read a message from its CDR.
@@ -40,7 +41,7 @@ class CameraMessages:
             MessageError: the bytes are no such message.
         """
         try:
-            return _types().deserialize_cdr(memoryview(serialized), self._name)  # it slices what it is given
+            return self._types.deserialize_cdr(memoryview(serialized), self._name)  # it slices what it is given
         except _UNREADABLE as error:
             raise MessageError(
                 f"{len(serialized)} bytes are not a {self._name}: {error}; check that camera and node use the same type"
