@@ -16,6 +16,7 @@ if sys.flags.no_site:
 
     site.main()
 
+import logging
 import os
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,12 +30,20 @@ EXECUTABLES = ("cached_inference", "catalog_inference", "inference", "matcher", 
 def main(name: str) -> NoReturn:
     """Import a node, which takes seconds, run it, and end the process with its exit code."""
     end_quietly_on_signals()
+    _log_to_stderr()
     code = _run(name)
     sys.stdout.flush()
     sys.stderr.flush()
     # Everything is closed. Python would now take modules away while threads of torch, numba and Fast DDS still live,
     # which crashes now and then.
     os._exit(code)
+
+
+def _log_to_stderr() -> None:
+    """Show what is logged until ROS takes over: compiling inner loops at the first start takes half a minute."""
+    logger = logging.getLogger("cacheinf_ros")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(logging.StreamHandler())
 
 
 def _run(name: str) -> int:

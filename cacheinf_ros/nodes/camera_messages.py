@@ -20,6 +20,7 @@ from cacheinf_ros.errors import MessageError
 _NAMES = {Image: "sensor_msgs/msg/Image", CompressedImage: "sensor_msgs/msg/CompressedImage"}
 _UNREADABLE = (SerdeError, TypesysError, ValueError, IndexError, KeyError, AssertionError, struct.error, MemoryError)
 _MONO, _BGR = "mono8", "bgr8"
+_LENGTH = struct.Struct("<I")
 
 
 class CameraMessages:
@@ -28,6 +29,7 @@ class CameraMessages:
     def __init__(self, message_type: type[Any]) -> None:
         """Prepare to read sensor_msgs/Image or sensor_msgs/CompressedImage."""
         self._name = _NAMES[message_type]
+        self._types = _types()
 
     def read(self, serialized: bytes) -> Any:
         """Read a message from its CDR.
@@ -40,7 +42,7 @@ class CameraMessages:
             MessageError: the bytes are no such message.
         """
         try:
-            return _types().deserialize_cdr(memoryview(serialized), self._name)  # it slices what it is given
+            return self._types.deserialize_cdr(memoryview(serialized), self._name)  # it slices what it is given
         except _UNREADABLE as error:
             raise MessageError(
                 f"{len(serialized)} bytes are not a {self._name}: {error}; check that camera and node use the same type"
@@ -59,9 +61,12 @@ def serialized_image(header: Header, image: NDArray[np.uint8]) -> bytes:
         encoding=_BGR if channels == 3 else _MONO,
         is_bigendian=0,
         step=width * channels,
-        data=np.ascontiguousarray(image).reshape(-1),
+        data=np.zeros(0, np.uint8),
     )
-    return bytes(types.serialize_cdr(message, _NAMES[Image]))
+    pixels = np.ascontiguousarray(image)
+    # the pixels come last, behind their number: joining copies them once, writing them with the message three times
+    fields = bytes(types.serialize_cdr(message, _NAMES[Image]))[: -_LENGTH.size]
+    return b"".join((fields, _LENGTH.pack(pixels.nbytes), pixels.data))
 
 
 def _header(header: Header) -> Any:

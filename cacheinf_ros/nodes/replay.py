@@ -11,6 +11,7 @@ from itertools import islice
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import SourceError
@@ -78,8 +79,10 @@ class ReplayNode(Node):
             self.ended.wait(self.config.settle_s)
 
     def _publish_all(self) -> None:
-        start = time.monotonic()
+        start: float | None = None
         for due_s, stamp_ns, frame in islice(self._schedule(), self.config.frames or None):
+            if start is None:  # opening a source takes a while, and what it delayed would come in a burst
+                start = time.monotonic() - due_s
             if self.ended.wait(max(0.0, start + due_s - time.monotonic())):
                 return
             self._publish(stamp_ns, frame)
@@ -100,12 +103,18 @@ class ReplayNode(Node):
     def _publish(self, stamp_ns: int, frame: Frame) -> None:
         if self._sim_clock is not None:
             self._sim_clock.publish(Clock(clock=time_message(stamp_ns)))
+        if self.config.image_transport is ImageTransport.RAW:
+            message: bytes | CompressedImage = serialized_image(self._header(stamp_ns), frame.image)
+        else:  # stamped when it is ready, as by a camera that compresses by itself
+            message = compressed_message(Header(), frame.image)
+            message.header = self._header(stamp_ns)
+        self._images.publish(message)
+        self.published += 1
+
+    def _header(self, stamp_ns: int) -> Header:
         own_stamps = self.config.stamp is StampSource.CLOCK and self._sim_clock is None
         stamp = self.get_clock().now().to_msg() if own_stamps else time_message(stamp_ns)
-        header = Header(stamp=stamp, frame_id=self.config.frame_id)
-        raw = self.config.image_transport is ImageTransport.RAW
-        self._images.publish(serialized_image(header, frame.image) if raw else compressed_message(header, frame.image))
-        self.published += 1
+        return Header(stamp=stamp, frame_id=self.config.frame_id)
 
     def _linger(self) -> None:
         """Let the last image reach those who asked for reliable delivery."""

@@ -198,7 +198,8 @@ def robot(nodes: NodeGroup, coloured: tuple[CatalogFolder, SpecialiseFolder]) ->
             executable="catalog_inference",
             parameters={
                 "catalogs": [str(coloured[0].path)], "rates": [100.0], "image_topic": "camera/image", "threads": 1,
-                "image_reliability": "reliable", "result_topic": "results", **PARAMETERS, "specialise_pause_s": 1000.0,
+                "image_reliability": "reliable", "result_topic": "results", "outputs": "all", **PARAMETERS,
+                "specialise_pause_s": 1000.0,
             },
         )
     )  # fmt: skip

@@ -158,7 +158,7 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
     inference_command: Callable[..., NodeCommand],
     robot_command: Callable[[str], NodeCommand],
 ) -> None:
-    forget_after_s = 5.0 if is_killed else 3600.0  # who ends says so
+    forget_after_s = 5.0 if is_killed else 600.0  # who ends says so
     server = nodes.start(inference_command("server", forget_after_s=forget_after_s))
     robot = nodes.start(robot_command("remote"))
     server.wait_ready()
