@@ -17,6 +17,8 @@ from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.install_paths import share_folder
 
 PROFILES_VARIABLE = "FASTDDS_DEFAULT_PROFILES_FILE"
+BY_LAUNCH_VARIABLE = "CACHEINF_PROFILES_BY_LAUNCH"
+"""Set where it was a launch file of ours that chose the profiles for everything it starts, and not the user."""
 _USERS_OWN = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
 _FAST_DDS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
 _LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
@@ -46,15 +48,14 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
         folder = share_folder() / "config"
     except ConfigError:
         return ""
-    ours = [str(folder / name) for name in ("fastdds.xml", "fastdds_udp.xml")]
-    if environment.get(PROFILES_VARIABLE) not in (None, "", *ours):
+    if environment.get(PROFILES_VARIABLE) and not environment.get(BY_LAUNCH_VARIABLE):
         return ""
     allowed = _largest_buffer() if largest_buffer is None else largest_buffer
-    chosen = ours[allowed >= RECEIVE_BUFFER_BYTES]
-    if not Path(chosen).is_file():
+    chosen = folder / ("fastdds_udp.xml" if allowed >= RECEIVE_BUFFER_BYTES else "fastdds.xml")
+    if not chosen.is_file():
         return ""
-    environment[PROFILES_VARIABLE] = chosen
-    return chosen
+    environment[PROFILES_VARIABLE] = str(chosen)
+    return str(chosen)
 
 
 def _largest_buffer() -> int:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cacheinf_ros.fast_dds import PROFILES_VARIABLE, RECEIVE_BUFFER_BYTES, set_up_middleware
+from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE, RECEIVE_BUFFER_BYTES, set_up_middleware
 
 CONFIG = Path(__file__).parents[1] / "config"
 
@@ -23,9 +23,15 @@ def test_images_of_others_come_over_udp_where_its_buffer_may_be_large() -> None:
 
 
 def test_what_the_launch_files_set_is_ours_to_change() -> None:
-    environment: dict[str, str] = {}
+    environment = {BY_LAUNCH_VARIABLE: "1"}
     set_up_middleware(environment, largest_buffer=0)
     assert set_up_middleware(environment, largest_buffer=2**30).endswith("fastdds_udp.xml")
+
+
+def test_a_user_may_choose_shared_memory_for_camera_and_nodes() -> None:
+    environment = {PROFILES_VARIABLE: str(CONFIG / "fastdds.xml")}
+    assert set_up_middleware(environment, largest_buffer=2**30) == ""
+    assert environment[PROFILES_VARIABLE].endswith("fastdds.xml")
 
 
 @pytest.mark.parametrize(

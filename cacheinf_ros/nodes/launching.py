@@ -11,7 +11,7 @@ from typing import Any
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
 from launch_ros.actions import Node
 
-from cacheinf_ros.fast_dds import PROFILES_VARIABLE, set_up_middleware
+from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE, set_up_middleware
 from cacheinf_ros.launch_arguments import PACKAGE, Argument, Given, Value, is_launched_itself, refuse_unknown
 from launch import LaunchContext, LaunchDescription
 
@@ -44,7 +44,8 @@ def set_middleware(environment: Mapping[str, str]) -> list[SetEnvironmentVariabl
     if environment.get(PROFILES_VARIABLE):
         return []
     profiles = set_up_middleware(dict(environment), largest_buffer=0)  # 0: receiving over UDP is for our nodes only
-    return [SetEnvironmentVariable(PROFILES_VARIABLE, profiles)] if profiles else []
+    chosen = {PROFILES_VARIABLE: profiles, BY_LAUNCH_VARIABLE: "1"} if profiles else {}
+    return [SetEnvironmentVariable(name, value) for name, value in chosen.items()]
 
 
 def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | None = None, **options: Any) -> Node:
