@@ -21,13 +21,15 @@ BY_LAUNCH_VARIABLE = "CACHEINF_PROFILES_BY_LAUNCH"
 """Set where it was a launch file of ours that chose the profiles for everything it starts, and not the user."""
 _USERS_OWN = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")
 _FAST_DDS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
+_SHARED_MEMORY = "/dev/shm"
+_LEAST_SHARED_BYTES = 6 * 16_777_216  # segments of a camera, our nodes and some others; a container may have less
 _LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
 RECEIVE_BUFFER_BYTES = 4_194_304
 """What config/fastdds_udp.xml asks for: more than half a raw 1920x1080 image, and Linux grants twice of it."""
 
 LOSS_REMEDY = (
-    "publish reliably, or let the system take whole images: `sudo sysctl -w net.core.rmem_max=4194304` and start this "
-    "node anew, or start the camera with FASTDDS_DEFAULT_PROFILES_FILE set to config/fastdds.xml of this package"
+    "let it publish reliably, or let the system take whole images: `sudo sysctl -w net.core.rmem_max=4194304` and "
+    "restart this node, or start the camera with FASTDDS_DEFAULT_PROFILES_FILE set to this package's config/fastdds.xml"
 )
 """What helps where images of a camera on this machine are lost."""
 
@@ -40,7 +42,8 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
         largest_buffer: bytes that the system allows a socket to buffer; None: ask the system.
 
     Returns:
-        the file that is used, or an empty text where the user's own set-up is left alone.
+        the file that is used, or an empty text where the user's own set-up is left alone, or where there is too little
+        shared memory (/dev/shm) for it.
     """
     if environment.get("RMW_IMPLEMENTATION", "") not in _FAST_DDS or any(environment.get(n) for n in _USERS_OWN):
         return ""
@@ -50,12 +53,22 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
         return ""
     if environment.get(PROFILES_VARIABLE) and not environment.get(BY_LAUNCH_VARIABLE):
         return ""
+    if _free_shared_memory() < _LEAST_SHARED_BYTES:
+        return ""
     allowed = _largest_buffer() if largest_buffer is None else largest_buffer
     chosen = folder / ("fastdds_udp.xml" if allowed >= RECEIVE_BUFFER_BYTES else "fastdds.xml")
     if not chosen.is_file():
         return ""
     environment[PROFILES_VARIABLE] = str(chosen)
     return str(chosen)
+
+
+def _free_shared_memory() -> int:
+    try:
+        room = os.statvfs(_SHARED_MEMORY)
+    except OSError:
+        return 0
+    return room.f_bavail * room.f_frsize
 
 
 def _largest_buffer() -> int:

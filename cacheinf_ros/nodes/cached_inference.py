@@ -70,7 +70,7 @@ class CachedInferenceNode(FrameNode):
         self._pipeline.close()
 
     def _workers(self) -> list[Worker[Any]]:
-        return [self._matching, *super()._workers()]
+        return [] if self._pipeline.waits_for_server else [self._matching, *super()._workers()]
 
     def _store_image(self, arrival: Arrival) -> None:
         self._matching.tell(lambda: self._arrivals.put(arrival))

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from rclpy.event_handler import QoSMessageLostInfo, SubscriptionEventCallbacks
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import (
+    QoSMessageLostInfo,
+    QoSRequestedIncompatibleQoSInfo,
+    SubscriptionEventCallbacks,
+    UnsupportedEventTypeError,
+)
 from rclpy.node import Node
-from rclpy.qos import QoSReliabilityPolicy
+from rclpy.qos import QoSPolicyKind, QoSReliabilityPolicy
 from rclpy.subscription import Subscription
 
 from cacheinf_ros.errors import MessageError
@@ -21,13 +29,15 @@ from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
 from cacheinf_ros.pipeline.stamp_gaps import StampGaps
 
 _SAID_AGAIN_S = 60.0
+_REVIEW_S = 1.0
+_SILENCE_S = 5.0
 
 
 class Camera:
     """Receives a camera's images as they come over the wire, raw or compressed.
 
     With ``image_reliability: auto`` the subscription is reliable as long as all publishers are, and best effort as soon
-    as one is not: a reliable subscription hears nothing of a best-effort publisher.
+    as one is not: a reliable subscription receives nothing from a best-effort publisher.
     """
 
     def __init__(self, node: Node, config: ImageConfig, health: Health, store: Callable[[Arrival], None]) -> None:
@@ -46,29 +56,48 @@ class Camera:
         message_type, topic = image_topic(config.image_topic, config.image_transport)
         self._messages = CameraMessages(message_type)
         self._message_type = message_type
+        self._asked_topic = topic
         self._topic = node.resolve_topic_name(topic)
         self._depth = max(2, config.queue_size)
         self._asked = overridden_reliability(node, self._topic, config.image_reliability)
         self._is_reliable = self._asked is not Reliability.BEST_EFFORT
         self._review_soon = node.create_guard_condition(self._review)
+        self._silent_since: float | None = None
         self._subscription = self._subscribe()
+        # events may come before the graph knows of what they tell, and not every middleware has them
+        node.create_timer(_REVIEW_S, self._review, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _subscribe(self) -> Subscription[Any]:
         self._health.note("image_reliability", "reliable" if self._is_reliable else "best_effort")
         events = SubscriptionEventCallbacks(
             message_lost=self._count_lost,
             matched=lambda _: self._review_soon.trigger(),
-            incompatible_qos=lambda _: self._review_soon.trigger(),
+            incompatible_qos=self._note_incompatible,
         )
         qos = profile(self._depth, reliable=self._is_reliable)
-        return subscribe_to_images(self._node, self._message_type, self._topic, self._receive, qos, events)
+        subscribe = partial(subscribe_to_images, self._node, self._message_type, self._asked_topic, self._receive, qos)
+        try:
+            return subscribe(events)
+        except UnsupportedEventTypeError as error:
+            self._node.get_logger().warning(f"lost frames are seen by their stamps only: {error}")
+            return subscribe(SubscriptionEventCallbacks(incompatible_qos=self._note_incompatible))
+
+    def _note_incompatible(self, event: QoSRequestedIncompatibleQoSInfo) -> None:
+        if event.last_policy_kind != QoSPolicyKind.RELIABILITY:
+            policy = QoSPolicyKind(event.last_policy_kind).name.lower()
+            self._node.get_logger().warning(
+                f"nothing is received from a publisher of {self._topic} that offers another {policy} than asked for: "
+                f"change qos_overrides.{self._topic}.subscription.{policy}"
+            )
+        self._review_soon.trigger()
 
     def _review(self) -> None:
-        """Look anew at what the publishers offer; not in an event's callback: that may not end its subscription."""
+        """Look anew at what publishers offer; not in an event's callback, which must not destroy its subscription."""
         offers = [
             info.qos_profile.reliability is QoSReliabilityPolicy.RELIABLE
             for info in self._node.get_publishers_info_by_topic(self._topic)
         ]
+        self._note_silence(is_published=bool(offers))
         if not offers:
             return
         if self._asked is Reliability.RELIABLE and not all(offers):
@@ -82,12 +111,27 @@ class Camera:
             self._node.destroy_subscription(self._subscription)
             self._subscription = self._subscribe()
 
+    def _note_silence(self, *, is_published: bool) -> None:
+        """Say where a camera publishes, as far as the graph knows, and nothing arrives: all of it may be lost."""
+        now = time.monotonic()
+        if not is_published or self._silent_since is None:
+            self._silent_since = now
+        is_silent = now - self._silent_since > _SILENCE_S
+        reason = f"nothing arrives on {self._topic}, although somebody publishes there" if is_silent else ""
+        self._health.silent(reason)
+        if is_silent:
+            self._node.get_logger().warning(
+                f"{reason}: if the camera works, {LOSS_REMEDY}", throttle_duration_sec=_SAID_AGAIN_S
+            )
+
     def _receive(self, serialized: bytes) -> None:
         self._health.count("received")
+        self._silent_since = time.monotonic()
         try:
             arrival = Arrival(self._messages.read(serialized))
         except MessageError as error:
             self._health.count("unreadable")
+            self._gaps.reset()
             self._node.get_logger().error(str(error), throttle_duration_sec=5.0)
             return
         self._note_missing(self._gaps.add(arrival.stamp_ns))

@@ -123,7 +123,8 @@ class CatalogPipeline:
             self._node.get_logger().error(traceback.format_exc())
 
     def close(self) -> None:
-        """End the sessions with a server; when the node does not spin any more."""
+        """End the sessions with a server and what runs in the background; when the node does not spin any more."""
+        self._device.drop_all()
         if self._split is not None:
             self._split.close()
 

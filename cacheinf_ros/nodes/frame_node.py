@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -78,11 +79,12 @@ class FrameNode(Node):
         """Let the frame that has just come be worked on before the executor goes on, for a few milliseconds at most."""
         if self._has_stored:
             self._has_stored = False
+            deadline = time.monotonic() + _GIVE_WAY_S
             for worker in self._workers():
-                worker.give_way(_GIVE_WAY_S)
+                worker.give_way(max(0.0, deadline - time.monotonic()))
 
     def _workers(self) -> list[Worker[Any]]:
-        """The threads through which a frame passes, in this order."""
+        """The threads that a frame passes through, in order; none where they wait for packets that we must take."""
         return [self._worker] if self._worker else []
 
     def close(self) -> None:
@@ -142,6 +144,7 @@ def _spin(node: Any) -> None:
             executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
             node.give_way()
     finally:
+        ignore_signals()  # one may come twice
         node.close()
         executor.shutdown()  # before rclpy's own: what is left of it then cannot be destroyed any more
         node.destroy_node()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.msg import CacheMap, EngineState
@@ -14,6 +16,7 @@ from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig, PairingConfig
 from cacheinf_ros.pipeline.pairing import FramePairing, Paired
+from cacheinf_ros.pipeline.worker import Worker
 
 _NS_PER_MS = 1_000_000
 
@@ -31,7 +34,7 @@ class InferenceNode(FrameNode):
         )
         self._told: EngineState | None = None
         self._engine_state = publish_on(
-            self, EngineState, engine_state_topic(get(CacheMapConfig).cache_map_topic), profile(1, latched=True)
+            self, EngineState, engine_state_topic(self, get(CacheMapConfig)), profile(1, latched=True)
         )
         self._tell_engine_state()
         self._maps = subscribe_to(
@@ -44,6 +47,9 @@ class InferenceNode(FrameNode):
         """Finish the frame at hand, and tell the server."""
         super().close()
         self._pipeline.close()
+
+    def _workers(self) -> list[Worker[Any]]:
+        return [] if self._pipeline.waits_for_server else super()._workers()
 
     def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._pairing.add_frame(arrival, arrival.stamp_ns, arrival.received_ns))

@@ -33,7 +33,7 @@ class MatcherNode(FrameNode):
         self._maps = publish_on(self, CacheMap, get(CacheMapConfig).cache_map_topic, profile(MAP_DEPTH))
         self._overlay = LazyImage(self, "~/overlay")
         self._engine_states = subscribe_to(
-            self, EngineState, engine_state_topic(get(CacheMapConfig).cache_map_topic), self._store_engine_state,
+            self, EngineState, engine_state_topic(self, get(CacheMapConfig)), self._store_engine_state,
             profile(1, latched=True),
         )  # fmt: skip
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)

@@ -134,6 +134,11 @@ class Pipeline:
         return outcome
 
     @property
+    def waits_for_server(self) -> bool:
+        """Whether a frame may wait for what a server sends."""
+        return self._server is not None
+
+    @property
     def dense_ms(self) -> float:
         """What a frame takes without a cache, as measured on this machine."""
         return self._runner.dense_ms

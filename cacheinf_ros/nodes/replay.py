@@ -91,11 +91,13 @@ class ReplayNode(Node):
         """(seconds since the start, stamp of the source, frame): stamps begin again with each round, time does not."""
         rate, played, round_start_s = self.config.rate, 0, 0.0
         while True:
-            due_s = round_start_s
+            due_s, before = round_start_s, played
             for frame in self._source:
                 due_s = played / rate if rate else round_start_s + frame.stamp_ns / _NS_PER_S
                 yield due_s, _FIRST_STAMP_NS + frame.stamp_ns, frame
                 played += 1
+            if played == before:
+                raise SourceError(f"{self.config.source} holds no frame: check that it is what you meant to play")
             round_start_s = due_s + 1.0 / (rate or self._source.fps)
             if not self.config.loop:
                 return

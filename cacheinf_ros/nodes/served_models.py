@@ -50,6 +50,10 @@ class ServedModel:
         self._tracker.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
         return replace(result, stage_ms={"match": link.matching_ms, **result.stage_ms})
 
+    def close(self) -> None:
+        """End what runs in the background."""
+        self._held.close()
+
 
 class ServedModels:
     """Made when a robot first asks for them. Not for use from several threads.
@@ -93,9 +97,15 @@ class ServedModels:
 
     def forget(self, session: str) -> None:
         """The robot is gone."""
-        self._of.pop(session, None)
-        for key in [key for key in self._variants if key[0] == session]:
-            del self._variants[key]
+        own = self._of.pop(session, None)
+        variants = [self._variants.pop(key) for key in list(self._variants) if key[0] == session]
+        for served in [*variants, *([own] if own else [])]:
+            served.close()
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        for served in (*self._of.values(), *self._variants.values()):
+            served.close()
 
     def _find(self, session: str, name: str, note: Note) -> tuple[bool, ServedModel]:
         """What runs that model for that robot, and whether it is new."""
@@ -109,7 +119,7 @@ class ServedModels:
             self._variants[key] = ServedModel(self._load(name), self._parameters, note)
         self._variants.move_to_end(key)
         while self.used_bytes > self._capacity and len(self._variants) > 1:
-            self._variants.popitem(last=False)
+            self._variants.popitem(last=False)[1].close()
         return is_new, self._variants[key]
 
     def _load(self, name: str) -> Model:

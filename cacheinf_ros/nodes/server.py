@@ -71,6 +71,7 @@ class ServerNode(FrameNode):
         """Finish the frames at hand."""
         self._sharing.close()
         super().close()
+        self._models.close()
 
     def _store_request(self, message: FrameRequest) -> None:
         self.health.count("received")

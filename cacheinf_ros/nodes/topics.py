@@ -16,7 +16,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.pipeline.node_configs import ImageTransport, Reliability
+from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageTransport, Reliability
 
 MAP_DEPTH = 32
 """Cache maps are small, and a lost one is a gap in the chain: keep more of them than of images."""
@@ -26,9 +26,9 @@ _OVERRIDABLE = QoSOverridingOptions(policy_kinds=(*_DEPTH_AND_DURABILITY, QoSPol
 _IMAGES_OVERRIDABLE = QoSOverridingOptions(policy_kinds=_DEPTH_AND_DURABILITY)
 
 
-def engine_state_topic(cache_map_topic: str) -> str:
-    """Where whoever uses cache maps tells the matcher what for."""
-    return f"{cache_map_topic}/engine"
+def engine_state_topic(node: Node, config: CacheMapConfig) -> str:
+    """The topic on which the user of cache maps tells the matcher its mode; it follows a remapped map topic."""
+    return f"{node.resolve_topic_name(config.cache_map_topic)}/engine"
 
 
 def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
@@ -73,7 +73,7 @@ def subscribe_to_images(
     qos: QoSProfile,
     events: SubscriptionEventCallbacks,
 ) -> Subscription[Any]:
-    """A subscription to serialized images, whose reliability is chosen anew when it is replaced by another one."""
+    """A subscription to serialized images, that may be replaced by one with another reliability."""
     return node.create_subscription(
         message_type, topic, callback, qos, raw=True, event_callbacks=events,
         qos_overriding_options=_IMAGES_OVERRIDABLE,
@@ -84,7 +84,7 @@ def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliab
     """What ``qos_overrides.TOPIC.subscription.reliability`` says, the standard parameter; by default what is asked.
 
     Raises:
-        ConfigError: it says something else than a :class:`Reliability`.
+        ConfigError: it says anything but a :class:`Reliability`.
     """
     name = f"qos_overrides.{topic}.subscription.reliability"
     description = "reliability of the subscription to images: auto, reliable or best_effort"

@@ -23,7 +23,7 @@ from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
 
 FRAMES = 8
-_STOP_S = 10.0
+_STOP_S = 3.0
 _log = logging.getLogger(__name__)
 
 

@@ -10,6 +10,7 @@ from enum import IntEnum
 
 _WINDOW = 100
 _LOSS_WINDOW = 1000  # frames over which the share of lost ones is told
+_LOSS_JUDGED = 100  # fewer say nothing
 _LOSS_WARNED = 0.01
 
 
@@ -48,6 +49,7 @@ class Health:
         self._reuse: deque[float] = deque(maxlen=_WINDOW)
         self._last_error = ""
         self._notes: dict[str, str] = {}
+        self._silence = ""
 
     def count(self, event: str, number: int = 1) -> None:
         """Something happened to a frame: received, accepted, or an event of the node's own."""
@@ -67,6 +69,11 @@ class Health:
             self._arrived.append((self._lost_since, missing))
             self._lost_since = 0
 
+    def silent(self, reason: str) -> None:
+        """Nothing arrives although somebody publishes, for this reason; empty: it does."""
+        with self._lock:
+            self._silence = reason
+
     @property
     def loses_frames(self) -> bool:
         """Whether more than one in a hundred of the last thousand frames did not arrive."""
@@ -74,11 +81,12 @@ class Health:
             return self._lost_share() > _LOSS_WARNED
 
     def _lost_share(self) -> float:
-        """By whoever counts more: the middleware may not notice, and stamps may be irregular."""
+        """The larger of both counts: the middleware may not notice a loss, and stamps may be irregular."""
         lost = self._lost_since + sum(lost for lost, _ in self._arrived)
         missing = sum(missing for _, missing in self._arrived)
         worst = max(lost, missing)
-        return worst / (worst + len(self._arrived)) if worst else 0.0
+        total = worst + len(self._arrived)
+        return worst / total if total >= _LOSS_JUDGED else 0.0
 
     def result(self, latency_ms: float, reuse_ratio: float, error: str = "") -> None:
         """A frame was answered, so many milliseconds after it was received."""
@@ -101,6 +109,7 @@ class Health:
             self._counts["dropped"] = dropped
             values = {name: str(count) for name, count in self._counts.items()} | self._notes
             error, reuse, lost_share = self._last_error, list(self._reuse), self._lost_share()
+            silence = self._silence
         middle = latency[len(latency) // 2] if latency else None
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"
         values["latency_max_ms"] = "n/a" if not latency else f"{latency[-1]:.1f}"
@@ -110,6 +119,8 @@ class Health:
             return Status(level=Level.ERROR, message=f"stuck on one frame for {busy_s:.0f} s", values=values)
         if error:
             return Status(level=Level.ERROR, message=error, values=values)
+        if silence:
+            return Status(level=Level.WARN, message=silence, values=values)
         if lost_share > _LOSS_WARNED:
             message = f"{lost_share:.0%} of the camera's frames are lost on their way: the log says what helps"
             return Status(level=Level.WARN, message=message, values=values)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matching in the process that also runs the model: no topic in between."""
+"""Matching frame by frame, with maps that are numbered and timed."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ class MapProducer:
         """
         config = usable(config, mode)
         if (config, dense_ms) != self._asked:
+            most = MatchingConfig.high("dense_ms")
+            self._stream.reconfigure(config if config.dense_ms else config.changed(dense_ms=min(dense_ms, most)))
             self._asked = config, dense_ms
-            self._stream.reconfigure(config if config.dense_ms else config.changed(dense_ms=dense_ms))
         start = time.perf_counter()
         link = self._linker.link(image, stamp_ns)
         elapsed_ms = (time.perf_counter() - start) * _MS_PER_S

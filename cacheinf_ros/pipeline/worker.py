@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _NS_PER_S = 1e9
+_log = logging.getLogger(__name__)
 
 
 class Inbox(Protocol[T_co]):
@@ -36,7 +38,8 @@ class Inbox(Protocol[T_co]):
 class Worker(Generic[T]):
     """Takes items from an inbox and works on them, one at a time, in its own thread.
 
-    ``work`` must not raise: what goes wrong with a frame is part of that frame's result.
+    ``work`` should not raise: what goes wrong with a frame is part of that frame's result. What it raises all the same
+    is logged.
     """
 
     def __init__(self, inbox: Inbox[T], work: Callable[[T], None], rest: Callable[[], None] = lambda: None) -> None:
@@ -46,7 +49,8 @@ class Worker(Generic[T]):
         self._rest = rest
         self._changed = threading.Condition()
         self._stopping = False
-        self._is_done = True  # with all that it was told
+        self._is_done = True  # has worked on everything that it was told
+        self._may_be_awaited = False
         self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._loop, name="worker", daemon=True)
 
@@ -54,7 +58,7 @@ class Worker(Generic[T]):
         """Begin to work."""
         self._thread.start()
 
-    def stop(self, timeout_s: float = 5.0) -> None:
+    def stop(self, timeout_s: float = 3.0) -> None:
         """Finish the item at hand and end."""
         with self._changed:
             self._stopping = True
@@ -66,6 +70,7 @@ class Worker(Generic[T]):
         """Change the inbox (store a frame in it), and let the worker look into it again."""
         with self._changed:
             change()
+            self._may_be_awaited = self._busy_since is None  # else it works on something older
             self._is_done = False
             self._changed.notify_all()
 
@@ -75,7 +80,8 @@ class Worker(Generic[T]):
         Threads share one interpreter: whoever goes on in Python after :meth:`tell` holds up what was told.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._is_done, timeout_s)
+            if self._may_be_awaited:
+                self._changed.wait_for(lambda: self._is_done, timeout_s)
 
     @property
     def busy_s(self) -> float:
@@ -86,7 +92,10 @@ class Worker(Generic[T]):
     def _loop(self) -> None:
         while (item := self._next()) is not None:
             self._busy_since = time.monotonic()
-            self._work(item)
+            try:
+                self._work(item)
+            except Exception:  # a bug, or a middleware that does not take a message: the next item is another one
+                _log.exception("work on an item failed; going on with the next")
             if not self._is_waiting():
                 self._rest()
             self._busy_since = None

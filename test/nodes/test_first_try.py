@@ -77,11 +77,11 @@ def test_lost_frames_are_told_with_a_remedy(
     node = own_nodes.start(inference_command("cached_inference"))
     node.wait_ready(DEADLINE_S)
     station.wait_for_nodes(camera_image(0), subscribers=1)
-    stamps = [i * 100 * MS for i in range(1, 60) if i % 10]  # of a camera whose every tenth frame gets lost
+    stamps = [i * 100 * MS for i in range(1, 168) if i % 16]  # of a camera whose every sixteenth frame gets lost
     for stamp in stamps:
         station.publish(camera_image(stamp))
     station.expect(len(stamps))
-    assert wait_until(lambda: station.said("cached_inference").get("missing") == "5", DEADLINE_S)
+    assert wait_until(lambda: station.said("cached_inference").get("missing") == "10", DEADLINE_S)
     status = station.diagnostics["cached_inference"]
     assert status.level == b"\x01"
     assert "lost" in status.message

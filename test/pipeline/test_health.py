@@ -45,11 +45,22 @@ def test_a_frame_that_failed_is_an_error_until_one_succeeds() -> None:
 def test_more_than_one_lost_frame_in_a_hundred_warns() -> None:
     health = Health()
     health.result(50.0, 0.5)
-    for frame in range(99):
-        health.passed(missing=frame == 50)
+    health.passed(missing=1)
+    health.passed(missing=0)
+    assert judged(health).level is Level.OK  # a third, of three: that says nothing yet
+    for _ in range(97):
+        health.passed(missing=0)
     assert judged(health).level is Level.OK  # one of a hundred
     health.lost(3)
     health.passed(missing=0)
     status = judged(health)
     assert status.level is Level.WARN
     assert (status.values["lost"], status.values["missing"], status.values["lost_share"]) == ("3", "1", "0.029")
+
+
+def test_silence_warns_until_something_arrives() -> None:
+    health = Health()
+    health.silent("nothing arrives")
+    assert (judged(health).level, judged(health).message) == (Level.WARN, "nothing arrives")
+    health.silent("")
+    assert judged(health).level is Level.OK

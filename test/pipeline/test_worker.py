@@ -51,3 +51,44 @@ def test_it_wakes_when_a_frame_has_waited_long_enough() -> None:
 
 def test_it_may_be_stopped_before_it_started() -> None:
     Worker(LatestQueue[int](1), lambda item: None).stop()
+
+
+def test_an_item_that_fails_is_not_the_last() -> None:
+    queue: LatestQueue[int] = LatestQueue(10)
+    seen, done = [], threading.Event()
+
+    def work(item: int) -> None:
+        seen.append(item)
+        if item == 0:
+            raise RuntimeError("a bug")
+        done.set()
+
+    worker = Worker(queue, work)
+    worker.start()
+    for i in range(2):
+        worker.tell(lambda i=i: queue.put(i))
+    assert done.wait(DEADLINE_S)
+    worker.stop()
+    assert seen == [0, 1]
+
+
+def test_who_gives_way_goes_on_when_the_work_is_done_or_takes_too_long() -> None:
+    queue: LatestQueue[threading.Event] = LatestQueue(1)
+    finished = []
+
+    def work(free: threading.Event) -> None:
+        assert free.wait(DEADLINE_S)
+        finished.append(free)
+
+    worker = Worker(queue, work)
+    worker.start()
+    quick, slow = threading.Event(), threading.Event()
+    quick.set()
+    worker.tell(lambda: queue.put(quick))
+    worker.give_way(DEADLINE_S)
+    assert finished == [quick]
+    worker.tell(lambda: queue.put(slow))
+    worker.give_way(0.01)  # goes on although nothing is done
+    assert finished == [quick]
+    slow.set()
+    worker.stop()

@@ -19,7 +19,7 @@ from cacheinf_ros.graph.known_models import possible_cards
 from cacheinf_ros.offload import Identity
 
 SMALL = "w8"
-OTHER = f"{Path(__file__).parents[3] / 'networks' / 'small.py'}:mixed"
+OTHER = f"{Path(__file__).parents[2] / 'networks' / 'small.py'}:mixed"
 
 
 @pytest.fixture(scope="module")
