@@ -25,4 +25,4 @@ def test_a_model_of_many_seconds_leaves_the_configuration_in_force() -> None:
 
     reuse(20.0, 1, 0)
     assert reuse(20.0, 2, 5) == 1.0
-    assert reuse(100.0, 3, 0) == 0.0
+    assert reuse(100.0, 3, 9) == 0.0
