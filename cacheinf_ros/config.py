@@ -8,7 +8,6 @@ written in one place only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Protocol, Self, TypeVar
 
@@ -32,12 +31,6 @@ class Config(BaseModel):
             return cls(**values)
         except ValidationError as error:
             raise ConfigError("; ".join(_complaints(cls, error))) from None
-
-    @classmethod
-    def high(cls, name: str) -> float:
-        """The upper end of a number's range; infinity where it has none."""
-        bounds = (getattr(constraint, "le", None) for constraint in cls.model_fields[name].metadata)
-        return next((float(bound) for bound in bounds if bound is not None), math.inf)
 
     def changed(self, **values: Any) -> Self:
         """A copy with some values replaced, checked like a new one."""

@@ -74,7 +74,6 @@ class CachedInferenceNode(FrameNode):
 
     def _store_image(self, arrival: Arrival) -> None:
         self._matching.tell(lambda: self._arrivals.put(arrival))
-        self._has_stored = True
 
     def _match(self, arrival: Arrival) -> None:
         try:

@@ -11,7 +11,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from numpy.typing import NDArray
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from cacheinf_ros import msg
@@ -60,20 +60,6 @@ def image_from(message: Any) -> Pixels:
         return decode_compressed(message.data, message.format)
     return decode_image(
         message.encoding, message.height, message.width, message.step, message.data, bool(message.is_bigendian)
-    )
-
-
-def image_message(header: Header, image: Pixels) -> Image:
-    """A raw image: uint8 [height, width, 3] as bgr8, [height, width] as mono8."""
-    height, width = image.shape[:2]
-    channels = image.shape[2] if image.ndim == 3 else 1
-    return Image(
-        header=header,
-        height=height,
-        width=width,
-        encoding="bgr8" if channels == 3 else "mono8",
-        step=width * channels,
-        data=_bytes(image),
     )
 
 

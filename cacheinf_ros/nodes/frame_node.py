@@ -42,7 +42,6 @@ class FrameNode(Node):
         self.health = Health()
         self.ended = threading.Event()
         self._worker: Worker[Any] | None = None
-        self._has_stored = False
 
     def begin(
         self,
@@ -73,15 +72,12 @@ class FrameNode(Node):
         """Change the inbox, under the lock that the worker reads it with."""
         assert self._worker is not None
         self._worker.tell(change)
-        self._has_stored = True
 
     def give_way(self) -> None:
         """Let the frame that has just come be worked on before the executor goes on, for a few milliseconds at most."""
-        if self._has_stored:
-            self._has_stored = False
-            deadline = time.monotonic() + _GIVE_WAY_S
-            for worker in self._workers():
-                worker.give_way(max(0.0, deadline - time.monotonic()))
+        deadline = time.monotonic() + _GIVE_WAY_S
+        for worker in self._workers():
+            worker.give_way(max(0.0, deadline - time.monotonic()))
 
     def _workers(self) -> list[Worker[Any]]:
         """The threads that a frame passes through, in order; none where they wait for packets that we must take."""

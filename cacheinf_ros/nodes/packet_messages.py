@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from array import array
-
 from cacheinf_ros.msg import SplitPacket
+from cacheinf_ros.nodes.conversions import byte_array
 from cacheinf_ros.offload import Packet
 
 
@@ -13,7 +12,7 @@ def packet_message(packet: Packet) -> SplitPacket:
     """A packet of a session between robot and server."""
     return SplitPacket(
         session=packet.session, epoch=packet.epoch, frame=packet.frame, kind=packet.kind, tensor=packet.tensor,
-        part=packet.part, parts=packet.parts, checksum=packet.checksum, data=array("B", packet.data),
+        part=packet.part, parts=packet.parts, checksum=packet.checksum, data=byte_array(packet.data),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic.fields import FieldInfo
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
@@ -14,10 +14,8 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from cacheinf_ros.config import Config
+from cacheinf_ros.config import C, Config
 from cacheinf_ros.errors import ConfigError
-
-C = TypeVar("C", bound=Config)
 
 _INT_MAX = 2**63 - 1
 

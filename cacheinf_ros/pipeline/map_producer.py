@@ -52,8 +52,8 @@ class MapProducer:
         """
         config = usable(config, mode)
         if (config, dense_ms) != self._asked:
-            most = MatchingConfig.high("dense_ms")
-            self._stream.reconfigure(config if config.dense_ms else config.changed(dense_ms=min(dense_ms, most)))
+            # not checked like what a user sets: it is measured
+            self._stream.reconfigure(config if config.dense_ms else config.model_copy(update={"dense_ms": dense_ms}))
             self._asked = config, dense_ms
         start = time.perf_counter()
         link = self._linker.link(image, stamp_ns)

@@ -82,6 +82,7 @@ class Worker(Generic[T]):
         with self._changed:
             if self._may_be_awaited:
                 self._changed.wait_for(lambda: self._is_done, timeout_s)
+            self._may_be_awaited = False  # once: what takes long is not waited for again
 
     @property
     def busy_s(self) -> float:

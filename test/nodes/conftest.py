@@ -148,9 +148,10 @@ def inference_command() -> Callable[..., NodeCommand]:
 def camera_image() -> Callable[..., Any]:
     """Makes an image message as a camera driver would: encoding, stamp, a picture that depends on ``seed``."""
     import cv2
+    from image_messages import image_message
     from std_msgs.msg import Header
 
-    from cacheinf_ros.nodes.conversions import compressed_message, image_message, time_message
+    from cacheinf_ros.nodes.conversions import compressed_message, time_message
 
     def make(stamp_ns: int, encoding: str = "bgr8", size: tuple[int, int] = (48, 64), seed: int = 0) -> Any:
         header = Header(stamp=time_message(stamp_ns), frame_id="camera")

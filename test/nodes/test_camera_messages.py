@@ -12,13 +12,14 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from image_messages import image_message
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.camera_messages import CameraMessages, serialized_image
-from cacheinf_ros.nodes.conversions import header_from, image_from, image_message, image_size, stamp_ns, time_message
+from cacheinf_ros.nodes.conversions import header_from, image_from, image_size, stamp_ns, time_message
 
 STAMPS = st.integers(0, (2**31 - 1) * 10**9)
 FRAME_IDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

@@ -17,6 +17,7 @@ from coloured import LABELS, picture
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from image_messages import image_message
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
@@ -28,7 +29,7 @@ from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
-from cacheinf_ros.nodes.conversions import image_message, time_message
+from cacheinf_ros.nodes.conversions import time_message
 from cacheinf_ros.nodes.result_messages import outputs_from
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.polling import wait_until

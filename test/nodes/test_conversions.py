@@ -12,6 +12,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from hypothesis import given
 from hypothesis import strategies as st
+from image_messages import image_message
 from std_msgs.msg import Header
 from strategies import cache_maps, textured
 
@@ -23,7 +24,6 @@ from cacheinf_ros.nodes.conversions import (
     encode,
     encoded_image_from,
     image_from,
-    image_message,
     link_from,
     request_message,
     stamp_ns,

@@ -181,9 +181,10 @@ def image_type() -> type[Any]:
 
 
 def raw_image(stamp_ns: int, size: tuple[int, int], picture: Any = None) -> Any:
+    from image_messages import image_message
     from std_msgs.msg import Header
 
-    from cacheinf_ros.nodes.conversions import image_message, time_message
+    from cacheinf_ros.nodes.conversions import time_message
 
     picture = np.full((*size, 3), 99, np.uint8) if picture is None else np.ascontiguousarray(picture)
     return image_message(Header(stamp=time_message(stamp_ns), frame_id="camera"), picture)

@@ -24,9 +24,10 @@ Answer = Callable[[str, type[Any], str], list[tuple[Any, Any]]]
 @pytest.fixture(scope="module")
 def answer(nodes: NodeGroup, shared_station: Any, inference_command: Callable[..., NodeCommand]) -> Answer:
     """Runs a model on frames of a scene: of each our result, and what was said on a topic of vision_msgs."""
+    from image_messages import image_message
     from std_msgs.msg import Header
 
-    from cacheinf_ros.nodes.conversions import image_message, time_message
+    from cacheinf_ros.nodes.conversions import time_message
 
     station = shared_station
     images = [

@@ -1,0 +1,26 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Raw images as a camera driver publishes them, through ROS' own classes."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def image_message(header: Any, image: NDArray[np.uint8]) -> Any:
+    """A raw image: uint8 [height, width, 3] as bgr8, [height, width] as mono8."""
+    from sensor_msgs.msg import Image
+
+    height, width = image.shape[:2]
+    channels = image.shape[2] if image.ndim == 3 else 1
+    return Image(
+        header=header,
+        height=height,
+        width=width,
+        encoding="bgr8" if channels == 3 else "mono8",
+        step=width * channels,
+        data=array("B", image.tobytes()),
+    )
