@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from cacheinf_ros.engine.storage import cache_folder
@@ -28,14 +29,13 @@ def kept_graph(path: Path) -> Graph | None:
     """The graph; None where there is none, or with a warning none that can be used."""
     try:
         graph = read_graph(path)
-        os.utime(path)
     except FileNotFoundError:
         return None
-    except ModelError as error:
+    except (ModelError, OSError) as error:
         _log.warning("the kept graph is unusable, exporting anew: %s", error)
         return None
-    except OSError:  # it is not ours to touch
-        pass
+    with suppress(OSError):  # where it is not ours to touch, it only misses its place in the order of use
+        os.utime(path)
     return graph
 
 
