@@ -1,0 +1,8 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What a model's outputs decide, what neighbouring frames agree on, and how often an answer is right."""
+
+from cacheinf_ros.engine.decisions.score import MOVING_ALLOWANCE, Loss, Score
+from cacheinf_ros.engine.decisions.task import Task, consensus_of_all, score_all
+from cacheinf_ros.engine.decisions.task_of_model import task_of_model
+
+__all__ = ["MOVING_ALLOWANCE", "Loss", "Score", "Task", "consensus_of_all", "score_all", "task_of_model"]

@@ -1,0 +1,76 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Decisions of segmenters and classifiers: one class per pixel, or one per frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.decisions.score import Score
+from cacheinf_ros.engine.decisions.task import Outputs
+from cacheinf_ros.engine.following import move_class_map
+
+Classes = NDArray[Any]
+Size = tuple[int, int]
+_NARROW = 256  # classes that fit into a byte
+
+
+class ClassMaps:
+    """The best class of each pixel, [height, width], or of the frame, [1, 1]."""
+
+    def __init__(self, output: str, input_size: Size, *, most_pixels: int | None = None) -> None:
+        """Name the output that holds a score per class, [1, classes] or [1, classes, height, width].
+
+        Args:
+            most_pixels: of a map that are looked at; of more, only those of every so many rows and columns.
+        """
+        self._output = output
+        self._most_pixels = most_pixels
+        self._input_size = input_size
+
+    def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Classes:
+        """See :meth:`Task.read`."""
+        values = outputs[self._output]
+        maps = values.reshape(values.shape[1], *(values.shape[2:] or (1, 1)))
+        step = self._step(maps.shape[1] * maps.shape[2])
+        classes = maps[:, ::step, ::step].argmax(0)
+        narrow = classes.astype(np.uint8 if values.shape[1] <= _NARROW else np.int32)
+        return narrow if motion is None else move_class_map(narrow, motion, self._input_size)
+
+    def _step(self, pixels: int) -> int:
+        return 1 if self._most_pixels is None else max(1, math.ceil(math.sqrt(pixels / self._most_pixels)))
+
+    def consensus(self, window: Sequence[Classes], index: int) -> Classes:
+        """The class that most frames see; where several are seen as often, the frame's own if it is one of them."""
+        stacked = np.stack(window)
+        agreed = stacked[index].copy()
+        votes = (stacked == agreed).sum(0, dtype=np.uint8)
+        for class_id in np.unique(stacked):
+            count = (stacked == class_id).sum(0, dtype=np.uint8)
+            more = count > votes
+            agreed[more] = class_id
+            votes[more] = count[more]
+        return agreed
+
+    def score(self, answer: Classes, consensus: Classes, before: Classes | None) -> Score:
+        """Count the pixels that agree."""
+        right = answer == consensus
+        if before is None:
+            return Score(right=float(np.count_nonzero(right)), total=float(right.size))
+        moving = consensus != before
+        return Score(
+            right=float(np.count_nonzero(right)),
+            total=float(right.size),
+            moving_right=float(np.count_nonzero(right & moving)),
+            moving_total=float(np.count_nonzero(moving)),
+        )
+
+
+def is_class_scores(values: NDArray[Any]) -> bool:
+    """Whether an output holds scores of classes: [1, classes] or [1, classes, height, width], several classes."""
+    return values.ndim in (2, 4) and values.shape[0] == 1 and values.shape[1] > 1

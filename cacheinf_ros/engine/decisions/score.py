@@ -1,0 +1,69 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""How often answers are right, added up over frames, and how much less often than others: the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Counts over any number of frames.
+
+    Attributes:
+        right, total: decisions that are right, and all of them: pixels, classes or (twice) boxes.
+        moving_right, moving_total: those where the consensus moves.
+    """
+
+    right: float = 0.0
+    total: float = 0.0
+    moving_right: float = 0.0
+    moving_total: float = 0.0
+
+    def __add__(self, other: Score) -> Score:
+        return Score(
+            right=self.right + other.right,
+            total=self.total + other.total,
+            moving_right=self.moving_right + other.moving_right,
+            moving_total=self.moving_total + other.moving_total,
+        )
+
+    @property
+    def whole(self) -> float:
+        """Share of right decisions, 0 to 1; 1 where there was nothing to decide."""
+        return self.right / self.total if self.total else 1.0
+
+    @property
+    def moving(self) -> float | None:
+        """Share of right decisions where the consensus moves; None where it never did."""
+        return self.moving_right / self.moving_total if self.moving_total else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """How much less often an answer is right than dense execution's; negative: more often.
+
+    Attributes:
+        whole: in everything.
+        moving: where the consensus moves; 0 where it never did.
+    """
+
+    whole: float
+    moving: float
+
+    @classmethod
+    def of(cls, ours: Score, dense: Score) -> Loss:
+        """Compare the scores of the same frames."""
+        there = 0.0 if ours.moving is None or dense.moving is None else dense.moving - ours.moving
+        return cls(whole=dense.whole - ours.whole, moving=there)
+
+    def within(self, max_loss: float) -> bool:
+        """Whether a promise is kept: ``max_loss`` in everything, and 2.5 times as much where things move.
+
+        Few decisions lie where things move, and a single frame of delay costs many of them.
+        """
+        return self.whole <= max_loss and self.moving <= MOVING_ALLOWANCE * max_loss
+
+
+MOVING_ALLOWANCE = 2.5
+"""Factor of ``max_loss`` that is allowed where the consensus moves."""

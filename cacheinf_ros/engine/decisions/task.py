@@ -1,0 +1,54 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What every kind of decision can do: be read from outputs, be agreed on by neighbouring frames, and be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.decisions.score import Score
+
+Outputs = Mapping[str, NDArray[Any]]
+D = TypeVar("D")
+
+
+class Task(Protocol[D]):
+    """One kind of decisions, such as boxes or class maps."""
+
+    def read(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> D:
+        """Read what the outputs for a frame decide; the outputs are copied where they are kept.
+
+        Args:
+            image_size: (height, width) of the frame.
+            motion: where the frame shows what the outputs are for, in pixels of the model's input; None: at its place.
+        """
+
+    def consensus(self, window: Sequence[D], index: int) -> D:
+        """What the dense decisions of neighbouring frames agree on for one of them: ``window[index]``."""
+
+    def score(self, answer: D, consensus: D, before: D | None) -> Score:
+        """Judge a frame's answer by its consensus.
+
+        Args:
+            before: the consensus some frames earlier; where it differs, things move. None: nothing is known to move.
+        """
+
+
+def consensus_of_all(task: Task[D], dense: Sequence[D], radius: int) -> list[D]:
+    """The consensus for each frame of a sequence of dense decisions: of at most ``radius`` frames on both sides."""
+    agreed = []
+    for index in range(len(dense)):
+        first = max(0, index - radius)
+        agreed.append(task.consensus(dense[first : index + radius + 1], index - first))
+    return agreed
+
+
+def score_all(task: Task[D], answers: Sequence[D], agreed: Sequence[D], radius: int) -> list[Score]:
+    """Judge each frame's answer by its consensus; it moves where it differs from that of ``radius`` frames before."""
+    return [
+        task.score(answer, agreed[index], agreed[index - radius] if index >= radius else None)
+        for index, answer in enumerate(answers)
+    ]

@@ -1,0 +1,41 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Which kind of decisions a model makes, by its card or by the shapes of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.decisions.boxes import BoxDecisions
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps, is_class_scores
+from cacheinf_ros.engine.decisions.raw_values import RawValues
+from cacheinf_ros.engine.decisions.task import Task
+from cacheinf_ros.graph.card import Detector, ModelCard
+
+
+def task_of_model(
+    card: ModelCard,
+    outputs: Mapping[str, NDArray[Any]],
+    deviations: Sequence[float],
+    *,
+    score_threshold: float | None = None,
+    most_pixels: int | None = None,
+) -> Task[Any]:
+    """Choose how a model's answers are judged.
+
+    Args:
+        outputs: for any frame, by name.
+        deviations: the outputs' standard deviations over varied images; they matter where nobody can read the outputs.
+        score_threshold: of boxes; None: the card's.
+        most_pixels: of class maps that are looked at; None: all.
+    """
+    assert card.input_size is not None
+    if isinstance(card.decoder, Detector):
+        return BoxDecisions(card, score_threshold)
+    if len(outputs) == 1:
+        ((name, values),) = outputs.items()
+        if is_class_scores(values):
+            return ClassMaps(name, card.input_size, most_pixels=most_pixels)
+    return RawValues(deviations, card.input_size)

@@ -1,0 +1,133 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Holds the last answer while it stands, and keeps the promise about decisions by bursts of densely computed frames.
+
+A burst shows what is right (the consensus of neighbouring dense frames), how much of it the present limits would have
+lost, and which limits are better (:mod:`cacheinf_ros.pipeline.holding`). It shows as well what the cached engine's own
+answers lose, where they are given to it. Before the first burst nothing is held.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.decisions import Loss, Score, Task
+from cacheinf_ros.pipeline.change import ChangeMeter
+from cacheinf_ros.pipeline.holding import LONGEST, NEVER, Burst, Holding, best_holding
+
+Image = NDArray[np.uint8]
+_FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
+_FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
+_MEMORY = 4  # bursts that the limits are found on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossReport:
+    """What a burst showed.
+
+    Attributes:
+        measured: the loss of the limits that were in use when the burst began, which had not seen it.
+        kept: whether that was within the promise.
+        holding: the limits from now on.
+        engine: the loss of the cached engine's own answers; None: there were none.
+    """
+
+    measured: Loss
+    kept: bool
+    holding: Holding
+    engine: Loss | None
+
+
+class AnswerHolder:
+    """Says for each frame whether the last answer stands. For one thread at a time.
+
+    Attributes:
+        max_loss: how much less often than dense execution an answer may be right.
+        report: what the last burst showed; None before there was one.
+        bursts, broken: how many there were, and how many of them showed a broken promise.
+    """
+
+    def __init__(self, task: Task[Any], input_size: tuple[int, int], max_loss: float) -> None:
+        """``input_size``: (height, width) of the model's input."""
+        self.max_loss = max_loss
+        self.report: LossReport | None = None
+        self.bursts = self.broken = 0
+        self._task = task
+        self._meter = ChangeMeter(input_size)
+        self._evidence: deque[Burst[Any]] = deque(maxlen=_MEMORY)
+        self._burst: Burst[Any] | None = Burst(task, self._meter)
+        self._of_engine: list[Any] = []
+        self._wanted = _FIRST_FRAMES
+        self._until_burst = self._wait = _FIRST_WAIT
+        self._holding = NEVER
+        self._shown: Image | None = None  # thumbnail of the frame at hand
+        self._answered: Image | None = None  # of the frame that the last answer was computed for
+        self._held = 0
+
+    @property
+    def wants_dense(self) -> bool:
+        """Whether the frame at hand is part of a burst: compute it densely."""
+        return self._burst is not None
+
+    @property
+    def holding(self) -> Holding:
+        """The limits in use."""
+        return self._holding
+
+    def stands(self, image: Image) -> bool:
+        """Whether the last answer stands for the next frame, uint8 [height, width, 3]; else compute one."""
+        self._shown = self._meter.thumbnail(image)
+        self._until_burst -= 1
+        if self._burst is None and self._until_burst <= 0:
+            self._burst, self._of_engine = Burst(self._task, self._meter), []
+        limit = self._holding.limit
+        if self._burst is not None or limit is None or self._answered is None or self._held >= LONGEST:
+            return False
+        if not self._meter.between(self._answered, self._shown).within(limit):
+            return False
+        self._held += 1
+        return True
+
+    def computed(self, dense: Any = None, by_engine: Any = None) -> LossReport | None:
+        """The frame at hand was computed.
+
+        Args:
+            dense: what dense execution decides, where the frame is part of a burst.
+            by_engine: what the cached engine decides, where it was run beside it.
+
+        Returns:
+            what the burst showed, where this was its last frame.
+        """
+        assert self._shown is not None
+        self._answered, self._held = self._shown, 0
+        if self._burst is None or dense is None:
+            return None
+        self._burst.add(self._shown, dense)
+        if by_engine is not None:
+            self._of_engine.append(by_engine)
+        return self._judge(self._burst) if len(self._burst) >= self._wanted else None
+
+    def lost(self) -> None:
+        """There is no last answer: the stream began anew, or a frame failed. A burst that is going on begins anew."""
+        self._answered = None
+        if self._burst is not None:
+            self._burst, self._of_engine = Burst(self._task, self._meter), []
+
+    def _judge(self, burst: Burst[Any]) -> LossReport:
+        own = sum(burst.scores(range(len(burst))), Score())
+        measured = Loss.of(sum(burst.scores(burst.held(self._holding.limit)), Score()), own)
+        kept, was_tried = measured.within(self.max_loss), self._holding.limit is not None
+        engine = burst.loss_of(self._of_engine) if len(self._of_engine) == len(burst) else None
+        self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and was_tried else _FIRST_WAIT
+        self._evidence.append(burst)
+        self._holding = best_holding(self._evidence, self.max_loss)
+        self.bursts += 1
+        self.broken += not kept
+        self._burst, self._of_engine = None, []
+        self._wanted, self._until_burst = _FRAMES, self._wait
+        self.report = LossReport(measured=measured, kept=kept, holding=self._holding, engine=engine)
+        return self.report

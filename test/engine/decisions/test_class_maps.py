@@ -1,0 +1,58 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Class maps: a majority of neighbouring frames is right."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from cacheinf_ros.engine.decisions import Score, consensus_of_all, score_all
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+
+TASK = ClassMaps("scores", (8, 8))
+
+
+def test_the_best_class_of_each_pixel_is_read() -> None:
+    scores = np.zeros((1, 3, 2, 2), np.float32)
+    scores[0, 2, 0, 1] = scores[0, 1, 1, 1] = 1.0
+    assert TASK.read({"scores": scores}, (2, 2)).tolist() == [[0, 2], [0, 1]]
+
+
+def test_a_vector_is_one_decision() -> None:
+    assert TASK.read({"scores": np.array([[0.1, 0.7, 0.2]], np.float32)}, (2, 2)).tolist() == [[1]]
+
+
+def test_of_large_maps_some_pixels_are_looked_at() -> None:
+    scores = np.random.default_rng(0).random((1, 4, 64, 48), np.float32)
+    few = ClassMaps("scores", (64, 48), most_pixels=200).read({"scores": scores}, (64, 48))
+    assert few.size <= 200
+    assert np.array_equal(few, scores[0].argmax(0)[::4, ::4])
+
+
+def test_most_frames_are_right_and_a_tie_is_the_frame_s_own() -> None:
+    window = [np.array([[v]], np.uint8) for v in (1, 2, 2, 1)]
+    assert TASK.consensus(window, 0) == [[1]]
+    assert TASK.consensus(window, 1) == [[2]]
+    assert TASK.consensus([*window, np.array([[2]], np.uint8)], 0) == [[2]]
+
+
+@given(arrays(np.uint8, st.tuples(st.integers(1, 7), st.just(3), st.just(4)), elements=st.integers(0, 3)), st.data())
+def test_no_class_is_seen_more_often_than_the_consensus(frames: np.ndarray, data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(frames) - 1))
+    agreed = TASK.consensus(list(frames), index)
+    votes = (frames == agreed).sum(0)
+    for class_id in range(4):
+        assert (votes >= (frames == class_id).sum(0)).all()
+
+
+def test_where_the_consensus_moved_counts_by_itself() -> None:
+    before, now = np.array([[0, 0, 1, 1]], np.uint8), np.array([[0, 0, 1, 2]], np.uint8)
+    answer = np.array([[0, 5, 1, 1]], np.uint8)
+    assert TASK.score(answer, now, before) == Score(right=2, total=4, moving_right=0, moving_total=1)
+    assert TASK.score(answer, now, None) == Score(right=2, total=4)
+
+
+def test_without_flicker_dense_is_always_right() -> None:
+    frames = [np.full((2, 2), 3, np.uint8)] * 9
+    agreed = consensus_of_all(TASK, frames, 4)
+    assert all(score.whole == 1.0 for score in score_all(TASK, frames, agreed, 4))

@@ -1,0 +1,42 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""How far a picture changed, seen from afar."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.pipeline.change import NO_CHANGE, Change, ChangeMeter
+
+METER = ChangeMeter((352, 352))
+
+
+@given(st.integers(2, 700), st.integers(2, 700), st.integers(0, 255))
+def test_the_same_picture_did_not_change_whatever_its_size(height: int, width: int, level: int) -> None:
+    thumbnail = METER.thumbnail(np.full((height, width, 3), level, np.uint8))
+    assert thumbnail.shape == (88, 88, 3)
+    assert METER.between(thumbnail, thumbnail) == NO_CHANGE
+
+
+def test_a_small_object_is_seen_in_its_place_and_light_all_over() -> None:
+    empty = np.full((480, 640, 3), 100, np.uint8)
+    with_object, brighter = empty.copy(), empty + 5
+    with_object[200:240, 300:340] = 250
+    before = METER.thumbnail(empty)
+    came, light = METER.between(before, METER.thumbnail(with_object)), METER.between(before, METER.thumbnail(brighter))
+    assert came.largest > 100 > light.largest
+    assert light.mean == 5.0 > came.mean
+
+
+def test_noise_is_averaged_away() -> None:
+    rng = np.random.default_rng(1)
+    one, other = (
+        METER.thumbnail(np.clip(rng.normal(100, 5, (480, 640, 3)), 0, 255).astype(np.uint8)) for _ in range(2)
+    )
+    assert METER.between(one, other).largest < 8
+
+
+def test_a_limit_bounds_both_figures() -> None:
+    limit = Change(largest=10, mean=1)
+    assert Change(largest=10, mean=1).within(limit)
+    assert not Change(largest=11, mean=0).within(limit)
+    assert not Change(largest=0, mean=2).within(limit)

@@ -1,0 +1,121 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Limits on change within which an answer stands, and the promise that they keep."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cacheinf_ros.engine.decisions import Loss, Score
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.pipeline.answer_holder import AnswerHolder
+from cacheinf_ros.pipeline.change import Change, ChangeMeter
+from cacheinf_ros.pipeline.holding import LONGEST, NEVER, Burst, best_holding
+
+SIZE = (64, 64)
+TASK, METER = ClassMaps("scores", SIZE), ChangeMeter(SIZE)
+
+
+def pictures(places: Sequence[int]) -> list[np.ndarray]:
+    """A bright square at these places of a dark picture; below 0: none."""
+    images = []
+    for place in places:
+        image = np.full((*SIZE, 3), 40, np.uint8)
+        if place >= 0:
+            image[20:36, place : place + 16] = 220
+        images.append(image)
+    return images
+
+
+def decided(image: np.ndarray) -> np.ndarray:
+    """What a perfect network says: class 1 where it is bright."""
+    return (image[::4, ::4, 0] > 128).astype(np.uint8)
+
+
+def burst_of(images: Sequence[np.ndarray]) -> Burst[np.ndarray]:
+    burst = Burst(TASK, METER)
+    for image in images:
+        burst.add(METER.thumbnail(image), decided(image))
+    return burst
+
+
+def test_a_still_picture_is_computed_once_in_so_many_frames() -> None:
+    best = best_holding([burst_of(pictures([8] * 26))], 0.02)
+    assert best.limit is not None
+    assert best.loss == Loss(whole=0, moving=0)
+    assert best.computed == 2 / 26  # an answer is held for LONGEST frames at most
+    assert LONGEST == 12
+
+
+def test_where_every_frame_moves_nothing_is_held() -> None:
+    images = pictures([2 * t for t in range(24)])
+    assert best_holding([burst_of(images)], 0.0) == NEVER
+
+
+def test_no_limit_goes_beyond_what_was_seen() -> None:
+    best = best_holding([burst_of(pictures([-1] * 24))], 0.02)
+    assert best.limit is not None
+    assert not METER.between(METER.thumbnail(pictures([-1])[0]), METER.thumbnail(pictures([30])[0])).within(best.limit)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(-1, 40), min_size=10, max_size=30), st.floats(0, 0.3))
+def test_the_loss_of_the_chosen_limits_is_within_the_promise(places: list[int], max_loss: float) -> None:
+    burst = burst_of(pictures(places))
+    best = best_holding([burst], max_loss)
+    dense = sum(burst.scores(range(len(burst))), Score())
+    ours = sum(burst.scores(burst.held(best.limit)), Score())
+    assert Loss.of(ours, dense).within(max_loss)
+
+
+def test_an_answer_is_held_for_so_many_frames_and_no_longer() -> None:
+    answers = burst_of(pictures([8] * 30)).held(Change(largest=1, mean=1))
+    assert answers == [0] * 13 + [13] * 13 + [26] * 4
+
+
+def run(holder: AnswerHolder, images: Sequence[np.ndarray]) -> list[int]:
+    """The frames that were computed."""
+    computed = []
+    for index, image in enumerate(images):
+        if not holder.stands(image):
+            computed.append(index)
+            holder.computed(dense=decided(image) if holder.wants_dense else None)
+    return computed
+
+
+def test_an_object_that_comes_into_an_empty_scene_is_computed_at_once() -> None:
+    rng = np.random.default_rng(3)
+    scene = pictures([-1] * 100 + [2 * t for t in range(20)])
+    noisy = [np.clip(image + rng.normal(0, 2, image.shape), 0, 255).astype(np.uint8) for image in scene]
+    computed = run(AnswerHolder(TASK, SIZE, 0.02), noisy)
+    assert len([index for index in computed if 24 <= index < 100]) < 40
+    assert set(range(100, 120)) <= set(computed)
+
+
+def test_before_the_first_burst_nothing_is_held_and_later_bursts_report_the_loss() -> None:
+    holder = AnswerHolder(TASK, SIZE, 0.02)
+    computed = run(holder, pictures([8] * 200))
+    assert computed[:24] == list(range(24))
+    assert holder.report is not None
+    assert holder.report.kept
+    assert holder.bursts == 2
+    assert holder.broken == 0
+
+
+def test_a_stream_that_begins_anew_gets_a_whole_burst() -> None:
+    holder = AnswerHolder(TASK, SIZE, 0.02)
+    run(holder, pictures([8] * 10))
+    holder.lost()
+    assert run(holder, pictures([8] * 24)) == list(range(24))
+    assert holder.bursts == 1
+
+
+def test_the_engine_s_own_answers_are_judged_by_the_same_burst() -> None:
+    holder, report = AnswerHolder(TASK, SIZE, 0.02), None
+    for image in pictures([2 * t for t in range(24)]):
+        assert not holder.stands(image)
+        report = holder.computed(dense=decided(image), by_engine=np.zeros_like(decided(image)))
+    assert report is not None
+    assert report.engine is not None
+    assert report.engine.whole > 0.02
