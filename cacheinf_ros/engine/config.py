@@ -52,6 +52,14 @@ class EngineConfig(Config):
     dense_fallback: bool = parameter(
         True, "compute everything where frames with as much change have been slower with the cache", live=True
     )
+    max_loss: float = parameter(
+        0.02,
+        "bounded mode: how much less often than dense execution the answer may be right, and 2.5 times as much where "
+        "things move; right is what dense results of neighbouring frames agree on; 0: every frame is computed densely",
+        low=0.0,
+        high=0.4,
+        live=True,
+    )
     max_error: float = parameter(
         0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=0.4, live=True
     )

@@ -25,6 +25,7 @@ class EngineResult:
         reuse_ratio: of the frame, 1 = all reused.
         active_share: FLOPs of the convolutions that were computed / those of a dense frame.
         stage_ms: milliseconds by stage, in order.
+        cached: whether the cache holds this frame now; else it holds what it held before.
         where: it was computed: local, or shared with a server.
         refreshed: whether everything was computed, so that nothing in the cache is older than this frame.
     """
@@ -35,6 +36,7 @@ class EngineResult:
     active_share: float
     stage_ms: dict[str, float]
     refreshed: bool
+    cached: bool = True
     where: str = "local"
     motion: Motion = field(default_factory=Motion.none)
     shift: tuple[int, int] = (0, 0)

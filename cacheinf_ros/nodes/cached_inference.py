@@ -89,6 +89,9 @@ class CachedInferenceNode(FrameNode):
     def _link(self, arrival: Arrival) -> tuple[_Matched, MapUpdate]:
         image = image_from(arrival.message)
         get = self.parameters.get
+        if not self._pipeline.wants_maps:
+            link = self._tracker.unwanted(arrival.stamp_ns, (image.shape[0], image.shape[1]))
+            return _Matched(arrival=arrival, image=image), link
         link = self._tracker.link(
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
@@ -112,7 +115,7 @@ class CachedInferenceNode(FrameNode):
         self._matching.tell(lambda: None)  # there is room for one more
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
-        if computed is not None:
+        if computed is not None and computed.cached:
             self._tracker.learn(paired.stamp_ns, computed.active_share, computed.stage_ms["compute"])
         if outcome is Outcome.HELD:
             self.store(lambda: self._matched.chain.mark_cached(paired.stamp_ns))

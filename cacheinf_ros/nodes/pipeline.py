@@ -39,7 +39,7 @@ from cacheinf_ros.pipeline.node_configs import (
     ServerTopicsConfig,
     UseServerConfig,
 )
-from cacheinf_ros.pipeline.runner import Runner, open_model
+from cacheinf_ros.pipeline.runner import HELD, Runner, open_model
 
 
 class Outcome(Enum):
@@ -139,6 +139,11 @@ class Pipeline:
         return self._server is not None
 
     @property
+    def wants_maps(self) -> bool:
+        """Whether cache maps are any use for the next frame."""
+        return self._runner.wants_maps
+
+    @property
     def dense_ms(self) -> float:
         """What a frame takes without a cache, as measured on this machine."""
         return self._runner.dense_ms
@@ -171,18 +176,18 @@ class Pipeline:
             return answer, decoded_from(answer), Outcome.UNTOUCHED
         result = self._run(prepared)
         self.computed = result
-        return self._message(arrival, result), result.decoded, Outcome.HELD
+        untouched = Outcome.UNTOUCHED if result.mode == HELD else Outcome.LOST
+        return self._message(arrival, result), result.decoded, Outcome.HELD if result.cached else untouched
 
     def _run(self, prepared: Prepared) -> FrameResult:
         cache_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
         cache_map = None if cache_dropped else prepared.fold.cache_map
         self._note_gap(prepared.fold.gap)
         if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:
-            self._runner.reset()
+            self._runner.drop_cache()
             cache_map = None
         shares = self._sharing is not None and self._policy is not OffloadPolicy.REMOTE_JPEG
-        run = self._run_shared if shares else self._run_alone
-        result = run(prepared.image, cache_map)
+        result = self._run_shared(prepared.image, cache_map) if shares else self._run_alone(prepared, cache_map)
         self._note_unfollowed(cache_map, result)
         matching = {} if prepared.matching_ms is None else {"match": prepared.matching_ms}
         result = replace(result, stage_ms={**matching, **result.stage_ms})
@@ -198,8 +203,8 @@ class Pipeline:
     def _policy(self) -> OffloadPolicy:
         return self._node.parameters.get(UseServerConfig).offload_policy
 
-    def _run_alone(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
-        result = self._runner.run(image, cache_map)
+    def _run_alone(self, prepared: Prepared, cache_map: CacheMap | None) -> FrameResult:
+        result = self._runner.run(prepared.image, cache_map, matching_ms=prepared.matching_ms or 0.0)
         self._spent = Spent(compute_ms=result.stage_ms["compute"])
         return result
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import EngineConfig, RemotePeer
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import CacheChain, MapUpdate
-from cacheinf_ros.pipeline.runner import Runner
+from cacheinf_ros.pipeline.runner import HELD, Runner
 
 
 class CachedModel:
@@ -47,9 +47,15 @@ class CachedModel:
         if self.runner.configure(config):
             self.chain.invalidate()
         fold = self.chain.fold(stamp_ns)
-        self.chain.invalidate()
-        result = self.runner.run(image, fold.cache_map, partner)
-        self.chain.mark_cached(stamp_ns)
+        try:
+            result = self.runner.run(image, fold.cache_map, partner)
+        except BaseException:
+            self.chain.invalidate()
+            raise
+        if result.cached:
+            self.chain.mark_cached(stamp_ns)
+        elif result.mode != HELD:
+            self.chain.invalidate()
         return result
 
     def forget_from(self, stamp_ns: int) -> None:

@@ -19,6 +19,7 @@ class FrameResult:
     model: str
     mode: str
     where: str = "local"
+    cached: bool = True  # whether the local cache holds this frame now; else it holds what it held before
     error: str = ""
     reuse_ratio: float = 0.0
     active_share: float = 0.0

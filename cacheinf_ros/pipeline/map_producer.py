@@ -20,6 +20,9 @@ _MS_PER_S = 1e3
 _REMEMBERED = 16  # frames between matching and computing, at most
 
 
+UNWANTED = "frames are computed without the cache, which is faster"
+
+
 class MapProducer:
     """A matching stream whose configuration may change between frames, with its maps numbered and timed.
 
@@ -66,6 +69,11 @@ class MapProducer:
     def learn(self, stamp_ns: int, computed_share: float, computing_ms: float) -> None:
         """What computing a frame took, by its stamp; see :meth:`MatchingStream.learn`. From any thread."""
         self._stream.learn(self._choices.get(stamp_ns), computed_share, computing_ms)
+
+    def unwanted(self, stamp_ns: int, image_size: tuple[int, int]) -> MapUpdate:
+        """The map of a frame of which nobody wants one; the next that is wanted begins anew."""
+        self._linker.reset(UNWANTED)
+        return self._linker.unreadable(stamp_ns, image_size, UNWANTED)
 
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> MapUpdate:
         """The map of a frame that cannot be read."""

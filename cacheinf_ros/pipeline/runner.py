@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.node_configs import ModelConfig
+from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +28,10 @@ def open_model(config: ModelConfig) -> Model:
     """Load the configured model; :class:`ModelError` or :class:`ConfigError` where that cannot be done."""
     weights = Path(config.weights) if config.weights else None
     return load_model(config.model, weights=weights, input_size=parse_size(config.input_size))
+
+
+HELD = "held"
+"""The mode of a frame whose answer is the last one."""
 
 
 class Runner:
@@ -52,6 +58,10 @@ class Runner:
         self.engine = Engine(model, config, with_server=with_server)
         self.dense_ms = self.engine.cost.dense_ms
         self._calibrator: BackgroundCalibrator | None = None
+        self._promised: PromisedAnswers | None = None
+        self._with_server = with_server
+        self._last: FrameResult | None = None
+        self._image_size = (0, 0)
         self._audits = self._broken = 0
         note("cache_mb", f"{self.engine.cache_bytes / 1e6:.0f}")
         note("arena_mb", f"{self.engine.arena_bytes / 1e6:.0f}")
@@ -68,8 +78,10 @@ class Runner:
         changes_mode = config.mode is not self._config.mode
         self._config = config
         self.engine.configure(config)
+        if self._promised is not None:
+            self._promised.configure(config)
         if changes_mode:
-            self.engine.reset()
+            self.reset()
         return changes_mode
 
     def warm_up(self) -> None:
@@ -81,24 +93,74 @@ class Runner:
         """End what runs in the background."""
         if self._calibrator is not None:
             self._calibrator.stop()
+        if self._promised is not None:
+            self._promised.wait()
 
-    def reset(self) -> None:
-        """Drop the cache."""
+    def drop_cache(self) -> None:
+        """Forget what the engine has cached; the last answer may stand."""
         self.engine.reset()
 
+    def reset(self) -> None:
+        """Forget everything about earlier frames."""
+        self.engine.reset()
+        self._last = None
+        if self._promised is not None:
+            self._promised.lost()
+
+    @property
+    def wants_maps(self) -> bool:
+        """Whether cache maps are any use for the next frame."""
+        return self._promised is None or not self._keeps_promise or self._promised.wants_maps
+
     def run(
-        self, image: NDArray[np.uint8], cache_map: CacheMap | None, partner: RemotePeer | None = None
+        self,
+        image: NDArray[np.uint8],
+        cache_map: CacheMap | None,
+        partner: RemotePeer | None = None,
+        *,
+        matching_ms: float = 0.0,
     ) -> FrameResult:
         """Run one frame; uint8 [height, width, 3], BGR; with a partner, if there is one.
 
         Where this raises, the cache may be half updated: call :meth:`reset`.
+
+        Args:
+            matching_ms: what it took to find the map.
         """
+        if self._keeps_promise:
+            return self._run_within_promise(image, cache_map, matching_ms)
         if self._config.mode is Mode.BOUNDED and self.engine.calibration is None:
             self._calibrate(image, cache_map)
         return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
 
+    @property
+    def _keeps_promise(self) -> bool:
+        """Whether answers are chosen by what they lose. A server's part of frames comes too late for that."""
+        return self._config.mode is Mode.BOUNDED and not self._with_server
+
+    def _run_within_promise(
+        self, image: NDArray[np.uint8], cache_map: CacheMap | None, matching_ms: float
+    ) -> FrameResult:
+        if self._promised is None:
+            self._promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
+        if image.shape[:2] != self._image_size:
+            self._image_size, self._last = (image.shape[0], image.shape[1]), None
+            self._promised.lost()
+        if self._promised.wants_thresholds and self.engine.calibration is None:
+            self._calibrate(image, cache_map)
+        started = time.perf_counter()
+        if self._promised.stands(image) and self._last is not None:
+            held_ms = 1e3 * (time.perf_counter() - started)
+            stages = {**dict.fromkeys(self._last.stage_ms, 0.0), "prepare": held_ms}
+            return replace(self._last, mode=HELD, reuse_ratio=1.0, active_share=0.0, stage_ms=stages, cached=False)
+        result = self._promised.run(image, cache_map, matching_ms)
+        self._last = self._frame_result(result, self._image_size)
+        return self._last
+
     def audit_if_due(self, *, idle: bool) -> None:
-        """Check bounded mode's promise: when it is due and there is time for it, or long overdue."""
+        """Compare the engine's cache with a dense frame: when that is due and there is time for it, or long overdue."""
+        if self._promised is not None and not self._promised.uses_engine:
+            return
         if not (self.engine.audit_due if idle else self.engine.audit_overdue):
             return
         audit = self.engine.audit()
@@ -117,12 +179,14 @@ class Runner:
     def _calibrate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._calibrator is None:
             self._calibrator = BackgroundCalibrator(self._model, self._config, self.engine.program.caching)
-            _log.info("bounded mode is exact until it is calibrated on the first frames")
+            _log.info("the engine holds no changes back until it is calibrated on some frames")
         calibration = self._calibrator.feed(image, cache_map)
         self._note("calibration", self._calibrator.state)
         if calibration is not None:
             self.engine.use(calibration)
-            _log.info("bounded mode is calibrated (%s)", self._calibrator.state)
+            if self._promised is not None:
+                self._promised.try_engine()
+            _log.info("delta thresholds are calibrated (%s)", self._calibrator.state)
 
     def failed(self, error: str) -> FrameResult:
         """The result of a frame that could not be run."""
@@ -136,6 +200,7 @@ class Runner:
             model=self.name,
             mode=result.mode.value,
             where=result.where,
+            cached=result.cached,
             reuse_ratio=result.reuse_ratio,
             active_share=result.active_share,
             stage_ms={**result.stage_ms, "decode": decode_ms},

@@ -1,0 +1,235 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Bounded mode: of all ways to answer a frame, the fastest that keeps the promise about decisions.
+
+An answer is held while it stands; else it is computed, by the cached engine where its own answers were seen to lose
+little and to take less time, by the fastest dense backend where not. Bursts of dense frames, of the same camera, show
+what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is prepared, every frame is computed
+completely by the engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Preprocessor
+from cacheinf_ros.engine.decisions import Task, task_of_model
+from cacheinf_ros.engine.dense_backends import DenseBackend, fastest_backend
+from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
+
+Image = NDArray[np.uint8]
+_log = logging.getLogger(__name__)
+_ENGINE_SHARE = 0.5  # of the promise that the cached engine may use up; holding has the rest
+_MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
+_CLEARLY = 0.95  # of the dense time: what the cached engine must not exceed to be worth its matching and memory
+_NOT_AGAIN = 3  # bursts without the cached engine after it was not worth it; doubled each time
+
+
+class Way(Enum):
+    """How frames whose answer does not stand are computed."""
+
+    DENSE = "dense"
+    CACHED = "cached"
+
+
+class PromisedAnswers:
+    """One stream's answers within a promise. For one thread at a time; the dense backend is prepared in another.
+
+    Attributes:
+        way: how frames are computed between bursts.
+        held: frames whose answer was held.
+        computed: all others.
+        wants_thresholds: whether delta thresholds might make the cached engine worth it: what it reuses loses little,
+            but it is not faster than a dense backend.
+    """
+
+    def __init__(self, model: Model, engine: Engine, config: EngineConfig, note: Callable[[str, str], None]) -> None:
+        """Begin to prepare the dense backend.
+
+        Args:
+            note: takes names and texts for diagnostics.
+        """
+        self.way = Way.DENSE
+        self.held = self.computed = 0
+        self.wants_thresholds = False
+        self._model = model
+        self._engine = engine
+        self._preprocessor = Preprocessor(model.card)
+        self._names = [name for name, _ in model.graph.outputs]
+        self._max_loss = config.max_loss
+        self._note = note
+        self._backend: DenseBackend | None = None
+        self._task: Task[Any] | None = None
+        self._holder: AnswerHolder | None = None
+        self._tries_engine = True
+        self._untried = 0  # bursts until the engine is tried again
+        self._pause = _NOT_AGAIN
+        self._took_ms: dict[Way, list[float]] = {Way.DENSE: [], Way.CACHED: []}  # of the frames of a burst
+        self._preparing = threading.Thread(
+            target=self._prepare, args=(config.threads,), name="dense backend", daemon=True
+        )
+        self._preparing.start()
+
+    def wait(self) -> None:
+        """Wait until the dense backend is prepared."""
+        self._preparing.join()
+
+    @property
+    def wants_maps(self) -> bool:
+        """Whether cache maps are any use for the next frame."""
+        in_burst = self._holder is None or self._holder.wants_dense
+        return self.way is Way.CACHED or (in_burst and self._tries_engine)
+
+    @property
+    def uses_engine(self) -> bool:
+        """Whether the cached engine computes frames outside of bursts."""
+        return self.way is Way.CACHED
+
+    def try_engine(self) -> None:
+        """Put the cached engine on trial in the next burst: it has changed."""
+        self.wants_thresholds, self._tries_engine, self._untried = False, True, 0
+
+    @property
+    def report(self) -> LossReport | None:
+        """What the last burst showed; None before there was one."""
+        return self._holder.report if self._holder is not None else None
+
+    def configure(self, config: EngineConfig) -> None:
+        """Take over the promise."""
+        self._max_loss = config.max_loss
+        if self._holder is not None:
+            self._holder.max_loss = self._room
+
+    def stands(self, image: Image) -> bool:
+        """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
+        if self._holder is None and self._backend is not None:
+            self._begin(self._backend)
+        stands = self._holder is not None and self._max_loss > 0 and self._holder.stands(image)
+        self.held += stands
+        return stands
+
+    def lost(self) -> None:
+        """There is no last answer any more: a frame failed, or time went back."""
+        if self._holder is not None:
+            self._holder.lost()
+
+    def run(self, image: Image, cache_map: CacheMap | None, matching_ms: float = 0.0) -> EngineResult:
+        """Compute the frame that was just asked about; where this raises, the engine's cache is empty.
+
+        Args:
+            image: uint8 [height, width, 3], BGR.
+            cache_map: what of the engine's cache is reusable; None: nothing is known.
+            matching_ms: what it took to find out.
+        """
+        self.computed += 1
+        if self._holder is None or self._max_loss <= 0:
+            return self._engine.run(image, None)
+        if self._holder.wants_dense:
+            return self._run_in_burst(image, cache_map, matching_ms)
+        result = self._engine.run(image, cache_map) if self.way is Way.CACHED else self._dense(image)
+        self._holder.computed()
+        return result
+
+    def _run_in_burst(self, image: Image, cache_map: CacheMap | None, matching_ms: float) -> EngineResult:
+        """Answer densely, and let the engine run beside it where it is on trial."""
+        assert self._holder is not None
+        assert self._task is not None
+        size, by_engine = (image.shape[0], image.shape[1]), None
+        if self._tries_engine:
+            tried = self._engine.run(image, cache_map)
+            by_engine = self._task.read(tried.outputs, size, tried.motion)
+            self._took_ms[Way.CACHED].append(matching_ms + _milliseconds(tried))
+        result = self._dense(image, cached=self._tries_engine)
+        self._took_ms[Way.DENSE].append(_milliseconds(result))
+        report = self._holder.computed(dense=self._task.read(result.outputs, size), by_engine=by_engine)
+        if report is not None:
+            self._judge(report)
+        return result
+
+    def _dense(self, image: Image, *, cached: bool = False) -> EngineResult:
+        """The outputs for a frame by the dense backend; ``cached``: whether the engine's cache holds it as well."""
+        assert self._backend is not None
+        started = time.perf_counter_ns()
+        prepared_input = self._preprocessor.input(image)
+        prepared = time.perf_counter_ns()
+        outputs = dict(zip(self._names, self._backend.run(prepared_input), strict=True))
+        computed = time.perf_counter_ns()
+        return EngineResult(
+            outputs=outputs,
+            mode=Mode.DENSE,
+            reuse_ratio=0.0,
+            active_share=1.0,
+            stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
+            refreshed=True,
+            cached=cached,
+        )
+
+    def _judge(self, report: LossReport) -> None:
+        """Choose the way until the next burst."""
+        if report.engine is not None:
+            dense_ms, cached_ms = (float(np.median(self._took_ms[way])) for way in (Way.DENSE, Way.CACHED))
+            keeps = report.engine.within(_ENGINE_SHARE * self._max_loss)
+            is_faster = cached_ms <= _CLEARLY * dense_ms
+            self.way = Way.CACHED if keeps and is_faster else Way.DENSE
+            self.wants_thresholds = keeps and not is_faster
+            self._note(
+                "cached_engine",
+                f"loss {_text(report.engine.whole, report.engine.moving)}, {cached_ms:.1f} ms, "
+                f"dense {dense_ms:.1f} ms: {self.way.value} frames",
+            )
+            if self.way is Way.DENSE:
+                self._untried, self._pause = self._pause, 2 * self._pause
+            else:
+                self._pause = _NOT_AGAIN
+        else:
+            self._untried -= 1
+        self._tries_engine = self.way is Way.CACHED or self._untried <= 0
+        for values in self._took_ms.values():
+            values.clear()
+        assert self._holder is not None
+        self._holder.max_loss = self._room
+        measured = report.measured
+        self._note("loss", f"{_text(measured.whole, measured.moving)} of {self._max_loss:g} asked")
+        self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
+        if not report.kept:
+            _log.warning(
+                "a burst of dense frames shows a loss of %s where %g was asked for: limits are tightened",
+                _text(measured.whole, measured.moving), self._max_loss,
+            )  # fmt: skip
+
+    @property
+    def _room(self) -> float:
+        """What holding answers may cost."""
+        return self._max_loss * (1 - _ENGINE_SHARE if self.way is Way.CACHED else 1)
+
+    def _begin(self, backend: DenseBackend) -> None:
+        self._note("dense_backend", f"{backend.name}, {backend.milliseconds:.1f} ms")
+        photographs = [self._dense(image).outputs for image in load_photographs(Gallery.TEST)]
+        self._task = task_of_model(self._model.card, photographs[0], _deviations(photographs), most_pixels=_MOST_PIXELS)
+        self._holder = AnswerHolder(self._task, self._preprocessor.size, self._room)
+
+    def _prepare(self, threads: int) -> None:
+        self._backend = fastest_backend(self._model, threads)
+
+
+def _deviations(outputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[float]:
+    """The standard deviation of each output over images."""
+    return [float(np.sqrt(np.mean(np.var([of_one[name] for of_one in outputs], axis=0)))) for name in outputs[0]]
+
+
+def _milliseconds(result: EngineResult) -> float:
+    return sum(result.stage_ms.values())
+
+
+def _text(whole: float, moving: float) -> str:
+    return f"{whole:.3f} ({moving:.3f} where things move)"
