@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, Drift, Motion
-from cacheinf_ros.matching.anchor import Anchor
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.geometry import Drift
+from cacheinf_ros.matching.computed_share import computed_share
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
-from cacheinf_ros.matching.diamond_optimised import DiamondOptimised
+from cacheinf_ros.matching.diamond import DiamondOptimised
 from cacheinf_ros.matching.homography import HARDLY, Homography, largest_move
 from cacheinf_ros.matching.identity import Identity
-from cacheinf_ros.matching.spreading import computed_share
+from cacheinf_ros.matching.keyframe import Keyframe
 
 Image = NDArray[np.uint8]
 
@@ -83,8 +84,6 @@ class Choice:
 class Auto:
     """Stays with a matcher as long as no other is expected to save more.
 
-    ``field`` is not among them: the engine reuses what moved together, so a field saves it no more than one shift.
-
     Attributes:
         last: the matcher in use.
         choice: how the last frame was matched; None where nothing was.
@@ -119,26 +118,26 @@ class Auto:
     def match(self, reference: Image, frame: Image) -> CacheMap:
         """As :meth:`Matcher.match`."""
         self._starts_anew = False  # a pair's reference is a picture: no matcher has put it together
-        return self.match_anchor(Anchor(reference, is_kept=False), frame)
+        return self.match_keyframe(Keyframe(reference, is_kept=False), frame)
 
-    def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
-        """Match a frame with what the stream stands for; the map leads from the anchor's image to the frame."""
+    def match_keyframe(self, keyframe: Keyframe, frame: Image) -> CacheMap:
+        """As :meth:`.KeyframeMatcher.match_keyframe`."""
         self._see_size(frame.shape[0] * frame.shape[1] / _TYPICAL_PIXELS)
         if self._starts_anew:
             self._starts_anew, self.choice = False, None
             return CacheMap.nothing((frame.shape[0], frame.shape[1]), self.config.block_size, NEW_MATCHER)
         started = time.perf_counter_ns()
-        found = self._found(anchor, frame)
-        if not len(found.rectangles) and self.last is not MatcherName.IDENTITY:
-            found = self._at_rest(anchor, frame, found)
+        found = self._found(keyframe, frame)
+        if found.is_empty and self.last is not MatcherName.IDENTITY:
+            found = self._at_rest(keyframe, frame, found)
         expected = computed_share(found)
         self.choice = Choice(self.last, expected)
         share = min(1.0, self._ratios[self.last] * expected)
         self._note(share, (time.perf_counter_ns() - started) / 1e6)
         is_lost = share > _LOST
         is_judged = is_lost or self._records[self.last].frames >= _TRIAL or self._shown(self.last) <= 0
-        if is_judged and self._choose(anchor, frame) and is_lost:  # a dense frame would cost more than looking again
-            return self.match_anchor(anchor, frame)
+        if is_judged and self._choose(keyframe, frame) and is_lost:  # a dense frame would cost more than looking again
+            return self.match_keyframe(keyframe, frame)
         return found
 
     def learn(self, choice: Choice, share: float, computing_ms: float) -> None:
@@ -154,27 +153,27 @@ class Auto:
         load = computing_ms / ((_OVERHEAD + (1 - _OVERHEAD) * share) * self._dense_ms)
         self._load *= (min(max(load, 1 / _MOST_LOADED), _MOST_LOADED) / self._load) ** _LEARNING
 
-    def _found(self, anchor: Anchor, frame: Image) -> CacheMap:
+    def _found(self, keyframe: Keyframe, frame: Image) -> CacheMap:
         self._followed = _EVERY
         if self.last is MatcherName.HOMOGRAPHY:
-            found = self._homography.match_anchor(anchor, frame)
+            found = self._homography.match_keyframe(keyframe, frame)
             if not found.reason:
-                self._followed = _able_to_follow(anchor.motion.inverse().then(found.motion), found.image_size)
+                self._followed = _able_to_follow(keyframe.motion.inverse().then(found.motion), found.image_size)
             return found
         if self.last is MatcherName.IDENTITY:
-            return self._in_place(anchor, frame)
-        anchor.settle()
-        return self._by_diamond(anchor.image, frame)
+            return self._in_place(keyframe, frame)
+        keyframe.settle()
+        return self._by_diamond(keyframe.image, frame)
 
-    def _in_place(self, anchor: Anchor, frame: Image) -> CacheMap:
-        if not anchor.motion.is_none:
-            return self._homography.compare(anchor.image, frame, anchor.motion)  # the camera stands still again
-        return self._identity.match(anchor.image, frame)
+    def _in_place(self, keyframe: Keyframe, frame: Image) -> CacheMap:
+        if not keyframe.motion.is_none:
+            return self._homography.compare(keyframe.image, frame, keyframe.motion)  # the camera stands still again
+        return self._identity.match(keyframe.image, frame)
 
-    def _at_rest(self, anchor: Anchor, frame: Image, nothing: CacheMap) -> CacheMap:
+    def _at_rest(self, keyframe: Keyframe, frame: Image, nothing: CacheMap) -> CacheMap:
         """Where no motion was found there may be none, in a picture without texture: to look costs next to nothing."""
-        found = self._in_place(anchor, frame)
-        if not len(found.rectangles):
+        found = self._in_place(keyframe, frame)
+        if found.is_empty:
             return nothing
         self.last = MatcherName.IDENTITY
         self._records[self.last].frames = 0
@@ -201,7 +200,7 @@ class Auto:
         record.milliseconds = keep * record.milliseconds + (1 - keep) * milliseconds
         record.frames += 1
 
-    def _choose(self, anchor: Anchor, frame: Image) -> bool:
+    def _choose(self, keyframe: Keyframe, frame: Image) -> bool:
         """Change to the matcher that is expected to save most, if that is another one by far; whether it is."""
         if self._doubted is not None and self._records[self.last].share < _BETTER * self._doubted.share:
             self._doubted = None
@@ -212,7 +211,7 @@ class Auto:
         if self._expected(best) <= self._shown(self.last) + margin:
             return False
         if self.last is MatcherName.IDENTITY:
-            able = self._able(anchor, frame)
+            able = self._able(keyframe, frame)
             self._rule_out(_EVERY - able)
             best = max(able, key=self._expected, default=self.last)
             if self._expected(best) <= self._shown(self.last) + margin:
@@ -224,13 +223,13 @@ class Auto:
         self._starts_anew = best is MatcherName.HOMOGRAPHY
         return True
 
-    def _able(self, anchor: Anchor, frame: Image) -> Set[MatcherName]:
+    def _able(self, keyframe: Keyframe, frame: Image) -> Set[MatcherName]:
         """The matchers that may follow the camera where it has left its place; none where it has not.
 
         Where that cannot be seen it may be a codec's key frame, a flash, a cut, or an object that is all that has any
         texture. Only what goes on is taken for motion.
         """
-        motion = self._homography.motion_of_most(anchor, frame)
+        motion = self._homography.motion_of_most(keyframe, frame)
         if motion is not None:
             self._doubted = None
             able = _able_to_follow(motion, (frame.shape[0], frame.shape[1]))
