@@ -5,9 +5,10 @@ from cacheinf_ros.matching.config import MatcherName, MatchingConfig, matching_f
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matcher import Matcher, make_matcher
 from cacheinf_ros.matching.overlay import draw_overlay
+from cacheinf_ros.matching.savings import Choice
 from cacheinf_ros.matching.stream import MatchingStream
 
 __all__ = [
-    "Keyframe", "Matcher", "MatcherName", "MatchingConfig", "MatchingStream", "draw_overlay", "make_matcher",
+    "Choice", "Keyframe", "Matcher", "MatcherName", "MatchingConfig", "MatchingStream", "draw_overlay", "make_matcher",
     "matching_for", "usable",
 ]  # fmt: skip

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.geometry import check_image, visible_blocks
 from cacheinf_ros.geometry.keyframe import COMPARED
-from cacheinf_ros.matching.auto import Auto, Choice
+from cacheinf_ros.matching.auto import Auto
 from cacheinf_ros.matching.config import IDENTICAL, MatcherName, MatchingConfig
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matcher import KeyframeMatcher, make_matcher
 from cacheinf_ros.matching.noise import LOWEST_DB, NoiseEstimate
+from cacheinf_ros.matching.savings import Choice
 
 FIRST_FRAME = "first frame"
 EXPIRED = "expired"
