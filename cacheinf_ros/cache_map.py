@@ -65,7 +65,7 @@ class Motion:
         return int(self.shift[0]), int(self.shift[1])
 
     def scaled(self, across: float, along: float) -> Motion:
-        """Express it in pixels of pictures this many times as wide and as high; pixels' centres are at whole numbers."""
+        """Express it in pixels of pictures so many times as wide and as high; pixels' centres are at whole numbers."""
         if across == along == 1:
             return self
         right, down = (across - 1) / 2, (along - 1) / 2
