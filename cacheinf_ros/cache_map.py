@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import CacheMapError
 
+LARGEST_SIDE = 2**14
+"""Pixels; what claims to be larger is taken for a mistake, before memory is asked for."""
 _EPSILON = 1e-9
-_MOVES = 2**16  # different moves along one axis
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,8 +57,15 @@ class Motion:
             return None
         return float(self.matrix[0, 2]), float(self.matrix[1, 2])
 
+    @property
+    def whole_shift(self) -> tuple[int, int] | None:
+        """(dx, dy) where the motion is a translation by whole pixels, otherwise None."""
+        if self.shift is None or not all(value.is_integer() for value in self.shift):
+            return None
+        return int(self.shift[0]), int(self.shift[1])
+
     def scaled(self, across: float, along: float) -> Motion:
-        """The same in pixels of pictures this many times as wide and as high; pixels' centres are at whole numbers."""
+        """Express it in pixels of pictures so many times as wide and as high; pixels' centres are at whole numbers."""
         if across == along == 1:
             return self
         right, down = (across - 1) / 2, (along - 1) / 2
@@ -87,56 +95,26 @@ _EYE.setflags(write=False)  # one for all
 _NONE = Motion(matrix=_EYE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """How far a picture has got away from where it was.
-
-    Attributes:
-        shift: (dx, dy) of its centre, in pixels.
-        distortion: largest movement of a corner beside that, over the length of the diagonal.
-    """
-
-    shift: tuple[float, float]
-    distortion: float
-
-    @classmethod
-    def of(cls, motion: Motion, size: tuple[int, int]) -> Drift:
-        """Of a picture of (height, width) under a motion."""
-        height, width = size
-        right, bottom = width - 1.0, height - 1.0
-        places = np.array([[right / 2, bottom / 2], [0, 0], [right, 0], [right, bottom], [0, bottom]])
-        moved = np.column_stack([places, np.ones(5)]) @ motion.matrix.T
-        moves = moved[:, :2] / moved[:, 2:] - places
-        rest = float(np.linalg.norm(moves[1:] - moves[0], axis=1).max())
-        distortion = rest / float(np.hypot(height, width)) if (moved[:, 2] > 0).all() else np.inf
-        return cls(shift=(float(moves[0, 0]), float(moves[0, 1])), distortion=distortion)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CacheMap:
     """Which blocks of a frame are reusable, under which motion.
 
-    A reusable block shows what the reference shows at ``motion.inverse()`` of its position.
+    A reusable block shows what the reference shows at ``motion.inverse()`` of its position. What contradicts itself
+    raises :class:`CacheMapError`.
 
     Attributes:
-        image_size: (height, width) of frame and reference, in pixels.
+        image_size: (height, width) of frame and reference, in pixels, each at most :data:`LARGEST_SIDE`.
         block_size: side of a block, in pixels; the blocks of the last row and column may be cut off.
         reusable: bool [ceil(height / block_size), ceil(width / block_size)].
-        motion: reference -> frame.
-        rectangles: int32 [n, 4], (x, y, width, height) in pixels, disjoint; together they are exactly the
-            reusable blocks.
+        motion: reference -> frame; invertible.
         reason: why nothing is reusable, where that is so for another reason than the picture ("expired").
-        field: int16 [rows, columns, 2], or None: by how many pixels (dx, dy) each reusable block has moved, where they
-            have not moved together; ``motion`` is then the translation that most of them share.
     """
 
     image_size: tuple[int, int]
     block_size: int
     reusable: NDArray[np.bool_]
     motion: Motion
-    rectangles: NDArray[np.int32]
     reason: str = ""
-    field: NDArray[np.int16] | None = None
 
     def __post_init__(self) -> None:
         expected = grid_shape(self.image_size, self.block_size)
@@ -145,69 +123,25 @@ class CacheMap:
                 f"an image of {self.image_size} in blocks of {self.block_size} has a bool grid of {expected}, "
                 f"not {self.reusable.dtype} of {self.reusable.shape}"
             )
-        if self.rectangles.ndim != 2 or self.rectangles.shape[1] != 4:
-            raise CacheMapError(f"rectangles are [n, 4], not {self.rectangles.shape}")
-        if self.field is not None and (self.field.shape != (*expected, 2) or self.field.dtype != np.int16):
-            raise CacheMapError(
-                f"a block field is int16 of {(*expected, 2)}, not {self.field.dtype} {self.field.shape}"
-            )
+        self.motion.inverse()  # complains where there is none
 
     @classmethod
     def nothing(cls, image_size: tuple[int, int], block_size: int, reason: str = "") -> CacheMap:
         """The map of a frame of which nothing is reusable."""
-        return cls(
-            image_size=image_size,
-            block_size=block_size,
-            reusable=np.zeros(grid_shape(image_size, block_size), np.bool_),
-            motion=Motion.none(),
-            rectangles=np.zeros((0, 4), np.int32),
-            reason=reason,
-        )
+        reusable = np.zeros(grid_shape(image_size, block_size), np.bool_)
+        return cls(image_size=image_size, block_size=block_size, reusable=reusable, motion=Motion.none(), reason=reason)
 
     @classmethod
     def of_blocks(
         cls, reusable: NDArray[np.bool_], image_size: tuple[int, int], block_size: int, motion: Motion
     ) -> CacheMap:
-        """The map of these reusable blocks, with the rectangles merged from them."""
-        return cls(
-            image_size=image_size,
-            block_size=block_size,
-            reusable=reusable,
-            motion=motion,
-            rectangles=merge_blocks(reusable, image_size, block_size),
-        )
-
-    @classmethod
-    def of_field(
-        cls, reusable: NDArray[np.bool_], field: NDArray[np.int16], image_size: tuple[int, int], block_size: int
-    ) -> CacheMap:
-        """The map of these reusable blocks, each moved by its own whole number of pixels.
-
-        Without a field where all of them moved together.
-        """
-        moves, counts = distinct(field[reusable])
-        most = moves[counts.argmax()] if len(moves) else (0, 0)
-        return cls(
-            image_size=image_size,
-            block_size=block_size,
-            reusable=reusable,
-            motion=Motion.translation(float(most[0]), float(most[1])),
-            rectangles=merge_blocks(reusable, image_size, block_size),
-            field=np.where(reusable[..., None], field, 0).astype(np.int16) if len(moves) > 1 else None,
-        )
-
-    @property
-    def is_still(self) -> bool:
-        """Whether what is reusable is where it was."""
-        return self.motion.is_none and self.field is None
+        """The map of these reusable blocks."""
+        return cls(image_size=image_size, block_size=block_size, reusable=reusable, motion=motion)
 
     @cached_property
-    def as_one_piece(self) -> CacheMap:
-        """What of this map moved as ``motion`` says: itself, unless it has a field."""
-        if self.field is None:
-            return self
-        together = self.reusable & (self.field == self.motion.matrix[:2, 2].round()).all(axis=2)
-        return CacheMap.of_blocks(together, self.image_size, self.block_size, self.motion)
+    def is_empty(self) -> bool:
+        """Whether nothing is reusable."""
+        return not self.reusable.any()
 
     @cached_property
     def reusable_mask(self) -> NDArray[np.bool_]:
@@ -223,53 +157,46 @@ class CacheMap:
     def reuse_ratio(self) -> float:
         """Reusable pixels / all pixels: 1 = all reused."""
         height, width = self.image_size
-        return float((self.rectangles[:, 2].astype(np.int64) * self.rectangles[:, 3]).sum() / (height * width))
+        rows, columns = self.reusable.shape
+        pixels = np.count_nonzero(self.reusable) * self.block_size**2
+        below, beside = rows * self.block_size - height, columns * self.block_size - width  # cut off
+        last_row, last_column = self.reusable[-1], self.reusable[:, -1]
+        pixels -= (np.count_nonzero(last_row) * below + np.count_nonzero(last_column) * beside) * self.block_size
+        pixels += bool(last_row[-1]) * below * beside  # which both took away
+        return float(pixels / (height * width))
 
-
-def distinct(moves: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The different rows of moves [n, 2] of 16 bits, sorted, int64 [k, 2], and how often each is there.
-
-    ``np.unique`` along an axis does the same, ten times slower.
-    """
-    keys, counts = np.unique(moves[:, 0].astype(np.int64) * _MOVES + moves[:, 1], return_counts=True)
-    first = (keys + _MOVES // 2) // _MOVES
-    return np.stack([first, keys - first * _MOVES], axis=1), counts
+    @cached_property
+    def bounding_box(self) -> tuple[int, int, int, int] | None:
+        """(left, top, right, bottom) of all that is reusable, in pixels, the last two excluded; None: nothing is."""
+        rows, columns = np.flatnonzero(self.reusable.any(axis=1)), np.flatnonzero(self.reusable.any(axis=0))
+        if not len(rows):
+            return None
+        height, width = self.image_size
+        right, bottom = (int(last[-1] + 1) * self.block_size for last in (columns, rows))
+        return int(columns[0]) * self.block_size, int(rows[0]) * self.block_size, min(right, width), min(bottom, height)
 
 
 def grid_shape(image_size: tuple[int, int], block_size: int) -> tuple[int, int]:
-    """(rows, columns) of the grid of blocks that covers an image of (height, width) pixels."""
+    """(rows, columns) of the grid of blocks that covers an image of (height, width) pixels.
+
+    Raises:
+        CacheMapError: a size is not positive, or larger than any camera's.
+    """
     if block_size < 1 or min(image_size) < 1:
         raise CacheMapError(f"image size {image_size} and block size {block_size} must be positive")
+    if max(*image_size, block_size) > LARGEST_SIDE:
+        raise CacheMapError(
+            f"image size {image_size} and block size {block_size}: at most {LARGEST_SIDE} pixels a side; "
+            "scale the image down before it is matched"
+        )
     return -(-image_size[0] // block_size), -(-image_size[1] // block_size)
 
 
 def expand_blocks(blocks: NDArray[np.bool_], image_size: tuple[int, int], block_size: int) -> NDArray[np.bool_]:
     """bool [height, width] from one bool per block."""
-    return blocks.repeat(block_size, axis=0).repeat(block_size, axis=1)[: image_size[0], : image_size[1]]
-
-
-def merge_blocks(blocks: NDArray[np.bool_], image_size: tuple[int, int], block_size: int) -> NDArray[np.int32]:
-    """Merge adjacent blocks into disjoint rectangles (DeepCache section 4.2: as few and as large as possible).
-
-    Greedy: the widest run from the first free block, then as many rows below as have that whole run free.
-
-    Returns:
-        int32 [n, 4]: (x, y, width, height) in pixels, clipped to the image.
-    """
-    free = blocks.copy()
-    merged = []
-    for row, column in zip(*np.nonzero(blocks), strict=True):
-        if not free[row, column]:
-            continue
-        right = column + _run_length(free[row, column:])
-        bottom = row + _run_length(np.all(free[row:, column:right], axis=1))
-        free[row:bottom, column:right] = False
-        merged.append((column, row, right, bottom))
-    corners = np.array(merged, np.int32).reshape(-1, 4) * np.int32(block_size)
-    corners[:, 2] = np.minimum(corners[:, 2], image_size[1])
-    corners[:, 3] = np.minimum(corners[:, 3], image_size[0])
-    corners[:, 2:] -= corners[:, :2]
-    return corners
+    height, width = image_size
+    rows = blocks.repeat(min(block_size, height), axis=0)[:height]
+    return rows.repeat(min(block_size, width), axis=1)[:, :width]
 
 
 def compose(earlier: CacheMap, later: CacheMap) -> CacheMap:
@@ -280,52 +207,25 @@ def compose(earlier: CacheMap, later: CacheMap) -> CacheMap:
     """
     if earlier.image_size != later.image_size:
         return CacheMap.nothing(later.image_size, later.block_size, "the image size changed")
-    if earlier.field is not None or later.field is not None:
-        return _compose_fields(earlier, later)
     kept = later.reusable_mask & _moved(earlier.reusable_mask, later.motion)
-    return CacheMap.of_blocks(
-        _whole_blocks(kept, later.block_size), later.image_size, later.block_size, earlier.motion.then(later.motion)
-    )
+    reusable = _whole_blocks(kept, later.block_size)
+    try:
+        motion = earlier.motion.then(later.motion)
+        return CacheMap.of_blocks(reusable, later.image_size, later.block_size, motion)
+    except CacheMapError:  # each can be inverted, but their product is beyond the numbers of this machine
+        return CacheMap.nothing(later.image_size, later.block_size, "the motions of successive maps do not fold")
 
 
 def fold(maps: Sequence[CacheMap]) -> CacheMap:
     """Maps of successive frames as one, the earliest first: as :func:`compose` would fold them one by one.
 
-    Where nothing moved, what is reusable is what all call reusable, and blocks are merged only once: that takes long.
+    Where nothing moved, what is reusable is what all call reusable: blocks need not be expanded to pixels.
     """
     last = maps[-1]
     grid = last.image_size, last.block_size
-    if len(maps) > 1 and all(each.is_still and (each.image_size, each.block_size) == grid for each in maps):
+    if len(maps) > 1 and all(each.motion.is_none and (each.image_size, each.block_size) == grid for each in maps):
         return CacheMap.of_blocks(np.logical_and.reduce([each.reusable for each in maps]), *grid, last.motion)
     return reduce(compose, maps)
-
-
-def _compose_fields(earlier: CacheMap, later: CacheMap) -> CacheMap:
-    """A block stays reusable if all that it shows moved as one piece, in both maps."""
-    size, block_size = later.image_size, later.block_size
-    first, second = _pixel_field(earlier), _pixel_field(later)
-    if first is None or second is None:
-        return CacheMap.nothing(size, block_size, "a block field does not fold with a homography")
-    y, x = np.mgrid[: size[0], : size[1]]
-    source_y, source_x = y - second[..., 1], x - second[..., 0]
-    inside = (source_y >= 0) & (source_y < size[0]) & (source_x >= 0) & (source_x < size[1])
-    source = np.where(inside, source_y, 0), np.where(inside, source_x, 0)
-    total = first[source] + second
-    field = total[::block_size, ::block_size]
-    kept = later.reusable_mask & inside & earlier.reusable_mask[source]
-    kept &= (total == field.repeat(block_size, 0).repeat(block_size, 1)[: size[0], : size[1]]).all(axis=2)
-    return CacheMap.of_field(_whole_blocks(kept, block_size), field.astype(np.int16), size, block_size)
-
-
-def _pixel_field(cache_map: CacheMap) -> NDArray[np.int64] | None:
-    """int64 [height, width, 2]: by how much each pixel moved; None where not by whole pixels."""
-    if cache_map.field is not None:
-        field = cache_map.field.astype(np.int64).repeat(cache_map.block_size, 0).repeat(cache_map.block_size, 1)
-        return field[: cache_map.image_size[0], : cache_map.image_size[1]]
-    shift = cache_map.motion.shift
-    if shift is None or not all(value.is_integer() for value in shift):
-        return None
-    return np.broadcast_to(np.array(shift, np.int64), (*cache_map.image_size, 2))
 
 
 def _moved(mask: NDArray[np.bool_], motion: Motion) -> NDArray[np.bool_]:
@@ -360,8 +260,3 @@ def _whole_blocks(mask: NDArray[np.bool_], block_size: int) -> NDArray[np.bool_]
     """One bool per block: whether all its pixels are set."""
     rows = np.logical_and.reduceat(mask, np.arange(0, mask.shape[0], block_size), axis=0)
     return np.logical_and.reduceat(rows, np.arange(0, mask.shape[1], block_size), axis=1)
-
-
-def _run_length(flags: NDArray[np.bool_]) -> int:
-    """How many leading entries are set."""
-    return len(flags) if flags.all() else int(np.argmin(flags))

@@ -89,11 +89,7 @@ IMAGE_TOPIC = Argument("image_topic", TEXT, "the images; '/compressed' is append
 IMAGE_TRANSPORT = Argument("image_transport", TEXT, "raw or compressed")
 CAMERA = (IMAGE_TOPIC, IMAGE_TRANSPORT, Argument("image_reliability", TEXT, "auto, reliable or best_effort"))
 MATCHING = (
-    Argument(
-        "matcher",
-        TEXT,
-        "auto, identity, diamond_optimised, diamond, exhaustive, three_step, field, homography or deepmon",
-    ),
+    Argument("matcher", TEXT, "auto, identity, diamond_optimised or homography"),
     Argument("threshold", NUMBER, "least PSNR of a reusable block, dB; 100: only what is equal in every byte"),
     Argument("block_size", INTEGER, "side of a block, pixels"),
     Argument("expiry", INTEGER, "frames after which the reference is dropped; mode deepcache needs about 10"),

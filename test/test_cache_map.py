@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Motion, CacheMap, merging and composition."""
+"""Motion, CacheMap and composition."""
 
 from __future__ import annotations
 
@@ -7,41 +7,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from strategies import block_grids, cache_maps, image_sizes, motions
 
-from cacheinf_ros.cache_map import CacheMap, Drift, Motion, compose, expand_blocks, grid_shape, merge_blocks
+from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, compose, grid_shape
 from cacheinf_ros.errors import CacheMapError
-
-
-def painted(rectangles: NDArray[np.int32], image_size: tuple[int, int]) -> NDArray[np.int64]:
-    """How many rectangles cover each pixel."""
-    cover = np.zeros(image_size, np.int64)
-    for x, y, width, height in rectangles:
-        cover[y : y + height, x : x + width] += 1
-    return cover
-
-
-@given(data=st.data(), image_size=image_sizes(), block_size=st.integers(1, 12))
-def test_merged_rectangles_cover_the_blocks_exactly_once(
-    data: st.DataObject, image_size: tuple[int, int], block_size: int
-) -> None:
-    blocks = data.draw(block_grids(grid_shape(image_size, block_size)))
-    rectangles = merge_blocks(blocks, image_size, block_size)
-    assert np.array_equal(painted(rectangles, image_size), expand_blocks(blocks, image_size, block_size))
-    assert (rectangles[:, 2:] > 0).all()
-
-
-def test_a_full_grid_is_one_rectangle_and_neighbours_merge() -> None:
-    assert merge_blocks(np.ones((3, 4), np.bool_), (25, 40), 10).tolist() == [[0, 0, 40, 25]]
-    blocks = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], np.bool_)
-    assert merge_blocks(blocks, (30, 25), 10).tolist() == [[0, 0, 20, 20], [20, 20, 5, 10]]
 
 
 @given(cache_map=cache_maps())
 def test_masks_and_ratio_agree(cache_map: CacheMap) -> None:
     assert np.array_equal(cache_map.reusable_mask, ~cache_map.active_mask)
     assert cache_map.reuse_ratio == pytest.approx(cache_map.reusable_mask.mean())
+    assert cache_map.is_empty == (not cache_map.reusable_mask.any())
+
+
+@given(cache_map=cache_maps())
+def test_the_bounding_box_is_the_smallest_that_holds_all_that_is_reusable(cache_map: CacheMap) -> None:
+    if cache_map.bounding_box is None:
+        assert cache_map.is_empty
+        return
+    left, top, right, bottom = cache_map.bounding_box
+    inside = cache_map.reusable_mask[top:bottom, left:right]
+    assert inside.sum() == cache_map.reusable_mask.sum()
+    assert all(edge.any() for edge in (inside[0], inside[-1], inside[:, 0], inside[:, -1]))
+    assert inside.shape == (bottom - top, right - left)
 
 
 @given(first=motions(whole=False), second=motions(whole=False))
@@ -63,6 +51,32 @@ def test_a_grid_of_the_wrong_shape_is_refused() -> None:
         CacheMap.of_blocks(np.ones((2, 2), np.bool_), (20, 25), 10, Motion.none())
     with pytest.raises(CacheMapError, match="positive"):
         CacheMap.nothing((0, 5), 10)
+
+
+@pytest.mark.parametrize(
+    ("size", "block_size"), [((LARGEST_SIDE + 1, 5), 10), ((5, 200_000), 200_000), ((5, 5), 2**31)]
+)
+def test_what_no_camera_has_is_refused_before_memory_is_asked_for(size: tuple[int, int], block_size: int) -> None:
+    with pytest.raises(CacheMapError, match=f"at most {LARGEST_SIDE} pixels"):
+        CacheMap.nothing(size, block_size)
+
+
+def test_a_map_whose_motion_leads_nowhere_is_refused() -> None:
+    with pytest.raises(CacheMapError, match="invertible"):
+        CacheMap.of_blocks(np.ones((1, 1), np.bool_), (8, 8), 8, Motion(matrix=np.zeros((3, 3))))
+
+
+def test_motions_whose_product_overflows_fold_to_nothing() -> None:
+    far = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (8, 8), 8, Motion(matrix=np.diag([1e200, 1.0, 1.0])))
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert compose(far, far).reason == "the motions of successive maps do not fold"
+
+
+def test_a_block_larger_than_the_image_takes_no_more_memory() -> None:
+    assert CacheMap.of_blocks(np.ones((1, 1), np.bool_), (3, 5), LARGEST_SIDE, Motion.none()).reusable_mask.shape == (
+        3,
+        5,
+    )
 
 
 @given(data=st.data(), image_size=image_sizes(24))
@@ -122,15 +136,3 @@ def test_a_homography_that_folds_points_to_infinity_reuses_none_of_them() -> Non
     everything = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion.none())
     later = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion(matrix=matrix))
     assert compose(everything, later).reuse_ratio < 1
-
-
-ZOOM = Motion(matrix=np.diag([1.02, 1.02, 1.0]))
-
-
-def test_drift_separates_shift_from_distortion() -> None:
-    shifted = Drift.of(Motion.translation(3, -4), (481, 641))
-    assert (shifted.shift, shifted.distortion) == ((3.0, -4.0), pytest.approx(0))
-    middle = Motion.translation(320, 240)
-    zoomed = Drift.of(middle.inverse().then(ZOOM).then(middle), (481, 641))
-    assert zoomed.shift == pytest.approx((0, 0))
-    assert zoomed.distortion == pytest.approx(0.01, rel=0.01)  # corners are half a diagonal away: 0.02 of it

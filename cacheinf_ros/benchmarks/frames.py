@@ -137,10 +137,5 @@ def _replaced(image: Image, other: Image, mask: Mask) -> Image:
 
 
 def _exact_map(reusable: Mask) -> CacheMap:
-    """The map in blocks of one pixel. Its rectangles are runs of rows: merging pixel by pixel takes seconds."""
-    size = (reusable.shape[0], reusable.shape[1])
-    edges = np.diff(np.pad(reusable, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    starts, ends = np.argwhere(edges == 1), np.argwhere(edges == -1)
-    widths = ends[:, 1] - starts[:, 1]
-    rectangles = np.stack([starts[:, 1], starts[:, 0], widths, np.ones_like(widths)], axis=1).astype(np.int32)
-    return CacheMap(image_size=size, block_size=1, reusable=reusable, motion=Motion.none(), rectangles=rectangles)
+    """The map in blocks of one pixel."""
+    return CacheMap.of_blocks(reusable, (reusable.shape[0], reusable.shape[1]), 1, Motion.none())

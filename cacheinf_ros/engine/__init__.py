@@ -17,7 +17,7 @@ from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, S
 from cacheinf_ros.engine.partition.sharing import FrameStart, Outdated, PartitionWorker, Pixels, RemotePeer
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
-from cacheinf_ros.matching.suited import matching_for, usable
+from cacheinf_ros.matching import matching_for
 from cacheinf_ros.mode import Mode
 
 __all__ = [
@@ -48,5 +48,4 @@ __all__ = [
     "load_calibration",
     "matching_for",
     "save_calibration",
-    "usable",
 ]  # fmt: skip

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from cacheinf_ros.geometry import overlap
 from cacheinf_ros.memory.records import MIB, aligned
 
-Area = tuple[slice, slice]  # rows, columns
 Size = tuple[int, int]  # (height, width)
 _ALIGNMENT = 64  # bytes: a cache line
 _HUGE_PAGE = 1 << 19  # floats
@@ -100,15 +100,3 @@ def move_pixels(pixels: torch.Tensor, dx: int, dy: int) -> None:
         return
     before, after = overlap((height, width), dx, dy)
     pixels[after] = pixels[before].clone()
-
-
-def overlap(size: tuple[int, int], dx: int, dy: int) -> tuple[Area, Area]:
-    """The part of a picture of (height, width) that stays in it when it moves right by dx and down by dy.
-
-    Returns:
-        where that part was, and where it is then.
-    """
-    height, width = size
-    before = np.s_[max(0, -dy) : height - max(0, dy), max(0, -dx) : width - max(0, dx)]
-    after = np.s_[max(0, dy) : height - max(0, -dy), max(0, dx) : width - max(0, -dx)]
-    return before, after

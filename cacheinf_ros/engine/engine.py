@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
 from cacheinf_ros.engine.caching import Caching
-from cacheinf_ros.engine.canvas import MOST_DISTORTED, NO_SHIFT, Canvas
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import DenseSwitch
@@ -29,7 +28,7 @@ from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.geometry.warping import look_through
+from cacheinf_ros.geometry import NO_SHIFT, KeyframeWindow, look_through
 from cacheinf_ros.graph import Model
 from cacheinf_ros.mode import Mode
 
@@ -66,7 +65,7 @@ class Engine:
         self.program, self.cost = compile_program(model, config, kernels, caching, side)
         self._input = InputWriter(self._preprocessor, self.program.input, kernels)
         self.shared = SharedProgram(self.program, self._input) if with_server else None
-        self._canvas = Canvas(self._preprocessor.size, shift_unit(model.graph))
+        self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
         self._frame = np.empty((*self._preprocessor.size, 3), np.uint8)  # the last one, while the camera moves
         self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
@@ -96,7 +95,7 @@ class Engine:
 
     @property
     def composed(self) -> Image:
-        """uint8 [height, width, 3] at the model's size, a copy: the canvas, which exact execution would start from."""
+        """uint8 [height, width, 3] at the model's size, a copy: the keyframe, what exact execution would start from."""
         return self._input.composed.copy()
 
     @property
@@ -167,9 +166,9 @@ class Engine:
             return None
         ours = [value.clone() for value in self.program.outputs.values()]
         audit = self._auditor.compare(ours, self._dense(self._input.composed), self._config)
-        if audit.asks_for_motion and not self._canvas.motion.is_none:
+        if audit.asks_for_motion and not self._keyframe.motion.is_none:
             audit = self._auditor.add_motion(audit, self._motion_error(), self._config)
-            self._canvas.limit = audit.room_for_motion * MOST_DISTORTED
+            self._keyframe.allow(audit.room_for_motion)
         self._truncate()
         return audit
 
@@ -200,7 +199,7 @@ class Engine:
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,
             where="shared" if self.shared is not None and self.shared.was_shared else "local",
-            motion=self._canvas.motion,
+            motion=self._keyframe.motion,
             shift=entry.shift,
         )
 
@@ -209,11 +208,10 @@ class Engine:
         if cache_map is not None and cache_map.image_size != image.shape[:2]:
             raise EngineError(f"the cache map is for {cache_map.image_size} pixels, the frame has {image.shape[:2]}")
         mode = self._config.mode
-        if mode is Mode.DENSE or cache_map is None or not len(cache_map.rectangles):
+        if mode is Mode.DENSE or cache_map is None or cache_map.is_empty:
             return None
-        together = cache_map.as_one_piece
-        shifts = mode is Mode.DEEPCACHE and together.motion.shift is not None
-        return together if shifts or mode is Mode.BOUNDED or together.motion.is_none else None
+        shifts = mode is Mode.DEEPCACHE and cache_map.motion.shift is not None
+        return cache_map if shifts or mode is Mode.BOUNDED or cache_map.motion.is_none else None
 
     def _enter(self, resized: Image, reused: CacheMap | None) -> _Entry:
         """Write what a frame changes, where the cache has it."""
@@ -225,7 +223,7 @@ class Engine:
             moved = not reused.motion.is_none
             self._input.write(resized, self.program.changed_input, everything=moved)
             return _Entry(reused=reused, outside=Border.ALL if moved else Border.NONE)
-        shift = self._canvas.follow(in_input(reused.motion, reused.image_size, self._preprocessor.size))
+        shift = self._keyframe.follow(in_input(reused.motion, reused.image_size, self._preprocessor.size))
         if shift is None:
             return self._enter_anew(resized)
         if shift != NO_SHIFT:
@@ -236,15 +234,15 @@ class Engine:
             self._auditor.moved(shift, self._preprocessor.size)
         self._input.touch(reused)
         changed, everything = self.program.changed_input, shift != NO_SHIFT
-        if self._canvas.is_frame:
+        if self._keyframe.is_frame:
             self._input.write(resized, changed, everything=everything)
         else:
             np.copyto(self._frame, resized)
-            self._input.paint(resized, self._canvas.motion, self._canvas.unseen, changed, everything=everything)
+            self._input.paint(resized, self._keyframe.motion, self._keyframe.unseen, changed, everything=everything)
         return _Entry(reused=reused, outside=Border.left_behind(*shift), shift=shift)
 
     def _enter_anew(self, resized: Image) -> _Entry:
-        self._canvas.restart()
+        self._keyframe.restart()
         self._write_all(resized)
         return _Entry()
 
@@ -266,12 +264,12 @@ class Engine:
         return self.program.run(outside=outside, refresh=refresh)
 
     def _motion_error(self) -> float:
-        """What it costs to see the last frame from the canvas; the cache then holds that frame."""
+        """What it costs to see the last frame from the keyframe; the cache then holds that frame."""
         assert self._auditor.calibration is not None
-        motion, size = self._canvas.motion, self._preprocessor.size
+        motion, size = self._keyframe.motion, self._preprocessor.size
         outputs = self._dense(look_through(self._frame, motion))
         seen = [move_output(value.cpu().numpy().copy(), motion, size) for value in outputs]
-        self._canvas.restart()
+        self._keyframe.restart()
         exact = self._dense(self._frame)
         self._auditor.refreshed(exact)
         return self._auditor.calibration.output_scale.error(seen, [value.cpu().numpy() for value in exact])
@@ -290,7 +288,7 @@ class Engine:
         """Whether the cache would cost more than it saves; then everything that it stands for is computed."""
         if not self._config.dense_fallback or not self._switch.prefers_dense(changed_share):
             return False
-        if self._canvas.is_frame:
+        if self._keyframe.is_frame:
             self._write_all(self._input.composed)
         else:
             self._enter_anew(resized)

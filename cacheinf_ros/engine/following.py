@@ -2,9 +2,9 @@
 """How the cache follows the camera: the picture that it stands for stays where it is, and is seen through a motion.
 
 Moving feature maps with every frame would resample them, or round their motion to their own coarse pixels. So the
-*canvas*, the model's input as the cache holds it, keeps its place. What is active in a frame is painted where the
-motion (canvas -> frame) says that it lies on the canvas, and outputs are led back by the same motion (CacheInf section
-4.2, equation 6, applied once at the input and once at the outputs). Execution stays exact for the canvas.
+*keyframe*, the model's input as the cache holds it, keeps its place. What is active in a frame is painted where the
+motion (keyframe -> frame) says that it lies on the keyframe, and outputs are led back by the same motion (CacheInf
+section 4.2, equation 6, applied once at the input and once at the outputs). Execution stays exact for the keyframe.
 When the camera has moved on by whole pixels of the coarsest feature map, all maps move by as much, without any error.
 """
 
@@ -46,10 +46,10 @@ def move_boxes(boxes: NDArray[np.float32], motion: Motion) -> NDArray[np.float32
 
 
 def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> NDArray[np.float32]:
-    """A feature map [1, channels, height, width] of the canvas, as it lies in the frame; bilinear, border continued.
+    """A feature map [1, channels, height, width] of the keyframe, as it lies in the frame; bilinear, border continued.
 
     Args:
-        motion: canvas -> frame, in pixels of the model's input.
+        motion: keyframe -> frame, in pixels of the model's input.
     """
     height, width = values.shape[2:]
     back = in_input(motion, input_size, (height, width)).inverse().matrix
@@ -88,7 +88,7 @@ def is_map(values: NDArray[Any]) -> bool:
 
 
 def shift_output(output: NDArray[Any], shift: tuple[int, int], input_size: Size) -> NDArray[Any]:
-    """An output after the canvas was moved by (dx, dy), for which the output moves by whole pixels of its own."""
+    """An output after the keyframe was moved by (dx, dy), for which the output moves by whole pixels of its own."""
     if not is_map(output):
         return output
     height, width = output.shape[2:]
@@ -96,7 +96,7 @@ def shift_output(output: NDArray[Any], shift: tuple[int, int], input_size: Size)
 
 
 def move_output(output: NDArray[Any], motion: Motion, input_size: Size) -> NDArray[Any]:
-    """An output for the canvas as one for the frame: feature maps move, by :func:`move_map`; the rest stays."""
+    """An output for the keyframe as one for the frame: feature maps move, by :func:`move_map`; the rest stays."""
     return output if motion.is_none or not is_map(output) else move_map(output, motion, input_size)
 
 

@@ -18,7 +18,7 @@ from cacheinf_ros.engine.execution.propagation import Footprint, propagate
 from cacheinf_ros.engine.kernels import Kernels, NativeKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.truncation import Criterion, Truncation
-from cacheinf_ros.geometry.painting import TILE, Brush
+from cacheinf_ros.geometry import TILE, Brush
 
 Image = NDArray[np.uint8]
 

@@ -17,9 +17,9 @@ class EngineResult:
     """Outputs of the model for one frame, and what they cost.
 
     Attributes:
-        outputs: by name, in the model's order, for the canvas: the picture that the cache stands for, in its own place.
+        outputs: by name, in the model's order, for the keyframe: what the cache stands for, in its own place.
             Feature maps are views into the cache: valid until the next run.
-        motion: canvas -> frame, in pixels of the model's input.
+        motion: keyframe -> frame, in pixels of the model's input.
         shift: (dx, dy), by how many pixels of the model's input all that is cached was moved for this frame.
         mode: that was used.
         reuse_ratio: of the frame, 1 = all reused.

@@ -1,2 +1,21 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Warping and masked painting of images under a motion; below matching and engine."""
+"""Pictures under a motion: warped, compared, painted, composed, and left behind by the camera."""
+
+from cacheinf_ros.geometry.composing import compose_image
+from cacheinf_ros.geometry.image_pair import ImagePair, check_image
+from cacheinf_ros.geometry.keyframe import NO_SHIFT, Drift, KeyframePolicy, KeyframeWindow, overlap
+from cacheinf_ros.geometry.painting import TILE, Brush
+from cacheinf_ros.geometry.warping import (
+    WarpComparison,
+    look_through,
+    pooled_difference,
+    visible_blocks,
+    warp,
+    without_islands,
+)
+
+__all__ = [
+    "NO_SHIFT", "TILE", "Brush", "Drift", "ImagePair", "KeyframePolicy", "KeyframeWindow", "WarpComparison",
+    "check_image", "compose_image", "look_through", "overlap", "pooled_difference", "visible_blocks", "warp",
+    "without_islands",
+]  # fmt: skip

@@ -24,7 +24,7 @@ def warp(image: Image, motion: Motion, out: Image | None = None) -> Image:
 
 
 def look_through(image: Image, motion: Motion) -> Image:
-    """The opposite: a picture that the motion leads to this image; its border continued where that lies outside."""
+    """Undo :func:`warp`: a picture that the motion leads to this image, whose border is continued outside."""
     height, width = image.shape[:2]
     flags, border = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, cv2.BORDER_REPLICATE
     return np.asarray(

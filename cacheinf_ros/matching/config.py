@@ -1,32 +1,50 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The parameters of matching."""
+"""The parameters of matching, and which of them suit which mode of the engine."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidatorFunctionWrapHandler, field_validator
 
 from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.mode import Mode
 
 IDENTICAL = 100.0
 """From this threshold on, in dB, only blocks that are equal in every byte are reusable."""
 
 
+DEEPCACHE_EXPIRY = 10
+"""Frames; DeepCache section 4.3: features that move with the picture are a little more wrong each time."""
+
+
 class MatcherName(Enum):
     """The matching algorithms, one per file."""
 
-    DIAMOND_OPTIMISED = "diamond_optimised"
-    DIAMOND = "diamond"
-    EXHAUSTIVE = "exhaustive"
-    THREE_STEP = "three_step"
-    DEEPMON = "deepmon"
-    IDENTITY = "identity"
-    HOMOGRAPHY = "homography"
-    FIELD = "field"
     AUTO = "auto"
+    IDENTITY = "identity"
+    DIAMOND_OPTIMISED = "diamond_optimised"
+    HOMOGRAPHY = "homography"
+
+
+_FOLLOWED: Mapping[Mode, MatcherName] = {  # what a mode can follow, of all that ``auto`` might find
+    Mode.DENSE: MatcherName.IDENTITY,
+    Mode.EXACT: MatcherName.IDENTITY,
+    Mode.DEEPCACHE: MatcherName.DIAMOND_OPTIMISED,
+    Mode.BOUNDED: MatcherName.AUTO,
+}
+_COMPARATOR = "is only there to be compared with, in benchmarks/matchers of the repository; use "
+_GONE: Mapping[str, str] = {  # matchers that users may still ask for: what has become of them
+    "diamond": _COMPARATOR + "diamond_optimised, which finds as much in less time",
+    "exhaustive": _COMPARATOR + "diamond_optimised",
+    "three_step": _COMPARATOR + "diamond_optimised",
+    "deepmon": _COMPARATOR + "identity",
+    "field": "is gone, as it saved no more than one shift does; use auto or homography",
+}
 
 
 class MatchingConfig(Config):
@@ -34,8 +52,8 @@ class MatchingConfig(Config):
 
     matcher: MatcherName = parameter(
         MatcherName.AUTO,
-        "matching algorithm: auto (the one that pays), identity (same position only), diamond_optimised, diamond, "
-        "exhaustive, three_step (one shift), field (a shift per block), homography, or deepmon (histograms)",
+        "matching algorithm: auto (the one that pays), identity (same position only), diamond_optimised (one shift, as "
+        "DeepCache) or homography (any motion of the camera, as CacheInf)",
         live=True,
     )
     threshold: float = parameter(
@@ -79,6 +97,13 @@ class MatchingConfig(Config):
         live=True,
     )
 
+    @field_validator("matcher", mode="before")
+    @classmethod
+    def _explain_what_is_gone(cls, value: Any) -> Any:
+        if isinstance(value, str) and value in _GONE:
+            raise ValueError(f"{value} {_GONE[value]}")
+        return value
+
     @field_validator("threshold", mode="wrap")
     @classmethod
     def _allow_infinity(cls, value: Any, check: ValidatorFunctionWrapHandler) -> float:
@@ -86,3 +111,26 @@ class MatchingConfig(Config):
             return math.inf
         checked: float = check(value)
         return checked
+
+
+@lru_cache(maxsize=16)  # asked for every frame
+def usable(config: MatchingConfig, mode: Mode) -> MatchingConfig:
+    """Restrict ``auto``: it does not look for motion that the mode can make nothing of."""
+    if config.matcher is not MatcherName.AUTO:
+        return config
+    return config.changed(matcher=_FOLLOWED[mode])
+
+
+def matching_for(
+    mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None
+) -> MatchingConfig:
+    """What each mode is measured with where the user asks for nothing else: for deepcache the paper's matching,
+    otherwise blocks at the same place, in exact mode identical ones.
+    """
+    config = MatchingConfig(matcher=MatcherName.IDENTITY)
+    if mode is Mode.DEEPCACHE:
+        config = config.changed(matcher=MatcherName.DIAMOND_OPTIMISED, expiry=DEEPCACHE_EXPIRY)
+    elif mode is not Mode.BOUNDED:
+        config = config.changed(threshold=math.inf)
+    asked = {"threshold": threshold_db, "matcher": matcher}
+    return config.changed(**{name: value for name, value in asked.items() if value is not None})

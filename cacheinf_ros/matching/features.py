@@ -1,15 +1,24 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Key points of an image, and which of two images' key points show the same thing (CacheInf section 4.1)."""
+"""Points of a picture that are found again in another: corners to follow, and described key points (CacheInf 4.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+Image = NDArray[np.uint8]
+Points = NDArray[np.float32]
+
+WINDOW = 15
+"""Pixels around a corner by which it is followed."""
+_LARGEST_SIDE = 640  # pixels of the picture that points are searched in
+_CORNERS = 300  # points that are enough
+_CORNER_DISTANCE = 0.08  # of the smaller side, at least, between two: not all on the busiest object
 _FEATURES = 1000  # before they are thinned out
 _GRID = (12, 16)  # cells, rows and columns
 _PER_CELL = 4
@@ -92,3 +101,51 @@ class FeatureFinder:
             if best and (len(best) == 1 or best[0].distance < _RATIO * best[1].distance)
         ]
         return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A picture prepared for tracking: what is derived from it is derived once.
+
+    Attributes:
+        image: uint8 [height, width] or [height, width, channels].
+        finder: of its features.
+    """
+
+    image: Image
+    finder: FeatureFinder
+
+    @cached_property
+    def grey(self) -> Image:
+        """uint8 [height, width], made smaller if it is large."""
+        image = self.image[:, :, 0] if self.image.ndim == 3 and self.image.shape[2] < 3 else self.image
+        if image.ndim == 3:
+            image = np.asarray(cv2.cvtColor(image[:, :, :3], cv2.COLOR_BGR2GRAY), np.uint8)
+        if self.scale == 1:
+            return np.ascontiguousarray(image)
+        return np.asarray(cv2.resize(image, None, fx=self.scale, fy=self.scale, interpolation=cv2.INTER_AREA), np.uint8)
+
+    @cached_property
+    def scale(self) -> float:
+        """Pixels of :attr:`grey` per pixel of the image."""
+        return min(1.0, _LARGEST_SIDE / max(self.image.shape[:2]))
+
+    @cached_property
+    def features(self) -> Features:
+        """In pixels of :attr:`grey`."""
+        return self.finder.find(self.grey)
+
+    @cached_property
+    def corners(self) -> Points:
+        """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched in half of its size."""
+        if min(self.grey.shape) < 4 * WINDOW:
+            return np.zeros((0, 2), np.float32)
+        half = cv2.resize(self.grey, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+        distance = max(4.0, _CORNER_DISTANCE * min(half.shape))
+        found = cv2.goodFeaturesToTrack(half, _CORNERS, qualityLevel=0.01, minDistance=distance, blockSize=3)
+        return np.zeros((0, 2), np.float32) if found is None else np.asarray(2 * found.reshape(-1, 2) + 0.5, np.float32)
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the image."""
+        return self.image.shape[0], self.image.shape[1]

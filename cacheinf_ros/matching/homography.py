@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.geometry.warping import WarpComparison, visible_blocks, without_islands
-from cacheinf_ros.matching.anchor import Anchor
+from cacheinf_ros.geometry import ImagePair, WarpComparison, visible_blocks, without_islands
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
-from cacheinf_ros.matching.features import FeatureFinder
-from cacheinf_ros.matching.images import ImagePair
-from cacheinf_ros.matching.merging import cache_map_of
-from cacheinf_ros.matching.tracker import View, track, track_most
+from cacheinf_ros.matching.features import FeatureFinder, View
+from cacheinf_ros.matching.keyframe import Keyframe
+from cacheinf_ros.matching.tracker import track, track_most
 
 Image = NDArray[np.uint8]
 _SNAP = 0.15  # pixels
@@ -41,12 +39,12 @@ class Homography:
         ImagePair.of(reference, frame)  # complains of unusable images
         return self.match_view(View(reference, self.finder), reference, frame)
 
-    def match_anchor(self, anchor: Anchor, frame: Image) -> CacheMap:
-        """Match a frame with what a stream stands for; the map leads from the anchor's image to the frame."""
-        return self.match_view(anchor.view, anchor.image, frame, anchor.motion)
+    def match_keyframe(self, keyframe: Keyframe, frame: Image) -> CacheMap:
+        """As :meth:`.KeyframeMatcher.match_keyframe`."""
+        return self.match_view(keyframe.view, keyframe.image, frame, keyframe.motion)
 
     def match_view(self, view: View, reference: Image, frame: Image, expected: Motion | None = None) -> CacheMap:
-        """The same with features of the reference that are known already, and about where it is seen."""
+        """Match with features of the reference that are known already, and about where it is seen."""
         tracked = track(view, View(frame, self.finder), expected)
         if tracked.motion is None:
             return CacheMap.nothing(view.size, self.config.block_size, tracked.reason)
@@ -55,10 +53,10 @@ class Homography:
             motion = expected  # the camera is at rest
         return self.compare(reference, frame, snapped(motion, view.size))
 
-    def motion_of_most(self, anchor: Anchor, frame: Image) -> Motion | None:
+    def motion_of_most(self, keyframe: Keyframe, frame: Image) -> Motion | None:
         """The camera's motion since the last frame; None where too little of the picture agrees in one."""
-        motion = track_most(anchor.glimpse, View(frame, self.finder), anchor.motion)
-        return None if motion is None else anchor.motion.inverse().then(motion)
+        motion = track_most(keyframe.glimpse, View(frame, self.finder), keyframe.motion)
+        return None if motion is None else keyframe.motion.inverse().then(motion)
 
     def compare(self, reference: Image, frame: Image, motion: Motion) -> CacheMap:
         """Which blocks of a frame show what the reference shows after a motion."""
@@ -66,7 +64,7 @@ class Homography:
         difference = self.comparison.difference(reference, frame, motion, block_size)
         reusable = without_islands(difference <= self.config.warp_threshold)
         reusable &= visible_blocks(motion, size, block_size)
-        return cache_map_of(reusable, size, block_size, motion)
+        return CacheMap.of_blocks(reusable, size, block_size, motion)
 
 
 def snapped(motion: Motion, size: tuple[int, int]) -> Motion:

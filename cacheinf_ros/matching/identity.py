@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.errors import MatchingError
+from cacheinf_ros.geometry import ImagePair
+from cacheinf_ros.matching.block_matching import recheck, unsettled
 from cacheinf_ros.matching.config import MatcherName, MatchingConfig
-from cacheinf_ros.matching.images import ImagePair
-from cacheinf_ros.matching.search import recheck, unsettled
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Identity:
         return self.at(reference, frame, Motion.none())
 
     def at(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], motion: Motion) -> CacheMap:
-        """The same after a known motion of whole pixels."""
-        pair, shift = ImagePair.of(reference, frame), motion.shift
-        if shift is None or not all(value.is_integer() for value in shift):
+        """Match as :meth:`match` does, after a known motion of whole pixels."""
+        pair, shift = ImagePair.of(reference, frame), motion.whole_shift
+        if shift is None:
             raise MatchingError(f"blocks are compared after a motion of whole pixels, not {motion.matrix.tolist()}")
-        return recheck(pair, self.config, (-int(shift[0]), -int(shift[1])), unsettled(pair, self.config))
+        return recheck(pair, self.config, (-shift[0], -shift[1]), unsettled(pair, self.config))

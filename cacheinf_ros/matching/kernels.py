@@ -4,7 +4,7 @@
 Images are uint8 [height, width * channels]. A block is cut off where the image ends, and compared over what there is of
 it. An *offset* (dx, dy) says where a block of the frame is looked up in the reference: the opposite of the motion. A
 place that is not wholly inside the reference never matches. Errors are sums of squared differences (SSD) over a block.
-:mod:`cacheinf_ros.matching.plain` says the same in plain numpy.
+The tests' ``plain_matching`` says the same in plain numpy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ SMALL = np.array([(0, -1), (1, 0), (0, 1), (-1, 0)], np.int64)
 _NO_LIMIT = 2**62
 # Of the places visited, [rows, columns, VISITS, 2], and of what goes with each or with a block.
 _OFFSETS, _NUMBERS = Array("int16", 4, writable=True), Array("int64", 3, writable=True)
-_VISITS = Array("int16", 2, writable=True), *[Array("int64", 1, writable=True)] * 2  # of one block
 
 
 @kernel()
@@ -123,38 +122,6 @@ def _diamond(images: Images, area: Area, reach: int, channels: int, allowed: int
     return _best_around(images, area, SMALL, best, reach, channels, allowed, visits)
 
 
-@kernel()
-def _exhaustive(images: Images, area: Area, reach: int, channels: int) -> Best:
-    """The best of all offsets; of equally good ones no movement, else the first."""
-    best = (0, 0, block_error(images, area, 0, 0, channels, _NO_LIMIT))
-    for dy in range(-reach, reach + 1):
-        for dx in range(-reach, reach + 1):
-            if best[2] > 0 and is_inside(images, area, dx, dy, channels):
-                error = block_error(images, area, dx, dy, channels, best[2])
-                if error < best[2]:
-                    best = (dx, dy, error)
-    return best
-
-
-@kernel()
-def _three_step(images: Images, area: Area, reach: int, channels: int) -> Best:
-    """The best of the centre and its eight neighbours at half the reach, then at half of that, down to one pixel."""
-    best = (0, 0, block_error(images, area, 0, 0, channels, _NO_LIMIT))
-    step = 1
-    while 4 * step <= reach + 1:
-        step *= 2
-    while step > 0:
-        centre = best
-        for dy in (centre[1] - step, centre[1], centre[1] + step):
-            for dx in (centre[0] - step, centre[0], centre[0] + step):
-                if best[2] > 0 and max(abs(dx), abs(dy)) <= reach and is_inside(images, area, dx, dy, channels):
-                    error = block_error(images, area, dx, dy, channels, best[2])
-                    if error < best[2]:
-                        best = (dx, dy, error)
-        step //= 2
-    return best
-
-
 @kernel(IMAGES, *(INT,) * 4, FLOAT, _NUMBERS, FLAGS, _OFFSETS, _NUMBERS, _NUMBERS)
 def search_diamond(
     images: Images, block: int, channels: int, skip: int, reach: int, allowed: float, best: NDArray[np.int64],
@@ -177,60 +144,6 @@ def search_diamond(
             visits = (offsets[row, column], errors[row, column], counts[row, column])
             found = _diamond(images, area, reach, channels, budget, visits)
             best[row, column, 0], best[row, column, 1] = found[0], found[1]
-            matched[row, column] = found[2] <= budget
-
-
-@kernel(IMAGES, *(INT,) * 3, FLOAT, INT, _NUMBERS, FLAGS)
-def search_all(
-    images: Images, block: int, channels: int, reach: int, allowed: float, in_three_steps: int,
-    best: NDArray[np.int64], matched: NDArray[np.bool_],
-) -> None:  # fmt: skip
-    """Search every block within ``reach`` pixels: at every offset, or in three steps (Koga et al., 1981).
-
-    The rest as in :func:`search_diamond`.
-    """
-    for row in range(matched.shape[0]):
-        for column in range(matched.shape[1]):
-            area = block_area(images, row, column, block, channels)
-            if in_three_steps:
-                found = _three_step(images, area, reach, channels)
-            else:
-                found = _exhaustive(images, area, reach, channels)
-            best[row, column, 0], best[row, column, 1] = found[0], found[1]
-            matched[row, column] = found[2] <= int(allowed * (area[2] * area[3] * channels))
-
-
-@kernel(
-    IMAGES, *(INT,) * 3, FLOAT, Array("int64", 2), Array("int16", 3, writable=True), FLAGS, *_VISITS
-)  # fmt: skip
-def search_field(
-    images: Images, block: int, channels: int, reach: int, allowed: float, common: NDArray[np.int64],
-    field: NDArray[np.int16], matched: NDArray[np.bool_], offsets: NDArray[np.int16], errors: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> None:  # fmt: skip
-    """For every block the first of the common offsets at which it matches; where none does, its own best one.
-
-    Args:
-        common: [n, 2], (dx, dy).
-        field: out, [rows, columns, 2]: where each block is found.
-        matched: out, [rows, columns].
-        offsets, errors, counts: room for the places visited for one block: [VISITS, 2], [VISITS], [1].
-    """
-    visits = (offsets, errors, counts)
-    for row in range(matched.shape[0]):
-        for column in range(matched.shape[1]):
-            area = block_area(images, row, column, block, channels)
-            budget = int(allowed * (area[2] * area[3] * channels))
-            found = (0, 0, _NO_LIMIT)
-            for i in range(len(common)):
-                if found[2] > budget and is_inside(images, area, common[i, 0], common[i, 1], channels):
-                    error = block_error(images, area, common[i, 0], common[i, 1], channels, budget)
-                    if error <= budget:
-                        found = (common[i, 0], common[i, 1], error)
-            if found[2] > budget:
-                counts[0] = 0
-                found = _diamond(images, area, reach, channels, budget, visits)
-            field[row, column, 0], field[row, column, 1] = found[0], found[1]
             matched[row, column] = found[2] <= budget
 
 

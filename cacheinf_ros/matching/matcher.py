@@ -1,15 +1,21 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a matcher is."""
+"""What a matcher is, and which there are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.matching.anchor import Anchor
+from cacheinf_ros.matching.auto import Auto
+from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.matching.diamond import DiamondOptimised
+from cacheinf_ros.matching.homography import Homography
+from cacheinf_ros.matching.identity import Identity
+from cacheinf_ros.matching.keyframe import Keyframe
 
 
 class Matcher(Protocol):
@@ -20,7 +26,7 @@ class Matcher(Protocol):
 
     @property
     def name(self) -> str:
-        """How reports call it: the value of its :class:`MatcherName`."""
+        """How reports call it: the value of its :class:`MatcherName`, where it has one."""
         ...
 
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
@@ -33,9 +39,22 @@ class Matcher(Protocol):
 
 
 @runtime_checkable
-class AnchorMatcher(Protocol):
+class KeyframeMatcher(Protocol):
     """A matcher that follows motions other than by whole pixels."""
 
-    def match_anchor(self, anchor: Anchor, frame: NDArray[np.uint8]) -> CacheMap:
-        """Match a frame with what a stream stands for; the map leads from the anchor's image to the frame."""
+    def match_keyframe(self, keyframe: Keyframe, frame: NDArray[np.uint8]) -> CacheMap:
+        """Match a frame with what a stream stands for; the map leads from the keyframe's image to the frame."""
         ...
+
+
+_MATCHERS: Mapping[MatcherName, Callable[[MatchingConfig], Matcher]] = {
+    MatcherName.AUTO: Auto,
+    MatcherName.IDENTITY: Identity,
+    MatcherName.DIAMOND_OPTIMISED: DiamondOptimised,
+    MatcherName.HOMOGRAPHY: Homography,
+}
+
+
+def make_matcher(config: MatchingConfig) -> Matcher:
+    """Make the matcher that the configuration names."""
+    return _MATCHERS[config.matcher](config)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.jit import FLOATS, IMAGES, INT, kernel
-from cacheinf_ros.matching.images import ImagePair
 from cacheinf_ros.matching.psnr import PEAK
 
 _EVERY = 3  # only every third block in each direction is looked at
@@ -37,14 +37,13 @@ class NoiseEstimate:
 
     def see(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], cache_map: CacheMap) -> None:
         """Take a frame into account that was matched with a reference by a motion of whole pixels."""
-        shift = cache_map.motion.shift
-        if shift is None or cache_map.field is not None or not all(value.is_integer() for value in shift):
+        shift = cache_map.motion.whole_shift
+        if shift is None:
             return
         pair = ImagePair.of(reference, frame)
         rows, columns = cache_map.reusable.shape
         errors = np.full((-(-rows // _EVERY), -(-columns // _EVERY)), -1.0)
-        offset = -int(shift[0]), -int(shift[1])
-        _block_errors(pair.images, cache_map.block_size, pair.channels, *offset, _EVERY, errors)
+        _block_errors(pair.images, cache_map.block_size, pair.channels, -shift[0], -shift[1], _EVERY, errors)
         known = errors[errors >= 0]
         if len(known) < _LEAST_BLOCKS:
             return

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.errors import MatchingError
-from cacheinf_ros.matching.images import check_image
+from cacheinf_ros.geometry import check_image
 
 Colour: TypeAlias = tuple[int, int, int]  # BGR
 

@@ -7,20 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.geometry.warping import visible_blocks
-from cacheinf_ros.matching.anchor import Anchor
-from cacheinf_ros.matching.auto import Auto, Choice
+from cacheinf_ros.geometry import check_image, visible_blocks
+from cacheinf_ros.geometry.keyframe import COMPARED
+from cacheinf_ros.matching.auto import Auto
 from cacheinf_ros.matching.config import IDENTICAL, MatcherName, MatchingConfig
-from cacheinf_ros.matching.images import check_image
-from cacheinf_ros.matching.make import make_matcher
-from cacheinf_ros.matching.matcher import AnchorMatcher
-from cacheinf_ros.matching.merging import cache_map_of
+from cacheinf_ros.matching.keyframe import Keyframe
+from cacheinf_ros.matching.matcher import KeyframeMatcher, make_matcher
 from cacheinf_ros.matching.noise import LOWEST_DB, NoiseEstimate
+from cacheinf_ros.matching.savings import Choice
 
 FIRST_FRAME = "first frame"
 EXPIRED = "expired"
 RESAMPLED = "resampled too often"
-_MOST_RESAMPLED = 8
 _NOISE_STEP = 0.5  # dB by which the estimate of the noise must change to count
 
 
@@ -32,7 +30,7 @@ class MatchingStream:
     """
 
     def __init__(self, config: MatchingConfig) -> None:
-        self._anchor: Anchor | None = None
+        self._keyframe: Keyframe | None = None
         self._matched = 0  # frames matched since the reference was last taken as a whole
         self._dropped: str = FIRST_FRAME  # why there is no reference; empty where there is one
         self._noise = NoiseEstimate()
@@ -47,9 +45,9 @@ class MatchingStream:
     @property
     def reference(self) -> NDArray[np.uint8] | None:
         """The composed input, read-only, valid until the next :meth:`match`; None where there is none."""
-        if self._dropped or self._anchor is None:
+        if self._dropped or self._keyframe is None:
             return None
-        view = self._anchor.in_frame.view()
+        view = self._keyframe.in_frame.view()
         view.flags.writeable = False
         return view
 
@@ -71,15 +69,15 @@ class MatchingStream:
         if reason:
             self._start_anew(image)
             return CacheMap.nothing((image.shape[0], image.shape[1]), self._config.block_size, reason)
-        assert self._anchor is not None
-        cache_map = self._found(self._anchor, image)
-        if self._anchor.motion.is_none and not cache_map.reason:
-            self._adapt(self._anchor.image, image, cache_map)
-        if not len(cache_map.rectangles):
+        assert self._keyframe is not None
+        cache_map = self._found(self._keyframe, image)
+        if self._keyframe.motion.is_none and not cache_map.reason:
+            self._adapt(self._keyframe.image, image, cache_map)
+        if cache_map.is_empty:
             self._start_anew(image)
             return cache_map
-        since_before = _since(self._anchor.motion, cache_map)
-        self._anchor.follow(image, cache_map)
+        since_before = _since(self._keyframe.motion, cache_map)
+        self._keyframe.follow(image, cache_map)
         self._matched += 1
         return since_before
 
@@ -113,12 +111,12 @@ class MatchingStream:
         else:
             self._matcher = make_matcher(config)
 
-    def _found(self, anchor: Anchor, image: NDArray[np.uint8]) -> CacheMap:
-        """The map from the anchor's image to the frame."""
-        if isinstance(self._matcher, AnchorMatcher):
-            return self._matcher.match_anchor(anchor, image)
-        anchor.settle()
-        return self._matcher.match(anchor.image, image)
+    def _found(self, keyframe: Keyframe, image: NDArray[np.uint8]) -> CacheMap:
+        """The map from the keyframe's image to the frame."""
+        if isinstance(self._matcher, KeyframeMatcher):
+            return self._matcher.match_keyframe(keyframe, image)
+        keyframe.settle()
+        return self._matcher.match(keyframe.image, image)
 
     def _adapt(self, reference: NDArray[np.uint8], image: NDArray[np.uint8], cache_map: CacheMap) -> None:
         """Let the threshold follow the noise, so that a still scene is not computed because of it."""
@@ -134,28 +132,28 @@ class MatchingStream:
         """Why the reference cannot be used; empty where it can."""
         if self._dropped:
             return self._dropped
-        assert self._anchor is not None
-        if image.shape != self._anchor.image.shape:
-            return f"image size changed from {_size(self._anchor.image)} to {_size(image)}"
-        if self._anchor.resampled > _MOST_RESAMPLED:
+        assert self._keyframe is not None
+        if image.shape != self._keyframe.image.shape:
+            return f"image size changed from {_size(self._keyframe.image)} to {_size(image)}"
+        if self._keyframe.resampled > COMPARED.most_resampled:
             return RESAMPLED
         return EXPIRED if self._matched >= self._config.expiry else ""
 
     def _start_anew(self, image: NDArray[np.uint8]) -> None:
-        if self._anchor is None:
-            self._anchor = Anchor(image)
+        if self._keyframe is None:
+            self._keyframe = Keyframe(image)
         else:
-            self._anchor.take(image)
+            self._keyframe.take(image)
         self._matched, self._dropped = 0, ""
 
 
 def _since(before: Motion, cache_map: CacheMap) -> CacheMap:
-    """The same map as one from the frame before, to which the motion ``before`` led; without what that did not show."""
+    """Turn a map into one from the frame before, to which the motion ``before`` led, without what that did not show."""
     if before.is_none:
         return cache_map
     motion = before.inverse().then(cache_map.motion)
     visible = visible_blocks(motion, cache_map.image_size, cache_map.block_size)
-    return cache_map_of(cache_map.reusable & visible, cache_map.image_size, cache_map.block_size, motion)
+    return CacheMap.of_blocks(cache_map.reusable & visible, cache_map.image_size, cache_map.block_size, motion)
 
 
 def _size(image: NDArray[np.uint8]) -> str:

@@ -4,30 +4,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.matching.features import FeatureFinder, Features
+from cacheinf_ros.matching.features import WINDOW, Points, View
 
 Image = NDArray[np.uint8]
-Points = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 
-_LARGEST_SIDE = 640  # pixels of the picture that features are searched in
 _LEAST_PAIRS = 12
 _LEAST_INLIERS = 10
 _LEAST_INLIER_SHARE = 0.2
 _TOLERANCE = 3.0  # pixels that matched features may deviate
 _REFINED_TOLERANCE = 1.0  # the same of points that were followed
-_WINDOW = 15  # pixels around a point that is followed
 _MOST_TRIALS, _CONFIDENCE = 1000, 0.995  # of the robust estimator
 _STOP = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 10, 0.02)
-_CORNERS = 300  # points that are enough
-_CORNER_DISTANCE = 0.08  # of the smaller side, at least, between two: not all on the busiest object
 _PYRAMID_LEVELS = 3  # each halves the size: points are found that moved by some 50 pixels
 # within some 20 pixels of where they are expected; nearly half the time, and more precise, where most corners agree
 _NEAR_WINDOW, _NEAR_LEVELS, _NEAR_SHARE = 11, 2, 0.5
@@ -40,54 +34,6 @@ _LARGEST_SHIFT = 0.6  # of the picture's diagonal
 TOO_FEW_FEATURES = "too few features: no texture, or blurred"
 NO_AGREEMENT = "no motion explains the picture: a cut, or too much changed"
 IMPLAUSIBLE = "the motion found is implausible"
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """A picture prepared for tracking: what is derived from it is derived once.
-
-    Attributes:
-        image: uint8 [height, width] or [height, width, channels].
-        finder: of its features.
-    """
-
-    image: Image
-    finder: FeatureFinder
-
-    @cached_property
-    def grey(self) -> Image:
-        """uint8 [height, width], made smaller if it is large."""
-        image = self.image[:, :, 0] if self.image.ndim == 3 and self.image.shape[2] < 3 else self.image
-        if image.ndim == 3:
-            image = np.asarray(cv2.cvtColor(image[:, :, :3], cv2.COLOR_BGR2GRAY), np.uint8)
-        if self.scale == 1:
-            return np.ascontiguousarray(image)
-        return np.asarray(cv2.resize(image, None, fx=self.scale, fy=self.scale, interpolation=cv2.INTER_AREA), np.uint8)
-
-    @cached_property
-    def scale(self) -> float:
-        """Pixels of :attr:`grey` per pixel of the image."""
-        return min(1.0, _LARGEST_SIDE / max(self.image.shape[:2]))
-
-    @cached_property
-    def features(self) -> Features:
-        """In pixels of :attr:`grey`."""
-        return self.finder.find(self.grey)
-
-    @cached_property
-    def corners(self) -> Points:
-        """float32 [n, 2]: points that are easily followed, in pixels of :attr:`grey`; searched in half of its size."""
-        if min(self.grey.shape) < 4 * _WINDOW:
-            return np.zeros((0, 2), np.float32)
-        half = cv2.resize(self.grey, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
-        distance = max(4.0, _CORNER_DISTANCE * min(half.shape))
-        found = cv2.goodFeaturesToTrack(half, _CORNERS, qualityLevel=0.01, minDistance=distance, blockSize=3)
-        return np.zeros((0, 2), np.float32) if found is None else np.asarray(2 * found.reshape(-1, 2) + 0.5, np.float32)
-
-    @cached_property
-    def size(self) -> tuple[int, int]:
-        """(height, width) of the image."""
-        return self.image.shape[0], self.image.shape[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +90,7 @@ def _in_grey(view: View, motion: Motion) -> Matrix:
 
 
 def _plausible_motion(found: Matrix, view: View) -> Motion | None:
-    """The opposite; None where no camera moves so."""
+    """A motion in pixels of the images from one in pixels of :attr:`View.grey`; None where no camera moves so."""
     if not is_plausible(found, (view.grey.shape[0], view.grey.shape[1])):
         return None
     return Motion(matrix=found).scaled(1 / view.scale, 1 / view.scale)
@@ -167,7 +113,7 @@ def _followed(
     frame: View,
     start: Matrix,
     least_share: float,
-    window: int = _WINDOW,
+    window: int = WINDOW,
     levels: int = _PYRAMID_LEVELS,
 ) -> Matrix | None:
     """The homography from where corners are found again, to fractions of a pixel; None where too few of them agree."""

@@ -15,7 +15,7 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from cacheinf_ros import msg
-from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
+from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.pipeline.health import Status
 from cacheinf_ros.pipeline.map_chain import MapUpdate
@@ -43,8 +43,9 @@ def time_message(stamp: int) -> Time:
 
 
 def image_size(message: Any) -> tuple[int, int]:
-    """(height, width) that the message claims, at least 1 x 1: also for messages that cannot be decoded."""
-    return max(1, getattr(message, "height", 1)), max(1, getattr(message, "width", 1))
+    """(height, width) that the message claims, within what a cache map may have: also where it cannot be decoded."""
+    height, width = (min(max(1, getattr(message, side, 1)), LARGEST_SIDE) for side in ("height", "width"))
+    return height, width
 
 
 def image_from(message: Any) -> Pixels:
@@ -81,9 +82,6 @@ def encode(wire: str, image: Pixels, quality: int) -> bytes:
 def cache_map_message(header: Header, link: MapUpdate) -> msg.CacheMap:
     """A cache map and its place in the chain."""
     cache_map = link.cache_map
-    x, y, width, height = (
-        array("i", np.ascontiguousarray(column, np.int32).tobytes()) for column in cache_map.rectangles.T
-    )
     return msg.CacheMap(
         header=header,
         session=link.session,
@@ -95,14 +93,9 @@ def cache_map_message(header: Header, link: MapUpdate) -> msg.CacheMap:
         width=cache_map.image_size[1],
         block_size=cache_map.block_size,
         reusable=_bytes(np.packbits(cache_map.reusable)),
-        rect_x=x,
-        rect_y=y,
-        rect_width=width,
-        rect_height=height,
         reuse_ratio=cache_map.reuse_ratio,
         matcher=link.matcher,
         reason=cache_map.reason,
-        field=[] if cache_map.field is None else array("h", np.ascontiguousarray(cache_map.field).tobytes()),
         matching_ms=link.matching_ms,
     )
 
@@ -135,31 +128,8 @@ def _cache_map_from(message: msg.CacheMap) -> CacheMap:
         block_size=message.block_size,
         reusable=np.unpackbits(packed, count=rows * columns).reshape(rows, columns).astype(np.bool_),
         motion=Motion(matrix=np.array(message.motion, np.float64).reshape(3, 3)),
-        rectangles=_rectangles_from(message),
         reason=message.reason,
-        field=_field_from(message, rows, columns),
     )
-
-
-def _field_from(message: msg.CacheMap, rows: int, columns: int) -> NDArray[np.int16] | None:
-    if not len(message.field):
-        return None
-    values = np.frombuffer(message.field, np.int16)
-    if values.size != rows * columns * 2:
-        raise MessageError(f"a field of {values.size} numbers for {rows} x {columns} blocks")
-    return values.reshape(rows, columns, 2)
-
-
-def _rectangles_from(message: msg.CacheMap) -> NDArray[np.int32]:
-    x, y, width, height = (
-        np.frombuffer(values, np.int32)
-        for values in (message.rect_x, message.rect_y, message.rect_width, message.rect_height)
-    )
-    rectangles = np.stack([x, y, width, height], axis=1)
-    inside = (rectangles >= 0).all() and (x + width <= message.width).all() and (y + height <= message.height).all()
-    if not inside:
-        raise MessageError(f"a rectangle lies outside the image of {message.width} x {message.height} pixels")
-    return rectangles
 
 
 def request_message(

@@ -229,7 +229,7 @@ class Pipeline:
         mode = self._node.parameters.get(EngineConfig).mode
         if cache_map is None or mode in (Mode.DENSE, Mode.BOUNDED) or result.mode != Mode.DENSE.value:
             return
-        if not len(cache_map.rectangles) or cache_map.motion.is_none:
+        if cache_map.is_empty or cache_map.motion.is_none:
             return
         self._node.health.count("unfollowed")
         if not self._told_unfollowed:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, fold
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.errors import CacheinfError, CacheMapError
 
 MAPS_KEPT = 32
 """Maps held at most, and so the longest fold: over a longer gap little is reusable, and computing is cheaper."""
@@ -28,7 +28,7 @@ BROKEN = "a cache map between the cached frame and this one is missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapUpdate:
-    """One cache map and its place in the chain.
+    """One cache map and its place in the chain. One that leads from itself or a later one is refused.
 
     Attributes:
         session: of the matcher; sequence numbers count within it.
@@ -50,10 +50,14 @@ class MapUpdate:
     matcher: str = ""
     matching_ms: float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.reference_sequence and self.reference_sequence >= self.sequence:
+            raise CacheMapError(f"map {self.sequence} leads from map {self.reference_sequence}, which is not before it")
+
     @property
     def starts_anew(self) -> bool:
         """Whether the map needs no earlier one, because it reuses nothing."""
-        return self.reference_sequence == 0 or not self.cache_map.reusable.any()
+        return self.reference_sequence == 0 or self.cache_map.is_empty
 
 
 class Stream(Protocol):
@@ -94,7 +98,7 @@ class MapSequencer:
 
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> MapUpdate:
         """The map of a frame that cannot be matched: it reuses nothing, and the reference stays what it was."""
-        return self._next(stamp_ns, CacheMap.nothing(image_size, 1, reason), None)
+        return self._next(stamp_ns, CacheMap.nothing(image_size, max(image_size), reason), None)
 
     def reset(self, reason: str) -> None:
         """Drop the reference."""

@@ -10,9 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.matching import MatchingConfig, MatchingStream
-from cacheinf_ros.matching.auto import Choice
-from cacheinf_ros.matching.suited import usable
+from cacheinf_ros.matching import Choice, MatchingConfig, MatchingStream, usable
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.map_chain import MapSequencer, MapUpdate
 

@@ -128,7 +128,7 @@ def test_bench_matcher_writes_json(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     algorithms = json.loads(out.read_text())["sizes"]["96x128"]
-    assert {"identity", "diamond_optimised", "exhaustive"} <= set(algorithms)
+    assert {"identity", "diamond_optimised", "homography"} <= set(algorithms)
     assert all({"latency_ms", "match_ratio"} <= set(values) for values in algorithms.values())
 
 

@@ -15,7 +15,7 @@ from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
 from cacheinf_ros.sources import open_source
 
 
-@pytest.mark.parametrize("matcher", [MatcherName.AUTO, MatcherName.HOMOGRAPHY, MatcherName.FIELD])
+@pytest.mark.parametrize("matcher", [MatcherName.AUTO, MatcherName.HOMOGRAPHY])
 @pytest.mark.parametrize("scene", ["pan", "handheld", "turn", "parallax"])
 def test_the_engine_is_exact_for_what_it_shows_and_shows_the_frame(scene: str, matcher: MatcherName) -> None:
     rng = np.random.default_rng(1)
@@ -37,5 +37,5 @@ def test_the_engine_is_exact_for_what_it_shows_and_shows_the_frame(scene: str, m
         shares.append(result.reuse_ratio)
         unlike = pooled_difference(look_through(frame.image, result.motion), engine.composed, 10)
         assert np.median(unlike) < 4  # grey levels
-    if scene != "parallax" or matcher is MatcherName.FIELD:  # pillars hide most of so small a picture
+    if scene != "parallax":  # pillars hide most of so small a picture
         assert np.mean(shares) > 0.2

@@ -9,35 +9,37 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matchers import WITH_ONE_SHIFT, matcher_named
 from numpy.typing import NDArray
-from strategies import block_grids, image_sizes, image_streams, matching_configs, shifted, textured
+from plain_matching import PlainMatcher
+from strategies import image_streams, matching_configs, shifted, textured
 
-from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape, merge_blocks
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.matching import MatcherName, MatchingConfig, make_matcher
-from cacheinf_ros.matching.images import ImagePair
+from cacheinf_ros.matching.block_matching import recall, recheck, search_by_diamond, unsettled
 from cacheinf_ros.matching.kernels import CHANGED, REUSABLE, UNKNOWN
-from cacheinf_ros.matching.merging import cache_map_of
-from cacheinf_ros.matching.plain import PlainMatcher
 from cacheinf_ros.matching.psnr import psnr
-from cacheinf_ros.matching.search import recall, recheck, search_by_diamond, unsettled
 
 
 def assert_same_map(ours: CacheMap, expected: CacheMap) -> None:
     assert np.array_equal(ours.reusable, expected.reusable)
-    assert np.array_equal(ours.rectangles, expected.rectangles)
     assert np.array_equal(ours.motion.matrix, expected.motion.matrix)
 
 
 @settings(deadline=None)
-@given(stream=image_streams(frames=2, largest=32), config=matching_configs())
-def test_the_compiled_matcher_equals_the_plain_one(stream: list[NDArray[np.uint8]], config: MatchingConfig) -> None:
-    assert_same_map(make_matcher(config).match(*stream), PlainMatcher(stream[0], stream[1], config).match())
+@given(name=st.sampled_from(WITH_ONE_SHIFT), stream=image_streams(frames=2, largest=32), config=matching_configs())
+def test_the_compiled_matcher_equals_the_plain_one(
+    name: str, stream: list[NDArray[np.uint8]], config: MatchingConfig
+) -> None:
+    plain = PlainMatcher(name, stream[0], stream[1], config)
+    assert_same_map(matcher_named(name, config).match(*stream), plain.match())
 
 
-@given(stream=image_streams(frames=2), config=matching_configs())
-def test_every_reusable_block_has_the_psnr(stream: list[NDArray[np.uint8]], config: MatchingConfig) -> None:
+@given(name=st.sampled_from(WITH_ONE_SHIFT), stream=image_streams(frames=2), config=matching_configs())
+def test_every_reusable_block_has_the_psnr(name: str, stream: list[NDArray[np.uint8]], config: MatchingConfig) -> None:
     reference, frame = stream
-    cache_map = make_matcher(config).match(reference, frame)
+    cache_map = matcher_named(name, config).match(reference, frame)
     dx, dy = map(int, cache_map.motion.shift or (0, 0))
     size = cache_map.block_size
     for row, column in zip(*np.nonzero(cache_map.reusable), strict=True):
@@ -77,18 +79,7 @@ def test_without_skipping_the_optimised_search_equals_the_plain_one(
     stream: list[NDArray[np.uint8]], config: MatchingConfig
 ) -> None:
     optimised = make_matcher(config.changed(k_skip=1)).match(*stream)
-    assert_same_map(optimised, make_matcher(config.changed(matcher=MatcherName.DIAMOND)).match(*stream))
-
-
-@given(data=st.data(), image_size=image_sizes(), block_size=st.integers(1, 12))
-def test_compiled_merging_equals_the_plain_one(
-    data: st.DataObject, image_size: tuple[int, int], block_size: int
-) -> None:
-    blocks = data.draw(block_grids(grid_shape(image_size, block_size)))
-    before = blocks.copy()
-    merged = cache_map_of(blocks, image_size, block_size, Motion.none())
-    assert np.array_equal(merged.rectangles, merge_blocks(blocks, image_size, block_size))
-    assert np.array_equal(blocks, before)
+    assert_same_map(optimised, matcher_named("diamond", config).match(*stream))
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])

@@ -14,8 +14,8 @@ from strategies import block_grids, image_streams, matching_configs, shifted, te
 
 from cacheinf_ros.cache_map import CacheMap, Motion, compose
 from cacheinf_ros.errors import MatchingError
+from cacheinf_ros.geometry import compose_image
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
-from cacheinf_ros.matching.composing import compose_image
 from cacheinf_ros.matching.psnr import psnr
 
 

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from strategies import textured
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.matching.features import FeatureFinder
+from cacheinf_ros.matching.features import FeatureFinder, View
 from cacheinf_ros.matching.tracker import (
     IMPLAUSIBLE,
     NO_AGREEMENT,
     TOO_FEW_FEATURES,
     Tracked,
-    View,
     is_plausible,
     track,
 )

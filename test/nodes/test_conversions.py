@@ -13,6 +13,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 from hypothesis import given
 from hypothesis import strategies as st
 from image_messages import image_message
+from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from strategies import cache_maps, textured
 
@@ -24,6 +25,7 @@ from cacheinf_ros.nodes.conversions import (
     encode,
     encoded_image_from,
     image_from,
+    image_size,
     link_from,
     request_message,
     stamp_ns,
@@ -45,8 +47,10 @@ def test_a_stamp_survives(stamp: int) -> None:
     assert stamp_ns(header(stamp)) == stamp
 
 
-@given(cache_maps(), STAMPS, STAMPS, st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_a_cache_map_survives(cache_map: Any, stamp: int, reference: int, sequence: int, before: int) -> None:
+@given(cache_maps(), STAMPS, STAMPS, st.data())
+def test_a_cache_map_survives(cache_map: Any, stamp: int, reference: int, data: st.DataObject) -> None:
+    sequence = data.draw(st.integers(1, 2**32 - 1))
+    before = data.draw(st.integers(0, sequence - 1))
     link = MapUpdate(
         session="a",
         sequence=sequence,
@@ -61,21 +65,34 @@ def test_a_cache_map_survives(cache_map: Any, stamp: int, reference: int, sequen
     assert (back.stamp_ns, back.reference_stamp_ns, back.matcher) == (stamp, reference, "identity")
     assert back.cache_map.image_size == cache_map.image_size
     assert np.array_equal(back.cache_map.reusable, cache_map.reusable)
-    assert np.array_equal(back.cache_map.rectangles, cache_map.rectangles)
     assert np.array_equal(back.cache_map.motion.matrix, cache_map.motion.matrix)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("height", 0), ("reusable", b""), ("motion", np.full(9, np.nan)), ("rect_x", [1])]
+    ("name", "value"),
+    [
+        ("height", 0),
+        ("width", 2**32 - 1),
+        ("block_size", 2**31),
+        ("reusable", b""),
+        ("motion", np.full(9, np.nan)),
+        ("motion", np.zeros(9)),
+        ("reference_sequence", 8),
+        ("reference_sequence", 7),
+    ],
 )
 def test_a_cache_map_that_contradicts_itself_is_refused(name: str, value: Any) -> None:
     from cacheinf_ros.msg import CacheMap
 
-    message = CacheMap(height=20, width=20, block_size=10, reusable=b"\0", motion=np.eye(3).ravel())
+    message = CacheMap(sequence=7, height=20, width=20, block_size=10, reusable=b"\0", motion=np.eye(3).ravel())
     assert link_from(message).cache_map.reuse_ratio == 0
     setattr(message, name, value)
-    with pytest.raises(MessageError):
+    with pytest.raises(MessageError, match="cache map 7 of '' is unusable"):
         link_from(message)
+
+
+def test_the_size_that_a_broken_image_claims_is_one_that_a_map_can_have() -> None:
+    assert image_size(Image(height=2**32 - 1, width=0)) == (2**14, 1)
 
 
 def test_images_survive() -> None:

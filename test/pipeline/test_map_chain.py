@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.errors import MatchingError
+from cacheinf_ros.errors import CacheMapError, MatchingError
 from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, MAPS_KEPT, CacheChain, MapSequencer, MapUpdate
 
 SIZE = (12, 16)
@@ -171,6 +173,14 @@ def test_an_unreadable_frame_breaks_nothing() -> None:
     chain.add(linker.unreadable(101, (1, 1), "not an image"))
     chain.add(linker.link(frames[1], 102))
     assert chain.fold(102).cache_map is not None
+
+
+@pytest.mark.parametrize("reference", [2, 3, 2**32 - 1])
+def test_a_map_that_leads_from_itself_or_a_later_one_is_refused(reference: int) -> None:
+    """Folding would follow it for ever."""
+    second = links_of(frames_with_changing_blocks([0, 1]))[1]
+    with pytest.raises(CacheMapError, match=f"map 2 leads from map {reference}"):
+        replace(second, reference_sequence=reference)
 
 
 def test_a_stream_that_fails_drops_its_reference() -> None:

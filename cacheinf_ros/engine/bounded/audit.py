@@ -39,7 +39,7 @@ class Audit:
         kept: whether all were below what was promised. No share is asked for of the change within a few frames, nor as
             long as the outputs changed less than ``max_error``.
         asks_for_motion: whether it is time to find out the ``motion_error``: not after few frames, nor every time.
-        motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the canvas, led
+        motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the keyframe, led
             back to the frame, against those for the frame, over the outputs' spread; None: not measured.
         room_for_motion: factor of the distortion allowed from now on, at most 1.
         tightness: factor of the calibrated thresholds from now on, at most 1.
@@ -137,7 +137,7 @@ class Auditor:
         )
 
     def add_motion(self, audit: Audit, motion_error: float, config: EngineConfig) -> Audit:
-        """Judge what following the camera costs, and adjust how far the canvas may get away from the frame."""
+        """Judge what following the camera costs, and adjust how far the keyframe may get away from the frame."""
         used = _share(motion_error, config.max_motion_error)
         self._until_motion = _MOTION_EVERY if used <= 1.0 else 1
         self._room_for_motion = _adjusted(self._room_for_motion, used)

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine.canvas import Canvas
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.propagation import propagate
 from cacheinf_ros.engine.following import in_input
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.geometry.painting import Brush
+from cacheinf_ros.geometry import Brush, KeyframePolicy, KeyframeWindow
 
 Image = NDArray[np.uint8]
-_FAR = 0.2  # of the diagonal: how far the camera may get
+_POLICY = KeyframePolicy(most_distorted=0.2, most_shifted=0.2)
 
 
 def compose_frames(
@@ -28,25 +27,23 @@ def compose_frames(
     They follow the camera as the engine does, but for its shifts: the few frames of a calibration see little of them.
     """
     composed: list[Image] = []
-    canvas = Canvas(preprocessor.size, unit=None)
-    canvas.limit = _FAR
+    keyframe = KeyframeWindow(preprocessor.size, unit=None, policy=_POLICY)
     brush = Brush(preprocessor.size)
     for i, frame in enumerate(frames):
         image = preprocessor.resize(frame)
-        given = maps[i] if maps else None
-        cache_map = given.as_one_piece if given is not None else None
-        if composed and cache_map is not None and len(cache_map.rectangles) and _follows(canvas, cache_map):
+        cache_map = maps[i] if maps else None
+        if composed and cache_map is not None and not cache_map.is_empty and _follows(keyframe, cache_map):
             picture = composed[-1].copy()
-            brush.paint(image, _touched(preprocessor, cache_map), canvas.motion, picture)
+            brush.paint(image, _touched(preprocessor, cache_map), keyframe.motion, picture)
             image = picture
         else:
-            canvas.restart()
+            keyframe.restart()
         composed.append(image)
     return composed
 
 
-def _follows(canvas: Canvas, cache_map: CacheMap) -> bool:
-    return canvas.follow(in_input(cache_map.motion, cache_map.image_size, canvas.size)) is not None
+def _follows(keyframe: KeyframeWindow, cache_map: CacheMap) -> bool:
+    return keyframe.follow(in_input(cache_map.motion, cache_map.image_size, keyframe.size)) is not None
 
 
 def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.uint8]:

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.buffers import overlap
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.errors import LinkError
+from cacheinf_ros.geometry import overlap
 
 Mask = NDArray[np.uint8]
 Rows = tuple[int, int]

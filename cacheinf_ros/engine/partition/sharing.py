@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.canvas import NO_SHIFT
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
@@ -28,6 +27,7 @@ from cacheinf_ros.engine.partition.replicas import Exchange, Rows
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.errors import EngineError, LinkError
+from cacheinf_ros.geometry import NO_SHIFT
 from cacheinf_ros.graph import Model
 
 

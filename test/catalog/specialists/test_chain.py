@@ -137,4 +137,3 @@ def test_maps_fold_as_if_composed_one_by_one(moving: bool) -> None:
     found = fold(maps)
     assert np.array_equal(found.reusable, expected.reusable) and found.reusable.any()
     assert np.array_equal(found.motion.matrix, expected.motion.matrix)
-    assert np.array_equal(found.rectangles, expected.rectangles)

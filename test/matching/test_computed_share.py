@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.matching.spreading import computed_share
+from cacheinf_ros.matching.computed_share import computed_share
 
 
 def share_of(reusable: NDArray[np.bool_]) -> float:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
-from cacheinf_ros.jit import FLAGS, FLOAT, IMAGES, INT, Array, kernel
-from cacheinf_ros.matching.config import MatcherName, MatchingConfig
-from cacheinf_ros.matching.images import ImagePair
-from cacheinf_ros.matching.merging import cache_map_of
+from cacheinf_ros.geometry import ImagePair
+from cacheinf_ros.jit import FLAGS, FLOAT, IMAGES, INT, Array
+from cacheinf_ros.jit.compiled import compiled
+from cacheinf_ros.matching import MatchingConfig
 
 BINS = 16
 """Of a channel's 256 levels."""
@@ -24,7 +24,7 @@ ALLOWED_DISTANCE = 0.1
 class DeepMon:
     """Compares histograms, so that noise hardly counts, and neither does a change that keeps the colours.
 
-    Its blocks do not reach the PSNR of the configuration's threshold: it is here to be compared with.
+    Its blocks do not reach the PSNR of the configuration's threshold.
     """
 
     config: MatchingConfig
@@ -32,7 +32,7 @@ class DeepMon:
     @property
     def name(self) -> str:
         """As :attr:`Matcher.name`."""
-        return MatcherName.DEEPMON.value
+        return "deepmon"
 
     def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
         """As :meth:`Matcher.match`, but for the criterion."""
@@ -40,10 +40,10 @@ class DeepMon:
         reusable = np.zeros(grid_shape(pair.image_size, self.config.block_size), np.bool_)
         counts = np.empty((2, pair.channels, BINS), np.int32)
         _compare(pair.images, self.config.block_size, pair.channels, ALLOWED_DISTANCE, reusable, counts)
-        return cache_map_of(reusable, pair.image_size, self.config.block_size, Motion.none())
+        return CacheMap.of_blocks(reusable, pair.image_size, self.config.block_size, Motion.none())
 
 
-@kernel(IMAGES, INT, INT, FLOAT, FLAGS, Array("int32", 3, writable=True))
+@compiled(IMAGES, INT, INT, FLOAT, FLAGS, Array("int32", 3, writable=True))
 def _compare(
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]], block: int, channels: int, allowed: float,
     reusable: NDArray[np.bool_], counts: NDArray[np.int32],

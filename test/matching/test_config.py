@@ -7,8 +7,7 @@ import math
 
 import pytest
 
-from cacheinf_ros.matching import MatcherName, MatchingConfig
-from cacheinf_ros.matching.suited import matching_for, usable
+from cacheinf_ros.matching import MatcherName, MatchingConfig, matching_for, usable
 from cacheinf_ros.mode import Mode
 
 
@@ -16,8 +15,8 @@ def test_every_mode_has_its_matching() -> None:
     exact = matching_for(Mode.EXACT)
     assert (exact.matcher, exact.threshold) == (MatcherName.IDENTITY, math.inf)
     assert matching_for(Mode.DEEPCACHE).matcher is MatcherName.DIAMOND_OPTIMISED
-    asked = matching_for(Mode.BOUNDED, threshold_db=30.0, matcher=MatcherName.DIAMOND)
-    assert (asked.matcher, asked.threshold) == (MatcherName.DIAMOND, 30.0)
+    asked = matching_for(Mode.BOUNDED, threshold_db=30.0, matcher=MatcherName.HOMOGRAPHY)
+    assert (asked.matcher, asked.threshold) == (MatcherName.HOMOGRAPHY, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -36,5 +35,5 @@ def test_auto_looks_for_what_the_mode_can_follow(mode: Mode, matcher: MatcherNam
 
 @pytest.mark.parametrize("mode", Mode)
 def test_what_the_user_names_is_used(mode: Mode) -> None:
-    config = MatchingConfig(matcher=MatcherName.FIELD)
+    config = MatchingConfig(matcher=MatcherName.HOMOGRAPHY)
     assert usable(config, mode) is config

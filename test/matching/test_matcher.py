@@ -17,6 +17,21 @@ def test_every_name_has_its_matcher(name: MatcherName) -> None:
     assert make_matcher(MatchingConfig.checked(matcher=name.value)).name == name.value
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("diamond", "use diamond_optimised"),
+        ("exhaustive", "use diamond_optimised"),
+        ("three_step", "benchmarks/matchers"),
+        ("deepmon", "use identity"),
+        ("field", "use auto or homography"),
+    ],
+)
+def test_a_name_that_is_gone_says_what_it_has_become(name: str, instead: str) -> None:
+    with pytest.raises(ConfigError, match=f"matcher = '{name}'.*{instead}"):
+        MatchingConfig.checked(matcher=name)
+
+
 def test_the_defaults_are_the_papers_but_for_what_looks_for_motion() -> None:
     config = MatchingConfig()
     assert (config.threshold, config.block_size, config.k_skip) == (20.0, 10, 2)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Images as the compiled kernels take them."""
+"""Two images of one shape, as the compiled kernels take them."""
 
 from __future__ import annotations
 

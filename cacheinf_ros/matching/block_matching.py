@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The steps that the matchers share: the best offsets, their mean, and the re-check of every block at one offset."""
+"""Block matching: the best offset of each block, their mean, and the re-check of every block at one offset."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
+from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.matching import kernels
 from cacheinf_ros.matching.config import MatchingConfig
-from cacheinf_ros.matching.images import ImagePair
-from cacheinf_ros.matching.merging import cache_map_of
 from cacheinf_ros.matching.psnr import allowed_error
 
 Offset: TypeAlias = tuple[int, int]  # (dx, dy), pixels: where a block of the frame is looked up in the reference
@@ -78,16 +77,6 @@ def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tup
     return search, visits
 
 
-def search_all(pair: ImagePair, config: MatchingConfig, *, in_three_steps: bool) -> Search:
-    """The place of every block within ``search_range`` pixels: the truly best one, or what three steps find."""
-    search = Search.empty(pair, config, skip=1)
-    kernels.search_all(
-        pair.images, config.block_size, pair.channels, config.search_range, allowed_error(config.threshold),
-        in_three_steps, search.best, search.matched,
-    )  # fmt: skip
-    return search
-
-
 def unsettled(pair: ImagePair, config: MatchingConfig) -> NDArray[np.uint8]:
     """uint8 [rows, columns]: no verdict yet on any block."""
     return np.full(grid_shape(pair.image_size, config.block_size), kernels.UNKNOWN, np.uint8)
@@ -104,7 +93,7 @@ def recall(pair: ImagePair, config: MatchingConfig, offset: Offset, visits: Visi
 
 
 def recheck(pair: ImagePair, config: MatchingConfig, offset: Offset, verdicts: NDArray[np.uint8]) -> CacheMap:
-    """The blocks whose PSNR at this offset reaches the threshold, merged; fills in the verdicts still unknown."""
+    """The blocks whose PSNR at this offset reaches the threshold; fills in the verdicts still unknown."""
     kernels.recheck(pair.images, config.block_size, pair.channels, *offset, allowed_error(config.threshold), verdicts)
     motion = Motion.translation(-offset[0], -offset[1]) if any(offset) else Motion.none()
-    return cache_map_of(verdicts == kernels.REUSABLE, pair.image_size, config.block_size, motion)
+    return CacheMap.of_blocks(verdicts == kernels.REUSABLE, pair.image_size, config.block_size, motion)

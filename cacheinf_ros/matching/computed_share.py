@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How much a network will compute for a cache map, as far as the map alone can tell."""
+"""Which share of a frame a network will compute for a cache map, as far as the map alone can tell."""
 
 from __future__ import annotations
 

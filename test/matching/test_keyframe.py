@@ -10,12 +10,11 @@ from strategies import shifted, textured
 
 from cacheinf_ros.cache_map import CacheMap, Motion, compose
 from cacheinf_ros.geometry.warping import warp
-from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
-from cacheinf_ros.matching.anchor import Anchor
+from cacheinf_ros.matching import Keyframe, MatcherName, MatchingConfig, MatchingStream
 from cacheinf_ros.sources import open_source
 
 Image = NDArray[np.uint8]
-FOLLOWING = [MatcherName.HOMOGRAPHY, MatcherName.AUTO, MatcherName.FIELD, MatcherName.DIAMOND_OPTIMISED]
+FOLLOWING = [MatcherName.HOMOGRAPHY, MatcherName.AUTO, MatcherName.DIAMOND_OPTIMISED]
 
 
 THIRTY_DB = 255 / 10 ** (30 / 20)  # grey levels, RMS
@@ -80,24 +79,24 @@ def test_with_frames_dropped_nothing_is_reusable_that_changed(scene: str, matche
 
 def test_a_motion_of_whole_pixels_leaves_no_trace() -> None:
     image = textured(0, 60, 80)
-    anchor = Anchor(image)
+    keyframe = Keyframe(image)
     moved = shifted(image, 10, 0)
     grid = np.ones((6, 8), np.bool_)
     grid[:, 0] = False
-    anchor.follow(moved, CacheMap.of_blocks(grid, (60, 80), 10, Motion.translation(10, 0)))
-    assert anchor.motion.is_none
-    assert anchor.resampled == 0
-    assert np.array_equal(anchor.image, moved)
+    keyframe.follow(moved, CacheMap.of_blocks(grid, (60, 80), 10, Motion.translation(10, 0)))
+    assert keyframe.motion.is_none
+    assert keyframe.resampled == 0
+    assert np.array_equal(keyframe.image, moved)
 
 
 def test_what_left_the_view_is_resampled_once() -> None:
     image = textured(0, 400, 400)
-    anchor = Anchor(image)
+    keyframe = Keyframe(image)
     small = Motion.translation(0.37, 0)
     for step in range(1, 100):
-        motion = anchor.motion.then(small)
+        motion = keyframe.motion.then(small)
         grid = np.ones((40, 40), np.bool_)
         grid[:, 0] = False
-        anchor.follow(image, CacheMap.of_blocks(grid, (400, 400), 10, motion))
-        assert anchor.resampled <= step // 20
-    assert anchor.resampled >= 1
+        keyframe.follow(image, CacheMap.of_blocks(grid, (400, 400), 10, motion))
+        assert keyframe.resampled <= step // 20
+    assert keyframe.resampled >= 1

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Block matching in plain Python: slow and obvious. What :mod:`.kernels` must equal, block for block."""
+"""Block matching in plain Python: slow and obvious. What the compiled matchers must equal, block for block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
-from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.matching.psnr import allowed_error
 
 LARGE = [(0, -2), (1, -1), (2, 0), (1, 1), (0, 2), (-1, 1), (-2, 0), (-1, -1)]
@@ -18,10 +18,13 @@ SMALL = [(0, -1), (1, 0), (0, 1), (-1, 0)]
 
 
 class PlainMatcher:
-    """Every matcher of this part in one, for one pair of images: uint8 [height, width] or [height, width, channels]."""
+    """All matchers by blocks in one, for one pair of images: uint8 [height, width] or [height, width, channels]."""
 
-    def __init__(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], config: MatchingConfig) -> None:
-        self.reference, self.frame, self.config = reference.astype(np.int64), frame.astype(np.int64), config
+    def __init__(
+        self, name: str, reference: NDArray[np.uint8], frame: NDArray[np.uint8], config: MatchingConfig
+    ) -> None:
+        self.name, self.config = name, config
+        self.reference, self.frame = reference.astype(np.int64), frame.astype(np.int64)
         self.error = cache(self._error)
 
     def match(self) -> CacheMap:
@@ -36,7 +39,7 @@ class PlainMatcher:
     def offset(self) -> tuple[int, int]:
         """The mean of where the searched blocks are best found, over those that match there."""
         rows, columns = grid_shape(self.frame.shape[:2], self.config.block_size)
-        skip = self.config.k_skip if self.config.matcher is MatcherName.DIAMOND_OPTIMISED else 1
+        skip = self.config.k_skip if self.name == "diamond_optimised" else 1
         matched = []
         for block in product(range(0, rows, skip), range(0, columns, skip)):
             best = self.best(*block)
@@ -49,12 +52,12 @@ class PlainMatcher:
 
     def best(self, row: int, column: int) -> tuple[int, int]:
         """Where one block is best found in the reference."""
-        if self.config.matcher is MatcherName.IDENTITY:
+        if self.name == "identity":
             return 0, 0
-        if self.config.matcher is MatcherName.EXHAUSTIVE:
+        if self.name == "exhaustive":
             reach = range(-self.config.search_range, self.config.search_range + 1)
             return self._best_of(row, column, (0, 0), [(dx, dy) for dy in reach for dx in reach])
-        if self.config.matcher is MatcherName.THREE_STEP:
+        if self.name == "three_step":
             return self._in_three_steps(row, column)
         best, moved = (0, 0), True
         while moved:

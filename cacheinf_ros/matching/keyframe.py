@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The reference of a stream where the camera moves: a picture, and the motion from it to the last frame.
+"""The keyframe of a stream: the picture that frames are compared with, and the motion from it to the last frame.
 
 Warping the reference into each new frame would blur it a little more every time. So the picture stays as it is, only
 the motion is composed, and what is active is painted into the picture through the motion. When little of it is
@@ -12,22 +12,20 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap, Drift, Motion
-from cacheinf_ros.geometry.painting import Brush
-from cacheinf_ros.geometry.warping import visible_blocks, warp
-from cacheinf_ros.matching.composing import compose_image
-from cacheinf_ros.matching.features import FeatureFinder
-from cacheinf_ros.matching.tracker import View
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.geometry import Brush, compose_image, warp
+from cacheinf_ros.geometry.keyframe import COMPARED
+from cacheinf_ros.matching.features import FeatureFinder, View
 
 Image = NDArray[np.uint8]
-_LEAST_IN_VIEW = 0.95  # share of the frame's blocks that the picture shows
-_MOST_DISTORTED = 0.05  # of the diagonal
 _AT_REST = 5  # frames without motion after which the image is warped into their place
 _MOST_PAINTED = 0.5  # share of the image after which its features are found anew
 
 
-class Anchor:
-    """What a cache that follows the maps stands for. For one thread at a time.
+class Keyframe:
+    """What a cache that follows the maps stands for, in the place of the frame that it was taken from.
+
+    For one thread at a time.
 
     Attributes:
         image: uint8 [height, width] or [height, width, channels].
@@ -64,7 +62,7 @@ class Anchor:
 
     @property
     def glimpse(self) -> View:
-        """The same for now only: where the image has no features yet, it goes on without."""
+        """The image for the frame at hand only: features that it has not got yet are not kept for later frames."""
         return self._view or View(self.image, FeatureFinder())
 
     @property
@@ -81,16 +79,15 @@ class Anchor:
 
     def follow(self, frame: Image, cache_map: CacheMap) -> None:
         """Become the frame where it is active; ``cache_map`` leads from the image to the frame."""
-        if self._view is None and _is_of_whole_pixels(cache_map):
+        if self._view is None and cache_map.motion.whole_shift is not None:
             compose_image(self.image, frame, cache_map, out=self._spare)
             self._replace(self._spare)
             self._start(resampled=self.resampled)
             return
         self._still = self._still + 1 if cache_map.motion is self.motion else 0
-        if self._still == _AT_REST:
-            self._renew(frame, cache_map)
-            return
-        if self._is_far(cache_map):
+        if self._still == _AT_REST or COMPARED.starts_anew_at(
+            cache_map.motion, cache_map.image_size, cache_map.block_size
+        ):
             self._renew(frame, cache_map)
             return
         self._paint(frame, cache_map)
@@ -99,20 +96,13 @@ class Anchor:
         if self._painted > _MOST_PAINTED:
             self._view, self._painted = None, 0.0
 
-    def _is_far(self, cache_map: CacheMap) -> bool:
-        """Whether too much of the frame lies beside the image, or looks too different for its features to be found."""
-        motion, size = cache_map.motion, cache_map.image_size
-        if Drift.of(motion, size).distortion > _MOST_DISTORTED:
-            return True
-        return bool(visible_blocks(motion, size, cache_map.block_size).mean() < _LEAST_IN_VIEW)
-
     def _renew(self, frame: Image, cache_map: CacheMap) -> None:
         """Warp the image into the frame's place, and take over what is active."""
         self.motion = cache_map.motion
         composed = self.in_frame
         cv2.copyTo(frame, cache_map.active_mask.view(np.uint8), composed)
         self._replace(composed)
-        self._start(resampled=self.resampled + (not _is_of_whole_pixels(cache_map)))
+        self._start(resampled=self.resampled + (cache_map.motion.whole_shift is None))
 
     def _paint(self, frame: Image, cache_map: CacheMap) -> None:
         """Write what is active where the motion says that it lies in the image."""
@@ -132,8 +122,3 @@ class Anchor:
         self.resampled = resampled
         self._view, self._painted = None, 0.0
         self._still = 0
-
-
-def _is_of_whole_pixels(cache_map: CacheMap) -> bool:
-    shift = cache_map.motion.shift
-    return cache_map.field is not None or (shift is not None and all(value.is_integer() for value in shift))

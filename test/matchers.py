@@ -1,0 +1,17 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Matchers by name: the package's own, and those that they are compared with."""
+
+from __future__ import annotations
+
+from benchmarks.matchers import COMPARATORS
+from cacheinf_ros.matching import Matcher, MatcherName, MatchingConfig, make_matcher
+
+WITH_ONE_SHIFT = ("identity", "diamond_optimised", "diamond", "exhaustive", "three_step")
+"""Matchers whose reusable blocks all reach the PSNR at one motion of whole pixels."""
+
+
+def matcher_named(name: str, config: MatchingConfig) -> Matcher:
+    """A matcher of this name, with the rest of a configuration."""
+    if name in COMPARATORS:
+        return COMPARATORS[name](config)
+    return make_matcher(config.changed(matcher=MatcherName(name)))
