@@ -53,7 +53,8 @@ def bench_catalog(options: CatalogOptions) -> None:
     Example: cacheinf bench catalog --traces 2 --json out.json --plots pictures
     """
     from benchmarks.catalog.plot import PLOTS
-    from benchmarks.catalog.simulated_days import SECTIONS, Setting, run_catalog_benchmark
+    from benchmarks.catalog.sections import SECTIONS, run_catalog_benchmark
+    from benchmarks.catalog.setting import Setting
     from cacheinf_ros.catalog.folder import read_catalog
 
     folders = options.catalog or ()

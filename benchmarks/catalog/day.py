@@ -8,11 +8,10 @@ The server's process is stopped and continued: to the robot that is a lost and a
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.catalog.build.builder import Builder
-from cacheinf_ros.catalog.build.finetune import TuningConfig
-from cacheinf_ros.catalog.build.frames import BUILT_IN, load_data
-from cacheinf_ros.catalog.build.techniques import Recipe, Technique
-from cacheinf_ros.catalog.folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
-from cacheinf_ros.catalog.prices import PriceConfig
+from benchmarks.catalog.day_catalogs import POWER, PRICES, build_catalogs, original_of, without_variants
+from benchmarks.catalog.setting import Progress
+from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.serving.node_configs import CatalogPolicy
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import Value
-from cacheinf_ros.energy.power_model import PowerModel
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.harness.domains import private_domain
 from cacheinf_ros.harness.playback import IMAGE_TOPIC, RESULT_TOPIC
@@ -38,23 +32,12 @@ from cacheinf_ros.harness.processes import ProcessError
 from cacheinf_ros.nodes.recorder import Recorded, Recorder
 from cacheinf_ros.pipeline.polling import wait_until
 
-Progress = Callable[[str], None]
-
 POLICIES = ("server_only", "device_only", "accuracy")
 """Of the node's parameter ``policy``; the last one is ours. The others have the originals alone."""
-MODELS = {
-    "objects": ("scenenet", (480, 640)),
-    "objects_small": ("scenenet", (240, 320)),
-    "place": ("scenenames", (480, 640)),
-    "place_small": ("scenenames", (240, 320)),
-}
-"""Built-in networks and sizes of their input, by what the models are called here."""
 _NODE = "catalog_inference"
 _START_S = 120.0
 _BIN_S = 1.0
 _LEFT = ("energy_left_j", "money_left")  # of the node's diagnostics
-_POWER = PowerModel(idle_w=0.0)  # what the robot draws at rest is no request's
-_PRICES = PriceConfig(server_speedup=1.0, link_mbit_s=400.0)  # robot and server are this machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +45,7 @@ class Day:
     """What is measured.
 
     Attributes:
-        folders: of catalogs, one per model; without any, small ones of :data:`MODELS` are built.
+        folders: of catalogs, one per model; without any, small ones of :data:`.day_catalogs.MODELS` are built.
         policies: one day each.
         day_s: how long a day is, and the budget's horizon.
         rate_hz: at which each model is asked.
@@ -118,21 +101,6 @@ def run_day(day: Day, progress: Progress = lambda text: None) -> dict[str, Any]:
     }
 
 
-def build_catalogs(folder: Path, progress: Progress) -> list[Path]:
-    """Small catalogs of :data:`MODELS`: fewer kernels, hardly tuned."""
-    paths = []
-    for name, (reference, size) in MODELS.items():
-        progress(f"building the catalog of {name}")
-        model = load_model(reference, input_size=size)
-        data = load_data(model.card, [BUILT_IN], [BUILT_IN], (16, 30))
-        tuning = TuningConfig(steps=20)
-        builder = Builder(reference, model, data, folder / name, tuning=tuning, prices=_PRICES, power=_POWER)
-        built = builder.build((Technique.FEWER_KERNELS,), (32,))
-        write_catalog(built.path, built.file.model_copy(update={"name": name}))
-        paths.append(built.path)
-    return paths
-
-
 def budget(day: Day, folders: Sequence[CatalogFolder]) -> tuple[float, float]:
     """(J, dollars) for the day, from what the catalogs say."""
     requests = day.rate_hz * day.day_s
@@ -145,20 +113,6 @@ def budget(day: Day, folders: Sequence[CatalogFolder]) -> tuple[float, float]:
         day.energy_share * requests * energy_j + changes * load_j,
         day.money_share * day.connected_share * requests * money,
     )
-
-
-def original_of(folder: CatalogFolder) -> VariantEntry:
-    """The variant that nothing was done to; every catalog has it."""
-    return next(entry for entry in folder.file.variants if entry.recipe == Recipe())
-
-
-def without_variants(folder: CatalogFolder, path: Path) -> CatalogFolder:
-    """The same catalog with nothing but the original: a robot without catalogs."""
-    original = original_of(folder)
-    path.mkdir(parents=True)
-    shutil.copy(weights_file(folder.path, original.name), path)
-    write_catalog(path, folder.file.model_copy(update={"variants": (original,), "dominated": ()}))
-    return read_catalog(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +147,8 @@ class _Life:
         folders = [str(folder.path) for folder in self.folders]
         catalogs: dict[str, Value] = {"catalogs": folders, "mode": "dense", "matcher": "identity", "threads": 1}
         camera: dict[str, Value] = {"image_topic": IMAGE_TOPIC, "image_transport": "compressed"}
-        power = _POWER.model_dump()
-        prices = {"price_server_s": _PRICES.price_server_s, "price_mb": _PRICES.price_mb}
+        power = POWER.model_dump()
+        prices = {"price_server_s": PRICES.price_server_s, "price_mb": PRICES.price_mb}
         server = group.start(NodeCommand(executable="server", parameters=catalogs))
         robot = group.start(
             NodeCommand(
@@ -273,32 +227,3 @@ class _Life:
 def _counted(names: Iterator[str]) -> dict[str, int]:
     found, counts = np.unique(list(names), return_counts=True)
     return {str(name): int(number) for name, number in zip(found, counts, strict=True)}
-
-
-def plot_day(found: dict[str, Any], path: Path) -> None:
-    """By policy: requests served and refused per second, and what is left of both budgets."""
-    from matplotlib.figure import Figure
-
-    policies = found["policies"]
-    figure = Figure(figsize=(4.8 * len(policies), 6.0), layout="constrained")
-    grid: Any = figure.subplots(2, len(policies), squeeze=False, sharex=True, sharey="row")
-    for column, (policy, figures) in enumerate(policies.items()):
-        above, below = grid[0][column], grid[1][column]
-        seconds = np.arange(len(figures["served_per_s"]))
-        above.step(seconds, figures["served_per_s"], where="post", color="#1a73e8", label="served")
-        above.step(seconds, figures["refused_per_s"], where="post", color="#d93025", label="refused")
-        at = [sample["at_s"] for sample in figures["samples"]]
-        for name, of, colour in (
-            ("energy_left_j", "energy_budget_j", "#188038"),
-            ("money_left", "cloud_budget", "#e37400"),
-        ):
-            left = [sample.get(name, np.nan) / found[of] for sample in figures["samples"]]
-            below.plot(at, left, color=colour, label=of.replace("_budget", "").replace("_j", ""))
-        for axes in (above, below):
-            for begin, end in found["away_s"]:
-                axes.axvspan(begin, end, color="#9aa0a6", alpha=0.25, linewidth=0)
-            axes.legend(fontsize="small")
-        above.set(title=policy, ylabel="requests per s")
-        below.set(xlabel="s; grey: no server", ylabel="left of the budget", ylim=(-0.05, 1.05))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)

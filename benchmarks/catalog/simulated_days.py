@@ -1,38 +1,28 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench catalog``: many models under a budget, as MCDNN's section 6.2.
-
-Every section of the report is a function in :data:`SECTIONS`: it takes a :class:`Setting` and says what it is at.
-"""
+"""Figures 11 and 12 of the MCDNN paper: simulated days of many models under a budget (its section 6.2)."""
 
 from __future__ import annotations
 
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.catalog.heads import run_heads_benchmark
-from benchmarks.catalog.paper_catalogs import paper_catalogs
 from benchmarks.catalog.requests import random_trace
+from benchmarks.catalog.setting import Progress, Setting
 from benchmarks.catalog.simulation import Outcome, always, never, simulate
-from benchmarks.catalog.specialise import run_specialisation_benchmark
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
-from cacheinf_ros.engine import Mode
-from cacheinf_ros.errors import CatalogError
-
-Progress = Callable[[str], None]
 
 
 class Scheme(Enum):
@@ -41,48 +31,6 @@ class Scheme(Enum):
     ORIGINAL = "original"
     BEST = "best"
     ALL = "all"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What is simulated.
-
-    Attributes:
-        catalogs: of the kinds of models; those of :func:`paper_catalogs` without any.
-        folders: of catalogs, for the day of real nodes; without any, small ones are built.
-        copies: models of each kind, so that they do not all fit the cache.
-        requests, duration_s: of a trace, and when the budget ends.
-        traces: for each point of a figure.
-        cache_bytes: of the device's memory.
-        energy_j, money: the budget (the authors': 5 Wh, and 2 dollars a month).
-        load_rates: see :func:`random_trace`; for figure 11.
-        load_rate: for figure 12.
-        sending_j: energy for sending and receiving a request, of figure 12: about that of Wi-Fi, of LTE while the radio
-            is awake, and of LTE where it is woken.
-        workers: processes.
-    """
-
-    catalogs: Sequence[Catalog] = ()
-    folders: Sequence[Path] = ()
-    copies: int = 4
-    requests: int = 36_000
-    duration_s: float = 36_000.0
-    traces: int = 10
-    cache_bytes: int = 600 * 10**6
-    energy_j: float = 18_000.0
-    money: float = 2.0 / 30
-    load_rates: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0)
-    load_rate: float = 0.1
-    sending_j: Sequence[float] = (0.05, 0.5, 2.0)
-    workers: int = 1
-
-    @property
-    def models(self) -> tuple[Catalog, ...]:
-        """That are asked."""
-        kinds = self.catalogs or paper_catalogs()
-        return tuple(
-            replace(catalog, model=f"{catalog.model}_{copy + 1}") for catalog in kinds for copy in range(self.copies)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,52 +99,6 @@ def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
     }
     sending = list(setting.sending_j)
     return {"load_rate": setting.load_rate, "sending_j": sending, "policies": _run(points, setting, progress)}
-
-
-def run_specialisation(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """A specialist for the classes that dominate, in dense and in exact mode; see :mod:`.specialise`."""
-    found = {}
-    for mode in (Mode.DENSE, Mode.EXACT):
-        progress(f"specialisation, {mode.value}")
-        found[mode.value] = run_specialisation_benchmark(mode=mode)
-    return found
-
-
-def run_heads(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Three attributes on one trunk; see :mod:`.heads`."""
-    progress("heads on one trunk")
-    return run_heads_benchmark()
-
-
-def run_real_day(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Figure 13, with real nodes: a day compressed to two minutes for each policy; see :mod:`.day`."""
-    from benchmarks.catalog import day  # needs ROS, which the other sections do without
-
-    return day.run_day(day.Day(folders=setting.folders), progress)
-
-
-SECTIONS: Mapping[str, Callable[[Setting, Progress], dict[str, Any]]] = {
-    "figure11": run_figure_11,
-    "figure12": run_figure_12,
-    "specialisation": run_specialisation,
-    "heads": run_heads,
-    "day": run_real_day,
-}
-
-
-def run_catalog_benchmark(
-    setting: Setting, sections: Iterable[str] = SECTIONS, progress: Progress = lambda text: None
-) -> dict[str, Any]:
-    """The report, by section.
-
-    Raises:
-        CatalogError: there is no such section.
-    """
-    chosen = tuple(sections)
-    for name in chosen:
-        if name not in SECTIONS:
-            raise CatalogError(f"section {name!r}: known are {', '.join(SECTIONS)}")
-    return {name: SECTIONS[name](setting, progress) for name in chosen}
 
 
 def of_scheme(catalog: Catalog, scheme: Scheme, setting: Setting) -> Catalog:

@@ -10,7 +10,9 @@ import cv2
 import pytest
 from catalogs import made_catalog
 
-from benchmarks.catalog.day import POLICIES, Day, budget, plot_day, without_variants
+from benchmarks.catalog.day import POLICIES, Day, budget
+from benchmarks.catalog.day_catalogs import without_variants
+from benchmarks.catalog.plot import plot_day
 from cacheinf_ros.catalog.variant import Cost, Place
 
 

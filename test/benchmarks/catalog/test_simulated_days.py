@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from benchmarks.catalog.paper_catalogs import FACES, Machines, paper_catalogs
 from benchmarks.catalog.plot import PLOTS
-from benchmarks.catalog.simulated_days import Scheme, Setting, of_scheme, run_catalog_benchmark, with_sending
+from benchmarks.catalog.sections import run_catalog_benchmark
+from benchmarks.catalog.setting import Setting
+from benchmarks.catalog.simulated_days import Scheme, of_scheme, with_sending
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.cli.main import app
 from cacheinf_ros.errors import CatalogError
