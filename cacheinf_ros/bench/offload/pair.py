@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cacheinf_ros.bench.offload.setting import DENSE, JPEG_CACHED, Setting
+from cacheinf_ros.bench.offload.setting import Setting, System
 from cacheinf_ros.bench.offload.testbed import Testbed
 from cacheinf_ros.engine import Mode
 from cacheinf_ros.harness import NodeCommand, NodeGroup
@@ -38,13 +38,12 @@ class Pair:
     server: NodeProcess | None
     recorder: Recorder
 
-    def use(self, system: str) -> None:
-        """Go over to one of :data:`.setting.SYSTEMS`."""
-        robot = Mode.DENSE if system == DENSE else Mode.EXACT
-        self.recorder.set_parameters(_ROBOT, mode=robot.value, offload_policy=_policy(system).value)
+    def use(self, system: System) -> None:
+        """Go over to a system."""
+        parameters = {"mode": system.robot.value, "offload_policy": system.policy.value, **system.parameters}
+        self.recorder.set_parameters(_ROBOT, **parameters)
         if self.server is not None:
-            server = Mode.DENSE if system == OffloadPolicy.REMOTE_JPEG.value else Mode.EXACT
-            self.recorder.set_parameters(_SERVER, mode=server.value)
+            self.recorder.set_parameters(_SERVER, mode=system.server.value)
 
     def play(self, source: str, frames: int) -> tuple[Played, Counter[str]]:
         """Play the source once; also what the robot's node has counted meanwhile."""
@@ -61,7 +60,7 @@ class Pair:
 def open_pair(
     setting: Setting, testbed: Testbed, folder: Path, domain: int, limited: Mapping[str, str]
 ) -> Iterator[Pair]:
-    """Start both, for all policies of a setting.
+    """Start both, for all systems of a setting.
 
     Args:
         folder: for what they log.
@@ -69,7 +68,7 @@ def open_pair(
     """
     # a slow robot's own measurements: those of this machine at its full speed would mislead it
     own = ("env", f"XDG_CACHE_HOME={folder.parent / 'robot_cache'}")
-    policies = [_policy(system) for system in setting.policies]
+    policies = [system.policy for system in setting.systems.values()]
     with (
         NodeGroup(folder / "server", domain=domain, prefix=testbed.server_prefix) as servers,
         NodeGroup(folder / "robot", domain=domain, prefix=own) as robots,
@@ -90,7 +89,8 @@ def open_pair(
 
 def _robot(setting: Setting, policy: OffloadPolicy, limited: Mapping[str, str]) -> NodeCommand:
     return NodeCommand(
-        executable=_ROBOT,
+        executable=setting.robot.executable,
+        environment=setting.robot.environment,
         params_file=params_file(),
         parameters=lossless(
             **setting.engine(threads=1, mode=Mode.EXACT.value, **limited),
@@ -109,8 +109,3 @@ def _first(policies: list[OffloadPolicy]) -> OffloadPolicy:
     """The one to start with: the search for schedules begins then, and the engine is made for what follows."""
     searched = [policy for policy in policies if policy.is_searched]
     return next(iter([*searched, *(policy for policy in policies if policy in DIVIDING), *policies]))
-
-
-def _policy(system: str) -> OffloadPolicy:
-    others = {DENSE: OffloadPolicy.LOCAL, JPEG_CACHED: OffloadPolicy.REMOTE_JPEG}
-    return others.get(system) or OffloadPolicy(system)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.bench.frames import Image, varied_images
 from cacheinf_ros.bench.offload.pair import Pair, open_pair
-from cacheinf_ros.bench.offload.setting import ALONE, Setting
+from cacheinf_ros.bench.offload.setting import Setting, System
 from cacheinf_ros.bench.offload.tally import Tally
 from cacheinf_ros.bench.offload.testbed import Testbed, open_testbed
 from cacheinf_ros.bench.quality import ErrorScale
@@ -30,6 +30,7 @@ from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness.domains import reserved_domain
 from cacheinf_ros.offload.protocol.limited_link import Trace
+from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.sources import open_source
 
 _WARM = 10  # frames that do not count: caches are filled, the link is measured
@@ -79,7 +80,12 @@ def run_offload_benchmark(
             with open_pair(setting, testbed, folder / str(number), domain, limited) as pair:
                 for name in group:
                     is_first = name == next(iter(links))
-                    systems = [system for system in setting.policies if is_first or system not in ALONE]
+                    # without a server the link does not matter
+                    systems = {
+                        name: system
+                        for name, system in setting.systems.items()
+                        if is_first or system.policy is not OffloadPolicy.LOCAL
+                    }
                     found[name] = _take_turns(pair, setting, testbed, truth, systems, (name, links[name]), progress)
     first = next(iter(found.values()))
     return {
@@ -96,7 +102,7 @@ def run_offload_benchmark(
                 "mbit_s": float(links[name].mbit_s.mean()),
                 "systems": {
                     system: (tallies.get(system) or first[system]).figures(over_time=not links[name].is_constant)
-                    for system in setting.policies
+                    for system in setting.systems
                 },
             }
             for name, tallies in found.items()
@@ -109,16 +115,16 @@ def _take_turns(
     setting: Setting,
     testbed: Testbed,
     truth: Truth,
-    systems: Sequence[str],
+    systems: Mapping[str, System],
     link: tuple[str, Trace],
     progress: Callable[[str], None],
 ) -> dict[str, Tally]:
     name, trace = link
     tallies = {system: Tally(_WARM) for system in systems}
     for number in range(setting.rounds):
-        for system in systems if number % 2 == 0 else reversed(systems):
+        for system in systems if number % 2 == 0 else reversed(list(systems)):
             progress(f"{name}: {system}, round {number + 1} of {setting.rounds}")
-            pair.use(system)
+            pair.use(systems[system])
             with testbed.link(trace):
                 played, counts = pair.play(setting.source, setting.frames + _WARM)
             error = truth.error([list(result.outputs.values()) for result in played.results])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.bench.offload.setting import SYSTEMS, Setting
+from cacheinf_ros.bench.offload.setting import ROBOT, SYSTEMS, Setting, System
 from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, shown_progress, write_report
+from cacheinf_ros.cli.laboratory import in_checkout, laboratory
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Weights, described, with_options
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
@@ -53,7 +55,8 @@ def offload(options: OffloadOptions) -> None:
     """Every way to divide the work between a robot and a server, over a link of limited bandwidth.
 
     Both are real nodes: the robot's has a fraction of a processor, the server's runs behind a shaped virtual link.
-    Without root both hold up what they send instead, and the report says so.
+    Without root both hold up what they send instead, and the report says so. In a checkout those ways are measured too
+    that are there to be compared with.
 
     Example: cacheinf bench offload --model torchvision:resnet50 --size 480x640 --source clip.mp4 --bandwidth 8,48
     """
@@ -69,10 +72,15 @@ def offload(options: OffloadOptions) -> None:
 
 
 def _setting(options: OffloadOptions) -> Setting:
-    policies = SYSTEMS if options.policies == "all" else tuple(name.strip() for name in options.policies.split(","))
-    for name in policies:
-        if name not in SYSTEMS:
-            raise ConfigError(f"policy {name!r}: known are {', '.join(SYSTEMS)}")
+    known: Mapping[str, System] = SYSTEMS
+    robot = ROBOT
+    if in_checkout():
+        compared = laboratory("benchmarks.offload.comparators")
+        known, robot = compared.SYSTEMS, compared.robot()
+    names = list(known) if options.policies == "all" else [name.strip() for name in options.policies.split(",")]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"policy {name!r}: known are {', '.join(known)}")
     return Setting(
         model=options.model,
         weights=str(options.weights or ""),
@@ -80,7 +88,8 @@ def _setting(options: OffloadOptions) -> Setting:
         source=options.source,
         frames=options.frames,
         rounds=options.rounds,
-        policies=policies,
+        systems={name: known[name] for name in names},
+        robot=robot,
         robot_cores=options.robot_cores,
         schedule_s=options.schedule_s,
         wire_image=options.wire_image,
