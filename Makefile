@@ -54,7 +54,7 @@ demo: build
 test: build
 	@echo "[1/5] format";  $(BIN)/ruff format --check .
 	@echo "[2/5] lint";    $(BIN)/ruff check .
-	@echo "[3/5] types";   $(BIN)/mypy cacheinf_ros
+	@echo "[3/5] types";   $(BIN)/mypy cacheinf_ros benchmarks
 	@echo "[4/5] layers";  $(BIN)/lint-imports
 	@echo "[5/5] tests";   $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -62,7 +62,7 @@ clean:
 	rm -rf build install log out dist *.egg-info cacheinf_ros/msg .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	rm -f $(DONE)/package
 	find cacheinf_ros -name '*.so' -delete
-	find cacheinf_ros test -name __pycache__ -prune -exec rm -rf {} +
+	find cacheinf_ros benchmarks test -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV)

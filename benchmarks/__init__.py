@@ -1,2 +1,2 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Experiments, peers and the papers' baselines: beside the package, not installed with it."""
+"""The laboratory: experiments of the papers, and what is there only to be compared with. Not installed."""

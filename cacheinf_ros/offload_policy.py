@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How frames are divided between robot and server: ours, and the systems that it is compared with."""
+"""How frames are divided between robot and server."""
 
 from __future__ import annotations
 
@@ -15,21 +15,10 @@ class OffloadPolicy(Enum):
     """The server everything, with a cache of its own: the robot sends the pixels that changed."""
     REMOTE_JPEG = "remote_jpeg"
     """The server everything; the robot sends whole frames as JPEG."""
-    DNN_SURGERY = "dnn_surgery"
-    """The network is cut in two by layers, where a frame ends soonest (DADS); nothing is cached."""
-    DNN_SURGERY_CACHED = "dnn_surgery_cached"
-    """The same with the caches of both machines: only what changed crosses."""
-    HYBRID_PARALLEL = "hybrid_parallel"
-    """Each operator's rows are divided (Hybrid-Parallel); nothing is cached."""
     CACHEINF = "cacheinf"
     """Each operator's rows are divided, with the caches of both machines (CacheInf)."""
 
     @property
-    def is_cached(self) -> bool:
-        """Whether anything of earlier frames is used."""
-        return self not in (OffloadPolicy.DNN_SURGERY, OffloadPolicy.HYBRID_PARALLEL, OffloadPolicy.REMOTE_JPEG)
-
-    @property
     def is_searched(self) -> bool:
         """Whether it goes by a table of schedules that must be solved first."""
-        return self in (OffloadPolicy.HYBRID_PARALLEL, OffloadPolicy.CACHEINF)
+        return self is OffloadPolicy.CACHEINF

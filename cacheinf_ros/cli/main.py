@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from cacheinf_ros.cli.bench import bench
-from cacheinf_ros.cli.bench_catalog import bench_catalog
 from cacheinf_ros.cli.catalog import catalogs
 from cacheinf_ros.cli.catalog_share import share
 from cacheinf_ros.cli.demo import demo
 from cacheinf_ros.cli.doctor import doctor
+from cacheinf_ros.cli.laboratory import add_laboratory
 from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
-from cacheinf_ros.cli.offload import offload, offload_plot, profile
+from cacheinf_ros.cli.profile import profile
 from cacheinf_ros.cli.replay import replay
 from cacheinf_ros.errors import CacheinfError
 
@@ -34,9 +34,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(replay)
-bench.command("catalog")(bench_catalog)
-bench.command()(offload)
-bench.command("offload-plot")(offload_plot)
+add_laboratory(bench)
 app.add_typer(bench, name="bench")
 app.add_typer(models, name="models")
 catalogs.command()(share)

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -35,6 +39,38 @@ SourceReference = Annotated[
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads for every contender alike.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to this file.")]
+
+
+Options = TypeVar("Options")
+
+
+def with_options(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Let a command take its options as one object, where they would be a dozen parameters.
+
+    Args:
+        options: a dataclass; each field is annotated as a parameter of a typer command would be.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    parameters = [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(options)  # type: ignore[arg-type]  # a dataclass
+    ]
+
+    def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            command(options(**values))
+
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        run.__annotations__ = {}
+        return run
+
+    return decorate
 
 
 def described(config: type[Config], field: str, **options: Any) -> Any:

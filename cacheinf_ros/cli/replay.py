@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cacheinf_ros.benchmarks.timing import summary
+from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.cli.options import described
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatcherName, MatchingConfig

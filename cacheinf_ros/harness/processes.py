@@ -37,7 +37,8 @@ class NodeCommand:
     """What to start.
 
     Attributes:
-        executable: matcher, inference, cached_inference, catalog_inference, server or replay.
+        executable: matcher, inference, cached_inference, catalog_inference, server or replay; or a module whose
+            ``main`` runs another node.
         name: of the node; empty: the executable's own. Parameter files address nodes by it.
         namespace: of the node.
         parameters: override what is in ``params_file``.

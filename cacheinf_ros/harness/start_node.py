@@ -47,13 +47,13 @@ def _log_to_stderr() -> None:
 
 
 def _run(name: str) -> int:
-    if name not in EXECUTABLES:
-        print(f"unknown node {name!r}: give one of {', '.join(EXECUTABLES)}", file=sys.stderr)
+    if name not in EXECUTABLES and "." not in name:
+        print(f"unknown node {name!r}: give one of {', '.join(EXECUTABLES)}, or a module", file=sys.stderr)
         return 2
     if find_spec("rclpy") is None:
         print("rclpy is not installed: source a ROS 2 distribution, or run `make build`", file=sys.stderr)
         return 2
-    return int(import_module(f"cacheinf_ros.nodes.{name}").main())
+    return int(import_module(name if "." in name else f"cacheinf_ros.nodes.{name}").main())
 
 
 if __name__ == "__main__":

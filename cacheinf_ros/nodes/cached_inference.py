@@ -21,6 +21,8 @@ from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
+from cacheinf_ros.nodes.split_link import MakeScheduler
+from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ImageConfig
@@ -50,11 +52,12 @@ class _Matched:
 class CachedInferenceNode(FrameNode):
     """Matches and runs every frame that it accepts; publishes one result for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_scheduler: MakeScheduler = Scheduler) -> None:
+        """``make_scheduler``: of what chooses how each frame is divided between robot and server."""
         super().__init__("cached_inference", EngineConfig, MatchingConfig, *Pipeline.CONFIGS, ImageConfig)
         get = self.parameters.get
         queue_size = self._queue_size = get(ImageConfig).queue_size
-        self._pipeline = Pipeline(self)
+        self._pipeline = Pipeline(self, make_scheduler)
         self._tracker = MapProducer(get(MatchingConfig))
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)

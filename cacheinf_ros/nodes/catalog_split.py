@@ -105,9 +105,6 @@ class SplitCache(CachedModel):
         """As :meth:`CachedModel.run`; the result's ``why`` says why the frame was not shared, if it was not."""
         if not self.is_shared:
             return super().run(image, stamp_ns, config)
-        if not self._link.uses_cache:
-            self.runner.reset()
-            self.chain.invalidate()
         result = self._run(image, stamp_ns, config, self._link.partner())
         was_shared, took_ms = result.where != "local", result.stage_ms["compute"]
         spent = self._link.computed(was_shared=was_shared, took_ms=took_ms)

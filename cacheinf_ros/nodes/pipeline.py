@@ -25,8 +25,9 @@ from cacheinf_ros.nodes.result_messages import decoded_from, result_message, wit
 from cacheinf_ros.nodes.results import ResultTopics
 from cacheinf_ros.nodes.server_link import ServerLink
 from cacheinf_ros.nodes.split_common import SplitCommon
-from cacheinf_ros.nodes.split_link import SplitLink
+from cacheinf_ros.nodes.split_link import MakeScheduler, SplitLink
 from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -74,8 +75,12 @@ class Pipeline:
     )  # fmt: skip
     """What the node must declare, beside the engine's."""
 
-    def __init__(self, node: FrameNode) -> None:
-        """Load the model; :class:`CacheinfError` where that cannot be done."""
+    def __init__(self, node: FrameNode, make_scheduler: MakeScheduler = Scheduler) -> None:
+        """Load the model; :class:`CacheinfError` where that cannot be done.
+
+        Args:
+            make_scheduler: of what chooses how each frame is divided between robot and server.
+        """
         get = node.parameters.get
         self._node = node
         use, topics, offload = get(UseServerConfig), get(ServerTopicsConfig), get(OffloadConfig)
@@ -95,7 +100,7 @@ class Pipeline:
             engine = self._runner.engine
             self._sharing = SplitLink(
                 node, self._common, lambda: get(UseServerConfig), offload, model, engine,
-                node.health, slowdown=contention.slowdown,
+                node.health, slowdown=contention.slowdown, make_scheduler=make_scheduler,
             )  # fmt: skip
         self._energy = EnergyWatch(node, get(PowerModel), node.health)
         self._spent = Spent()
@@ -210,9 +215,6 @@ class Pipeline:
 
     def _run_shared(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
         assert self._sharing is not None
-        if not self._sharing.uses_cache:
-            self._runner.reset()
-            cache_map = None
         result = self._runner.run(image, cache_map, self._sharing.partner())
         self._spent = self._sharing.computed(was_shared=result.where != "local", took_ms=result.stage_ms["compute"])
         return result

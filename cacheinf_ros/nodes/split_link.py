@@ -28,6 +28,8 @@ from cacheinf_ros.pipeline.node_configs import SharingConfig
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
 _NICE = 10
 _TICK_S = 0.1
+MakeScheduler = Callable[..., Scheduler]
+"""Takes what :class:`Scheduler` does."""
 
 
 class SplitLink:
@@ -52,6 +54,7 @@ class SplitLink:
         *,
         slowdown: float,
         prefix: str = "",
+        make_scheduler: MakeScheduler = Scheduler,
     ) -> None:
         """Prepare, and greet the server from now on.
 
@@ -59,6 +62,7 @@ class SplitLink:
             sharing: the present configuration.
             slowdown: how many times longer this machine takes, at first sight, than it was measured to take.
             prefix: of what is said in log and diagnostics, where the node has several such links.
+            make_scheduler: of what chooses how each frame is divided.
         """
         assert engine.shared is not None
         self.bytes_crossed = 0
@@ -74,6 +78,7 @@ class SplitLink:
         self._workload = Workload(engine.program.layout)
         self._at_robot = profile_of(self._workload.names, engine.cost)
         self._scheduler: Scheduler | None = None
+        self._make_scheduler = make_scheduler
         self._is_searched = False
         self._choice: Choice | None = None
         self._partner: FramePeer | None = None
@@ -86,11 +91,6 @@ class SplitLink:
         self._timer = node.create_timer(
             min(_TICK_S, config.probe_s), self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
-
-    @property
-    def uses_cache(self) -> bool:
-        """Whether the policy makes use of earlier frames."""
-        return self._policy.is_cached
 
     @property
     def _policy(self) -> OffloadPolicy:
@@ -175,7 +175,7 @@ class SplitLink:
         welcome = self.session.welcome
         if welcome is not None and self._scheduler is None:
             surroundings = self._meet(np.array(welcome.profile, np.float64))
-            self._scheduler = Scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
+            self._scheduler = self._make_scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
         if self._scheduler is not None and self._policy.is_searched and not self._is_searched:
             self._is_searched = True
             threading.Thread(target=self._solve, args=(self._scheduler,), daemon=True).start()

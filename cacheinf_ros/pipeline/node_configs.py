@@ -137,9 +137,8 @@ class SharingConfig(Config):
     offload_policy: OffloadPolicy = parameter(
         OffloadPolicy.CACHEINF,
         "who computes what: cacheinf divides every operator's rows, with caches, whichever way a frame ends soonest; "
-        "local, remote (changed pixels go to the server), remote_jpeg (whole frames do), dnn_surgery, "
-        "dnn_surgery_cached, hybrid_parallel: what it is compared with; a node started with local or remote_jpeg "
-        "changes between these two only",
+        "local, remote (changed pixels go to the server), remote_jpeg (whole frames do); a node started with local or "
+        "remote_jpeg changes between these two only",
         live=True,
     )
     schedule_s: float = parameter(

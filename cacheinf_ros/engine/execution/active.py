@@ -85,12 +85,6 @@ class ActiveSet:
         self.mask[middle(self.size, share)] = 1
         self.use_mask()
 
-    def copy_from(self, other: ActiveSet) -> None:
-        """Take over the pixels of a set of the same size."""
-        np.copyto(self.mask, other.mask)
-        self._listed[: other.count] = other.rows
-        self._header["count"][0] = other.count
-
 
 def middle(size: Size, share: float) -> tuple[slice, slice]:
     """Rows and columns of the rectangle in the middle of a map of (height, width) with this share of the pixels."""

@@ -22,10 +22,6 @@ class Selection:
     rows: torch.Tensor
     columns: torch.Tensor
 
-    def keeps_channels(self, count: int) -> bool:
-        """Whether it has all channels of the map, in order."""
-        return torch.equal(self.channels, torch.arange(count))
-
     def keeps_pixels(self, size: Pair) -> bool:
         """Whether it has all pixels of the map, in place."""
         return torch.equal(self.rows, torch.arange(size[0])) and torch.equal(self.columns, torch.arange(size[1]))

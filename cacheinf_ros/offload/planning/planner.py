@@ -89,7 +89,6 @@ class Scheduler:
         self._server = LatencyModel((0.0, surroundings.crossing_server_ms))
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
-        self._everything = (np.ones(len(workload.heights)),) * 3
         self._rows = self._whole
         self._splits: dict[bytes, Partition] = {}
         self._is_settled = True
@@ -99,11 +98,11 @@ class Scheduler:
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The split for a frame."""
-        changed, robot, server = self._active(outdated) if policy.is_cached else self._everything
+        changed, robot, server = self._active(outdated)
         around = self._around(delay_ms)
         steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
         now = Timeline(self._workload, around.conditions(mbit_s, robot, server))
-        candidates = self._candidates(policy, around, mbit_s, changed)
+        candidates = self.candidates(policy, around, mbit_s, changed)
         extra = [self._overhead_ms(rows, float(changed[0])) for rows in candidates]
         ends = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
         costs = np.add(ends, extra)
@@ -162,26 +161,30 @@ class Scheduler:
         robot = changed if outdated.robot is outdated.changed else shares(outdated.robot)
         return changed, robot, shares(outdated.server)
 
-    def _candidates(
+    def candidates(
         self, policy: OffloadPolicy, around: Machines, mbit_s: float, changed: Numbers
     ) -> Sequence[Integers]:
+        """List ways to divide a frame, by rows at the robot, int64 [operators]; the one that ends soonest is taken.
+
+        Args:
+            around: the machines as they are seen to be.
+            changed: float64 [tensors], shares of each tensor that change from frame to frame.
+        """
         if policy is OffloadPolicy.LOCAL:
             return [self._whole]
         if policy in (OffloadPolicy.REMOTE, OffloadPolicy.REMOTE_JPEG):
             return [self._none]
-        cut = self._best_cut(around, mbit_s, changed)
-        if not policy.is_searched:
-            return [cut]
-        simple = [self._whole, self._none, cut, self._rows]
+        simple = [self._whole, self._none, self.best_cut(around, mbit_s, changed), self._rows]
         if self.table is None:
             return simple
         reuse = self._workload.reuse_at(changed)
         return [*simple, *self.table.near(mbit_s, reuse, reuse)]
 
-    def _best_cut(self, around: Machines, mbit_s: float, changed: Numbers) -> Integers:
-        """Takes milliseconds to find: it is kept while the machines and the link are as they were, for some frames.
+    def best_cut(self, around: Machines, mbit_s: float, changed: Numbers) -> Integers:
+        """Find the best cut between layers: rows at the robot, int64 [operators].
 
-        So it is found for a typical frame: what is best for one in which nothing changes is bad for the next.
+        That takes milliseconds: it is kept while the machines and the link are as they were, for some frames. So it is
+        found for a typical frame: what is best for one in which nothing changes is bad for the next.
         """
         typical = changed if self._typical is None else self._typical + _NEW * (changed - self._typical)
         self._typical = typical

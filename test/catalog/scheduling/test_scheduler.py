@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.catalog.requests import Trace
+from benchmarks.catalog.simulation import Step, steps
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Preference, Why
-from cacheinf_ros.catalog.scheduling.requests import Trace
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
-from cacheinf_ros.catalog.scheduling.simulation import Step, steps
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.errors import CatalogError
 

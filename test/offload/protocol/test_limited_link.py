@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.benchmarks.traces import TRACES, write_traces
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.offload.protocol.limited_link import LimitedLink, Trace, read_trace
 
-CONFIG = Path(__file__).parents[3] / "config" / "traces"
 STEPS = Trace(np.array([0.0, 1.0, 3.0]), np.array([8.0, 1.0, 16.0]))  # 1, 0.25 and 4 MB in all, over 1, 2 and 2 s
 
 
@@ -52,13 +50,6 @@ def test_messages_arrive_in_order_and_not_before_they_can() -> None:
         time.sleep(0.005)
     assert [number for number, _ in arrived] == [0, 1, 2, 3, 4]
     assert all(second >= 0.02 * (number + 1) - 1e-3 for number, second in arrived)
-
-
-def test_what_is_committed_is_what_is_generated(tmp_path: Path) -> None:
-    write_traces(tmp_path)
-    for name in TRACES:
-        assert (tmp_path / f"{name}.csv").read_text() == (CONFIG / f"{name}.csv").read_text()
-        assert read_trace(str(CONFIG / f"{name}.csv")).period == 60.0
 
 
 @pytest.mark.parametrize(

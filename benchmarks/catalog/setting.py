@@ -1,0 +1,56 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What ``cacheinf bench catalog`` simulates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.catalog.paper_catalogs import paper_catalogs
+from cacheinf_ros.catalog.variant import Catalog
+
+Progress = Callable[[str], None]
+"""Takes a line that says what is being done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is simulated.
+
+    Attributes:
+        catalogs: of the kinds of models; those of :func:`paper_catalogs` without any.
+        folders: of catalogs, for the day of real nodes; without any, small ones are built.
+        copies: models of each kind, so that they do not all fit the cache.
+        requests, duration_s: of a trace, and when the budget ends.
+        traces: for each point of a figure.
+        cache_bytes: of the device's memory.
+        energy_j, money: the budget (the authors': 5 Wh, and 2 dollars a month).
+        load_rates: see :func:`random_trace`; for figure 11.
+        load_rate: for figure 12.
+        sending_j: energy for sending and receiving a request, of figure 12: about that of Wi-Fi, of LTE while the radio
+            is awake, and of LTE where it is woken.
+        workers: processes.
+    """
+
+    catalogs: Sequence[Catalog] = ()
+    folders: Sequence[Path] = ()
+    copies: int = 4
+    requests: int = 36_000
+    duration_s: float = 36_000.0
+    traces: int = 10
+    cache_bytes: int = 600 * 10**6
+    energy_j: float = 18_000.0
+    money: float = 2.0 / 30
+    load_rates: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0)
+    load_rate: float = 0.1
+    sending_j: Sequence[float] = (0.05, 0.5, 2.0)
+    workers: int = 1
+
+    @property
+    def models(self) -> tuple[Catalog, ...]:
+        """That are asked."""
+        kinds = self.catalogs or paper_catalogs()
+        return tuple(
+            replace(catalog, model=f"{catalog.model}_{copy + 1}") for catalog in kinds for copy in range(self.copies)
+        )

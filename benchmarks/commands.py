@@ -1,0 +1,18 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The laboratory's part of ``cacheinf bench``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from benchmarks.catalog.command import bench_catalog
+from benchmarks.offload.command import offload_plot
+from benchmarks.truncation.command import truncation, truncation_plot
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "truncation": truncation,
+    "truncation-plot": truncation_plot,
+    "catalog": bench_catalog,
+    "offload-plot": offload_plot,
+}
+"""By name; :data:`cacheinf_ros.cli.laboratory.COMMANDS` has the same names."""

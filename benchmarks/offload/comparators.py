@@ -1,0 +1,39 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Ways to divide frames that are there to be compared with, for ``cacheinf bench offload``.
+
+DADS (Hu et al. 2019) cuts a network in two by layers, Hybrid-Parallel divides the rows of each operator. Neither has a
+cache: the robot's engine is then in mode dense.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cacheinf_ros.bench.offload import setting
+from cacheinf_ros.bench.offload.setting import RobotNode, System
+from cacheinf_ros.engine import Mode
+from cacheinf_ros.offload_policy import OffloadPolicy
+
+ONLY_LAYERS = "only_layers"
+"""The parameter of :mod:`.robot_node`."""
+
+_LAYERS = System(policy=OffloadPolicy.CACHEINF, parameters={ONLY_LAYERS: True})
+_ROWS = System(policy=OffloadPolicy.CACHEINF, parameters={ONLY_LAYERS: False})
+
+SYSTEMS: Mapping[str, System] = {
+    **{name: replace(system, parameters={ONLY_LAYERS: False}) for name, system in setting.SYSTEMS.items()},
+    "dnn_surgery": replace(_LAYERS, robot=Mode.DENSE),
+    "dnn_surgery_cached": _LAYERS,
+    "hybrid_parallel": replace(_ROWS, robot=Mode.DENSE),
+}
+"""All that can be measured in a checkout, by name."""
+
+
+def robot() -> RobotNode:
+    """What is started as the robot: :mod:`.robot_node`, which its process must find beside what it finds already."""
+    folders = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    return RobotNode(executable="benchmarks.offload.robot_node", environment=environment)

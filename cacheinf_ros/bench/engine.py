@@ -1,0 +1,153 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf bench engine``: the cached engine against every dense one, frame by frame in one run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from cacheinf_ros.bench.contenders import Contender, Dense, build_contenders
+from cacheinf_ros.bench.frames import Image, Shot, varied_images
+from cacheinf_ros.bench.measures import mean_and_max
+from cacheinf_ros.bench.quality import ErrorScale
+from cacheinf_ros.bench.race import CACHED, Log, Race
+from cacheinf_ros.bench.timing import summary, timed
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.matching import MatchingConfig, MatchingStream
+
+WARM_UP = 2
+"""Frames that every contender runs before any is counted."""
+_GIVEN_MAPS = "exact to the pixel, made before the clock starts, as no matcher could know them"
+
+
+def run_engine_benchmark(
+    model: Model,
+    shots: Iterable[Shot],
+    *,
+    config: EngineConfig,
+    matching: MatchingConfig | None,
+    frames: int,
+    calibration_frames: int,
+    contenders: Sequence[Contender] = tuple(Contender),
+) -> dict[str, Any]:
+    """Measure a model on a stream of frames.
+
+    A frame's latency counts all that its engine needs: preparing the image, for ours matching too.
+
+    Args:
+        matching: how cache maps are made; None: the shots bring theirs.
+        frames: how many are counted, at most.
+        calibration_frames: how many come before them for bounded mode to be calibrated on.
+
+    Raises:
+        SourceError: there are not enough frames.
+    """
+    torch.set_num_threads(config.threads)
+    before, taken = _taken(shots, calibration_frames if config.mode is Mode.BOUNDED else 0, frames)
+    engine = Engine(model, config)
+    if matching is not None and not matching.dense_ms:
+        matching = matching.changed(dense_ms=engine.cost.dense_ms)
+    calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
+    dense = build_contenders(model, tuple(contenders), config.threads)
+    # the module itself: the graph may have been misunderstood
+    exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1)[Contender.EAGER]
+    scale = ErrorScale(_varied_outputs(model, exact, [shot.image for shot in taken]))
+    race = Race(engine, MatchingStream(matching) if matching else None, dense, exact, scale)
+    for index, shot in enumerate(taken):
+        race.run(shot, turn=index, counts=index >= WARM_UP)
+    return {
+        "model": model.name,
+        "size": "x".join(map(str, model.input_size)),
+        "frames": len(race.log.reuse),
+        **_settings(config, matching, len(before), calibration_ms),
+        "kernels": engine.kernel_name,
+        "cache_mb": round(engine.cache_bytes / 1e6, 1),
+        "arena_mb": round(engine.arena_bytes / 1e6, 1),
+        **_speed(race.log),
+        **_quality(race),
+    }
+
+
+def _calibrated_on(shots: Sequence[Shot], matching: MatchingConfig | None) -> tuple[list[Image], list[CacheMap | None]]:
+    """The frames to calibrate on, with the maps that the engine will be given for such frames."""
+    stream = MatchingStream(matching) if matching else None
+    maps = [stream.match(shot.image) if stream else shot.cache_map for shot in shots]
+    return [shot.image for shot in shots], maps
+
+
+def _taken(shots: Iterable[Shot], before: int, frames: int) -> tuple[list[Shot], list[Shot]]:
+    """The shots to calibrate on, and those to measure, those to warm up included."""
+    taken = list(itertools.islice(shots, before + WARM_UP + frames))
+    if len(taken) <= before + WARM_UP:
+        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {before + WARM_UP + 1}")
+    return taken[:before], taken[before:]
+
+
+def _varied_outputs(model: Model, exact: Dense, images: Sequence[Image]) -> Iterator[list[Any]]:
+    preprocessor = Preprocessor(model.card)
+    for image in varied_images(images):
+        yield exact(preprocessor.input(image))
+
+
+def _settings(
+    config: EngineConfig, matching: MatchingConfig | None, calibration_frames: int, calibration_ms: float | None
+) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "mode": config.mode.value,
+        "threads": config.threads,
+        "device": config.device,
+        "cache": config.cache.value,
+        "cache_budget_mb": config.cache_budget_mb,
+        "cache_maps": _GIVEN_MAPS if matching is None else _matching(matching),
+    }
+    if config.mode is Mode.BOUNDED:
+        settings |= {"max_error": config.max_error, "max_missed": config.max_missed}
+        settings["calibration"] = {"frames": calibration_frames, "ms": calibration_ms}
+    return settings
+
+
+def _matching(config: MatchingConfig) -> dict[str, Any]:
+    # JSON has no infinity
+    return {name: str(v) if v == math.inf else v for name, v in config.model_dump(mode="json").items()}
+
+
+def _speed(log: Log) -> dict[str, Any]:
+    """By the mean: a cache makes most frames cheap and some dear, and a median would hide the dear ones."""
+    dense, cached, active = log.dense_ms, log.cached_ms, float(np.mean(log.active))
+    best = min(dense, key=dense.__getitem__) if dense else None
+    latency_ms = {name: summary(log.latency_ms[name]) for name in (CACHED, *dense)}
+    audits = {name: mean_and_max(values) for name, values in log.audits.items()}
+    return {
+        "reuse_ratio": {"mean": round(float(np.mean(log.reuse)), 4)},
+        "active_flops": {"mean": round(active, 4)},
+        "latency_ms": latency_ms,
+        "stage_ms": {name: summary(values) for name, values in log.stage_ms.items()},
+        "best_dense": best,
+        "speedup_vs_best_dense": round(dense[best] / cached, 3) if best else None,
+        "speedup_vs_eager": round(dense["dense_eager"] / cached, 3) if "dense_eager" in dense else None,
+        "efficiency": round(active * dense[best] / cached, 3) if best else None,
+        "audits": audits or None,
+    }
+
+
+def _quality(race: Race) -> dict[str, Any]:
+    quality = race.measures.report()
+    return {**quality, "top1_agreement": quality["agreement"]["output"], "policies": _policies(race)}
+
+
+def _policies(race: Race) -> dict[str, Any] | None:
+    if not race.computed:
+        return None
+    return {
+        "computed": round(race.computed / len(race.log.reuse), 4),
+        "frame_skip": race.skipped.report(),
+        "output_warp": race.warped.report() if race.warped.error else None,
+    }

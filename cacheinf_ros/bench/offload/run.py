@@ -1,0 +1,132 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf bench offload``: every policy's latency over a link of limited bandwidth, from the real nodes.
+
+The robot's node has a fraction of a processor, the server's what is left. With root they live in network namespaces
+with a shaped link between them, otherwise side by side, and each holds up what it sends. The policies take turns, in
+both orders: what a shared machine takes for the same changes by a tenth within minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.bench.frames import Image, varied_images
+from cacheinf_ros.bench.offload.pair import Pair, open_pair
+from cacheinf_ros.bench.offload.setting import Setting, System
+from cacheinf_ros.bench.offload.tally import Tally
+from cacheinf_ros.bench.offload.testbed import Testbed, open_testbed
+from cacheinf_ros.bench.quality import ErrorScale
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.harness.domains import reserved_domain
+from cacheinf_ros.offload.protocol.limited_link import Trace
+from cacheinf_ros.offload_policy import OffloadPolicy
+from cacheinf_ros.sources import open_source
+
+_WARM = 10  # frames that do not count: caches are filled, the link is measured
+_UDP = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+Outputs = list[NDArray[Any]]
+
+
+class Truth:
+    """What dense execution returns for the frames, on this machine."""
+
+    def __init__(self, setting: Setting) -> None:
+        weights = Path(setting.weights) if setting.weights else None
+        model = load_model(setting.model, weights=weights, input_size=parse_size(setting.size))
+        engine = Engine(model, EngineConfig(mode=Mode.DENSE))
+        images = [frame.image for frame in islice(open_source(setting.source), setting.frames + _WARM)]
+        self._outputs = [_outputs(engine, image) for image in images]
+        self._scale = ErrorScale(_outputs(engine, image) for image in varied_images(images))
+
+    def error(self, results: Sequence[Outputs]) -> dict[str, float] | None:
+        """Of results for these frames, in their order; None where outputs were too large to be sent."""
+        pairs = list(zip(results, self._outputs, strict=False))
+        if not pairs or any(len(ours) != len(exact) for ours, exact in pairs):
+            return None
+        errors = [self._scale.error(ours, exact) for ours, exact in pairs]
+        return {"mean": float(np.mean(errors)), "max": float(np.max(errors))}
+
+
+def _outputs(engine: Engine, image: Image) -> Outputs:
+    return [value.copy() for value in engine.run(image, None).outputs.values()]
+
+
+def run_offload_benchmark(
+    setting: Setting, links: Mapping[str, Trace], progress: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
+    """Measure all policies over all links, given by what they are called: a number of Mbit/s, or a trace's name."""
+    progress("dense reference")
+    truth = Truth(setting)
+    found: dict[str, dict[str, Tally]] = {name: {} for name in links}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cacheinf_offload")))
+        testbed = stack.enter_context(open_testbed(setting.robot_cores))
+        domain = stack.enter_context(reserved_domain())
+        os.environ.update(_UDP)
+        for number, group in enumerate(testbed.together(list(links))):
+            progress("starting the nodes")
+            limited = testbed.parameters(group[0])
+            with open_pair(setting, testbed, folder / str(number), domain, limited) as pair:
+                for name in group:
+                    is_first = name == next(iter(links))
+                    # without a server the link does not matter
+                    systems = {
+                        name: system
+                        for name, system in setting.systems.items()
+                        if is_first or system.policy is not OffloadPolicy.LOCAL
+                    }
+                    found[name] = _take_turns(pair, setting, testbed, truth, systems, (name, links[name]), progress)
+    first = next(iter(found.values()))
+    return {
+        "model": setting.model,
+        "source": setting.source,
+        "robot_cores": setting.robot_cores,
+        "rounds": setting.rounds,
+        "shaping": testbed.shaping,
+        "processor_limit": testbed.processor_limit,
+        "wire_image": setting.wire_image.value,
+        "threshold": setting.threshold,
+        "bandwidth": {
+            name: {
+                "mbit_s": float(links[name].mbit_s.mean()),
+                "systems": {
+                    system: (tallies.get(system) or first[system]).figures(over_time=not links[name].is_constant)
+                    for system in setting.systems
+                },
+            }
+            for name, tallies in found.items()
+        },
+    }
+
+
+def _take_turns(
+    pair: Pair,
+    setting: Setting,
+    testbed: Testbed,
+    truth: Truth,
+    systems: Mapping[str, System],
+    link: tuple[str, Trace],
+    progress: Callable[[str], None],
+) -> dict[str, Tally]:
+    name, trace = link
+    tallies = {system: Tally(_WARM) for system in systems}
+    for number in range(setting.rounds):
+        for system in systems if number % 2 == 0 else reversed(list(systems)):
+            progress(f"{name}: {system}, round {number + 1} of {setting.rounds}")
+            pair.use(systems[system])
+            with testbed.link(trace):
+                played, counts = pair.play(setting.source, setting.frames + _WARM)
+            error = truth.error([list(result.outputs.values()) for result in played.results])
+            tallies[system].add(played, counts, error)
+    return tallies

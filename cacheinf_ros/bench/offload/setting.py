@@ -1,0 +1,88 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What ``cacheinf bench offload`` measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheinf_ros.config import Value
+from cacheinf_ros.engine import Mode, matching_for
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.offload import WireImage
+from cacheinf_ros.offload_policy import OffloadPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A way to compute frames with two machines.
+
+    Attributes:
+        policy: how the robot's node divides frames.
+        robot, server: modes of the engines; dense: without a cache.
+        parameters: of the robot's node, where it is one that has more than ours.
+    """
+
+    policy: OffloadPolicy
+    robot: Mode = Mode.EXACT
+    server: Mode = Mode.EXACT
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotNode:
+    """What is started as the robot: see :class:`.NodeCommand`."""
+
+    executable: str = "cached_inference"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+SYSTEMS: Mapping[str, System] = {
+    "local_dense": System(policy=OffloadPolicy.LOCAL, robot=Mode.DENSE),  # what the papers call local
+    "local": System(policy=OffloadPolicy.LOCAL),
+    "remote": System(policy=OffloadPolicy.REMOTE),
+    "remote_jpeg": System(policy=OffloadPolicy.REMOTE_JPEG, server=Mode.DENSE),
+    "remote_jpeg_cached": System(policy=OffloadPolicy.REMOTE_JPEG),
+    "cacheinf": System(policy=OffloadPolicy.CACHEINF),
+}
+ROBOT = RobotNode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is measured.
+
+    Attributes:
+        model, weights, size: see ``cacheinf bench engine``.
+        source: of the frames.
+        frames: that count, each time the source is played.
+        rounds: how often it is played for each policy.
+        systems: by name, such as :data:`SYSTEMS`.
+        robot: runs all of them.
+        robot_cores: processors' worth of time for the robot.
+        server_threads: of the server's engine.
+        schedule_s: for the search of schedules.
+        wire_image: how pixels cross; ``remote_jpeg`` always sends JPEG.
+        threshold: of matching, dB: blocks at the same place; 100: only identical ones.
+    """
+
+    model: str
+    source: str
+    weights: str = ""
+    size: str = ""
+    frames: int = 60
+    rounds: int = 2
+    systems: Mapping[str, System] = field(default_factory=lambda: SYSTEMS)
+    robot: RobotNode = ROBOT
+    robot_cores: float = 0.5
+    server_threads: int = 1
+    schedule_s: float = 30.0
+    wire_image: WireImage = WireImage.PNG
+    threshold: float = MatchingConfig().threshold
+
+    def engine(self, **more: Any) -> dict[str, Any]:
+        """Parameters of both nodes."""
+        model = {"model": self.model, "weights": self.weights, "input_size": self.size}
+        matching = matching_for(Mode.EXACT, threshold_db=self.threshold)
+        return {**model, "matcher": matching.matcher.value, "threshold": self.threshold, **more}

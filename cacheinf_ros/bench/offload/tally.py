@@ -1,0 +1,70 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What a policy's frames took over one link, added up over several times that the source was played."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from cacheinf_ros.bench.timing import summary
+from cacheinf_ros.energy.power_model import PowerModel
+from cacheinf_ros.harness.playback import Played
+
+
+class Tally:
+    """Of one policy and one link."""
+
+    def __init__(self, warm: int) -> None:
+        """``warm``: how many frames do not count whenever the source is played: caches are filled with them."""
+        self._warm = warm
+        self._plays: list[list[float]] = []  # milliseconds of all frames
+        self._counts: Counter[str] = Counter()
+        self._where: Counter[str] = Counter()
+        self._latency: list[float] = []  # milliseconds, of those that count
+        self._errors = 0
+        self._output_errors: list[dict[str, float] | None] = []
+
+    def add(self, played: Played, counts: Counter[str], output_error: dict[str, float] | None) -> None:
+        """The source was played once.
+
+        Args:
+            counts: of the robot's node, for this time only.
+            output_error: see :meth:`.run.Truth.error`.
+        """
+        counted = played.results[self._warm :] or played.results
+        self._plays.append([result.compute_ms for result in played.results])
+        self._latency += [result.compute_ms for result in counted]
+        self._counts += counts
+        self._where.update(result.where for result in counted)
+        self._errors += sum(bool(result.error) for result in counted)
+        self._output_errors.append(output_error)
+
+    def figures(self, *, over_time: bool) -> dict[str, Any]:
+        """For the report; ``over_time``: with each frame of the first time."""
+        frame_ms, compute_ms = float(np.mean(self._latency)), self._per_frame("robot_us") / 1e3
+        transmit_ms, receive_ms = self._per_frame("transmit_us") / 1e3, self._per_frame("receive_us") / 1e3
+        found = {
+            "latency_ms": summary(self._latency),
+            "transmit_ms": transmit_ms,
+            "mb_per_frame": self._per_frame("bytes_sent") / 1e6,
+            "mb_received_per_frame": self._per_frame("bytes_received") / 1e6,
+            "local_share": self._per_frame("local_permille") / 1e3,
+            "where": dict(sorted(self._where.items())),
+            "energy_j": PowerModel().joules(frame_ms, compute_ms, transmit_ms, receive_ms),
+            "energy_kind": "modelled",
+            "errors": self._errors,
+            "output_error": self._output_error(),
+        }
+        return found | ({"frames_ms": self._plays[0]} if over_time else {})
+
+    def _per_frame(self, name: str) -> float:
+        return self._counts[name] / max(1, sum(map(len, self._plays)))
+
+    def _output_error(self) -> dict[str, float] | None:
+        errors = [error for error in self._output_errors if error is not None]
+        if len(errors) < len(self._output_errors):
+            return None
+        mean, most = np.mean([error["mean"] for error in errors]), max(error["max"] for error in errors)
+        return {"mean": float(mean), "max": most}

@@ -1,0 +1,96 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What users do otherwise to save time: skip frames, or move the last output along with the picture.
+
+They are given the time that the cached engine took. What they do beside dense inference, such as estimating motion, is
+theirs for free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.bench.answer import Answer
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.following import is_map, move_output
+
+Image = NDArray[np.uint8]
+Shift = tuple[float, float]
+
+_MOTION_WIDTH = 320  # pixels of the image that motion is estimated in
+_CONFIDENT = 0.1  # response of a phase correlation from which on its shift is believed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Repeated:
+    """What the policies answer to a frame.
+
+    Attributes:
+        skipped: the last dense answer.
+        warped: the same, moved with the picture; None where outputs are no maps.
+    """
+
+    skipped: Answer
+    warped: Answer | None
+
+
+class Skipping:
+    """Dense inference as often as the time of the cached engine allows, and the last answer in between.
+
+    Attributes:
+        computed: how many frames were computed.
+    """
+
+    def __init__(self) -> None:
+        self.computed = 0
+        self._budget_ms = 0.0
+        self._kept: tuple[Image, Answer] | None = None
+
+    def answer(self, image: Image, dense: Answer, *, cached_ms: float, dense_ms: float) -> Repeated:
+        """Answer to the next frame.
+
+        Args:
+            image: uint8 [height, width, 3].
+            dense: what dense inference answers to it.
+            cached_ms: what the cached engine took for it.
+            dense_ms: what dense inference takes in the mean.
+        """
+        self._budget_ms += cached_ms
+        if self._kept is None or self._budget_ms >= dense_ms:
+            # the first answer is a gift, as the frames are that fill the cache
+            self._budget_ms = self._budget_ms - dense_ms if self._kept else 0.0
+            self._kept = (image, dense)
+            self.computed += 1
+        before, kept = self._kept
+        return Repeated(skipped=kept, warped=_warped(kept, before, image) if _are_maps(kept) else None)
+
+
+def estimate_shift(before: Image, now: Image) -> Shift:
+    """(dx, dy) that moves the one picture onto the other, as shares of width and height: phase correlation.
+
+    No shift where the pictures have none in common.
+    """
+    height, width = before.shape[:2]
+    size = (min(width, _MOTION_WIDTH), max(1, height * min(width, _MOTION_WIDTH) // width))
+    first, second = (
+        cv2.cvtColor(cv2.resize(image, size, interpolation=cv2.INTER_AREA), cv2.COLOR_BGR2GRAY).astype(np.float64)
+        for image in (before, now)
+    )
+    (dx, dy), response = cv2.phaseCorrelate(first, second, cv2.createHanningWindow(size, cv2.CV_64F))
+    return (dx / size[0], dy / size[1]) if response >= _CONFIDENT else (0.0, 0.0)
+
+
+def _are_maps(answer: Answer) -> bool:
+    return all(is_map(value) for value in answer.values)
+
+
+def _warped(answer: Answer, before: Image, now: Image) -> Answer:
+    if before is now:
+        return answer
+    height, width = now.shape[:2]
+    dx, dy = estimate_shift(before, now)
+    motion = Motion.translation(dx * width, dy * height)
+    return answer.changed({name: move_output(value, motion, (height, width)) for name, value in answer.outputs.items()})

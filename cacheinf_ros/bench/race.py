@@ -1,0 +1,195 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The cached engine and every dense one on the same frames, in turn, and what their answers are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.bench.answer import Answer
+from cacheinf_ros.bench.contenders import Contender, Dense
+from cacheinf_ros.bench.frames import Image, Shot
+from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
+from cacheinf_ros.bench.policies import Skipping
+from cacheinf_ros.bench.quality import ErrorScale, Outputs
+from cacheinf_ros.bench.timing import measured, timed
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
+from cacheinf_ros.engine.following import shifted
+from cacheinf_ros.matching import MatchingStream
+from cacheinf_ros.sources import OBJECT_LABELS
+
+CACHED = "cached"
+"""The name of the cached engine among the contenders."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What was noted of the frames that count, in their order.
+
+    Attributes:
+        latency_ms: by contender.
+        stage_ms: of the cached engine, by stage.
+        reuse: share of reused pixels.
+        active: share of the FLOPs that were computed.
+        audits: of bounded mode: milliseconds, engine_error and missed_change of each.
+    """
+
+    latency_ms: dict[str, list[float]] = field(default_factory=dict)
+    stage_ms: dict[str, list[float]] = field(default_factory=dict)
+    reuse: list[float] = field(default_factory=list)
+    active: list[float] = field(default_factory=list)
+    audits: dict[str, list[float]] = field(default_factory=dict)
+
+    def note(self, latency_ms: dict[str, float], result: EngineResult, matching_ms: float) -> None:
+        """Note a frame."""
+        _append(self.latency_ms, latency_ms)
+        _append(self.stage_ms, {"match": matching_ms, **result.stage_ms})
+        self.reuse.append(result.reuse_ratio)
+        self.active.append(result.active_share)
+
+    def note_audit(self, audit: Mapping[str, float]) -> None:
+        """Note an audit, by the names of :attr:`audits`."""
+        _append(self.audits, audit)
+
+    @property
+    def dense_ms(self) -> dict[str, float]:
+        """Mean latency of each dense contender."""
+        return {name: float(np.mean(values)) for name, values in self.latency_ms.items() if name != CACHED}
+
+    @property
+    def cached_ms(self) -> float:
+        """Mean latency of the cached engine."""
+        return float(np.mean(self.latency_ms[CACHED]))
+
+
+class Race:
+    """All contenders, frame by frame, with the measures of what they answer.
+
+    Attributes:
+        log: times and shares.
+        measures: of the cached engine's answers.
+        skipped: comparison of the last dense answer with the one due, where it is computed as often as the cached
+            engine's time allows.
+        warped: the same, where the last answer is moved with the picture.
+        computed: how many answers these two computed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        stream: MatchingStream | None,
+        dense: Mapping[Contender, Dense],
+        exact: Dense,
+        scale: ErrorScale,
+    ) -> None:
+        self._engine = engine
+        self._stream = stream
+        self._exact = exact
+        self._preprocessor = Preprocessor(engine.model.card)
+        self._runs: list[tuple[str, Callable[[Shot], Any]]] = [(CACHED, self._cached)]
+        self._runs += [(contender.value, self._densely(run)) for contender, run in dense.items()]
+        self._knows_objects = engine.model.card.labels == OBJECT_LABELS
+        self._composed: Image | None = None
+        self._matching_ms = 0.0  # of the last frame
+        self._skipping = Skipping()
+        self.log = Log()
+        self.measures = Measures(scale)
+        self.skipped, self.warped = Comparison(scale), Comparison(scale)
+
+    @property
+    def computed(self) -> int:
+        """See the class."""
+        return self._skipping.computed
+
+    def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
+        """Give a frame to every contender, in an order that changes with each turn, and compare their answers."""
+        answers, latency_ms = self._timed(shot, turn)
+        frame = self._measured(shot, answers[CACHED], answers.get(Contender.EAGER.value))
+        if counts:
+            self.log.note(latency_ms, answers[CACHED], self._matching_ms)
+            self.measures.add(frame, shot.truth if self._knows_objects else None)
+        else:
+            self.measures.see(frame)
+        if self._engine.audit_due:
+            self._audit(frame)
+        if counts:
+            self._compare_policies(shot.image, frame.on_frame)
+
+    def _timed(self, shot: Shot, turn: int) -> tuple[dict[str, Any], dict[str, float]]:
+        first = turn % len(self._runs)
+        timings = {name: timed(run, shot) for name, run in self._runs[first:] + self._runs[:first]}
+        return {name: answer for name, (answer, _) in timings.items()}, {name: ms for name, (_, ms) in timings.items()}
+
+    def _cached(self, shot: Shot) -> EngineResult:
+        if self._stream is None:
+            return self._engine.run(shot.image, shot.cache_map)
+        cache_map, self._matching_ms = measured(self._stream.match, shot.image)
+        result = self._engine.run(shot.image, cache_map)
+        self._stream.learn(self._stream.choice, result.active_share, result.stage_ms["compute"])
+        return result
+
+    def _densely(self, run: Dense) -> Callable[[Shot], Outputs]:
+        return lambda shot: run(self._preprocessor.input(shot.image))
+
+    def _measured(self, shot: Shot, result: EngineResult, exact: Outputs | None) -> MeasuredFrame:
+        """The frame's answers; ``exact``: the outputs for the frame, where a contender has computed them."""
+        composed, before = self._engine.composed, self._composed
+        self._composed = composed
+        on_frame = self._answer(shot, exact or self._exact(self._preprocessor.input(shot.image)))
+        if result.motion.is_none and np.array_equal(composed, self._preprocessor.resize(shot.image)):
+            on_composed = on_frame
+        else:
+            on_composed = self._answer(shot, self._exact(self._engine.input_of(composed)), result.motion)
+        return MeasuredFrame(
+            ours=self._answer(shot, list(result.outputs.values()), result.motion),
+            on_composed=on_composed,
+            on_frame=on_frame,
+            changed=np.ones(composed.shape[:2], np.bool_) if before is None else _changed(before, composed, result),
+            refreshed=result.refreshed,
+            shift=result.shift,
+        )
+
+    def _answer(self, shot: Shot, outputs: Outputs, motion: Motion | None = None) -> Answer:
+        model = self._engine.model
+        named = {name: value for (name, _), value in zip(model.graph.outputs, outputs, strict=True)}
+        return Answer(named, model.card, (shot.image.shape[0], shot.image.shape[1]), motion)
+
+    def _compare_policies(self, image: Image, dense: Answer) -> None:
+        means = self.log.dense_ms
+        if not means:
+            return
+        cached_ms = self.log.latency_ms[CACHED][-1]
+        repeated = self._skipping.answer(image, dense, cached_ms=cached_ms, dense_ms=min(means.values()))
+        self.skipped.add(repeated.skipped, dense)
+        if repeated.warped is not None:
+            self.warped.add(repeated.warped, dense)
+
+    def _audit(self, frame: MeasuredFrame) -> None:
+        audit, milliseconds = timed(self._engine.audit)
+        if audit is not None:
+            if self.log.reuse:
+                self.log.latency_ms[CACHED][-1] += milliseconds  # it is part of what the mode costs
+            self.log.note_audit(
+                {
+                    "latency_ms": milliseconds,
+                    "engine_error": audit.engine_error,
+                    "missed_change": audit.missed_change,
+                }
+            )
+            self.measures.refresh(frame.on_composed)
+
+
+def _changed(before: Image, composed: Image, result: EngineResult) -> NDArray[np.bool_]:
+    """bool [height, width]: which pixels of what the cache stands for changed, beside being moved."""
+    there = shifted(before.transpose(2, 0, 1), *result.shift).transpose(1, 2, 0) if any(result.shift) else before
+    return np.asarray((composed != there).any(axis=2))
+
+
+def _append(lists: dict[str, list[float]], values: Mapping[str, float]) -> None:
+    for name, value in values.items():
+        lists.setdefault(name, []).append(value)

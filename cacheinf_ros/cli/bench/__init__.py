@@ -1,0 +1,17 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf bench``: what a user measures on an own model and clip."""
+
+import typer
+
+from cacheinf_ros.cli.bench.engine import engine
+from cacheinf_ros.cli.bench.matcher import matcher
+from cacheinf_ros.cli.bench.memory import memory
+from cacheinf_ros.cli.bench.nodes import nodes
+from cacheinf_ros.cli.bench.offload import offload
+
+bench = typer.Typer(
+    help="Measure latency and error. All contenders run interleaved in one process with the same number of threads.",
+    no_args_is_help=True,
+)
+for _command in (engine, matcher, nodes, memory, offload):
+    bench.command()(_command)

@@ -1,0 +1,182 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf bench engine``: cached inference against every dense engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
+from cacheinf_ros.cli.options import (
+    JsonFile,
+    ModelReference,
+    Size,
+    SourceReference,
+    Threads,
+    Weights,
+    described,
+    with_options,
+)
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import Cache, EngineConfig, Mode, Precision, matching_for
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.matching import MatcherName
+
+_DEFAULTS = EngineConfig()
+_COMPARED = (
+    "engine: cached with dense on the composed input (the frame where active, the cache's elsewhere); matching: dense "
+    "on that with dense on the frame; output: cached with dense on the frame; flicker: dense with the frame before; "
+    "frame_skip, output_warp: the last dense output, as it is or moved with the picture, in the time cached takes"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """What ``cacheinf bench engine`` measures, and with what it compares."""
+
+    model: ModelReference = "scenenet"
+    weights: Weights = None
+    size: Size = None
+    source: SourceReference = DEFAULT_SCENE
+    changed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE[:PATTERN]",
+            help="In place of a source: a photograph in which this share of the pixels changes from frame to frame, "
+            "in one square (blob) or in single pixels (scatter).",
+        ),
+    ] = None
+    frames: Annotated[int, typer.Option(min=1, help="How many frames are counted, after two to warm up.")] = 60
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="What is taken from the cache. Without it: exact; bounded with a matcher other than identity."
+        ),
+    ] = None
+    max_error: Annotated[float, described(EngineConfig, "max_error")] = _DEFAULTS.max_error
+    max_missed: Annotated[float, described(EngineConfig, "max_missed")] = _DEFAULTS.max_missed
+    calibration_frames: Annotated[
+        int, typer.Option(min=2, help="Bounded mode: how many frames it is calibrated on, before those that count.")
+    ] = 8
+    matcher: Annotated[
+        MatcherName | None, typer.Option(help="Without it: diamond_optimised in deepcache mode, else identity.")
+    ] = None
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="PSNR in dB above which a block is reused. Without it: 20 in deepcache mode, else identical blocks."
+        ),
+    ] = None
+    device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device
+    precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision
+    cache: Annotated[Cache, described(EngineConfig, "cache")] = _DEFAULTS.cache
+    cache_budget_mb: Annotated[float, described(EngineConfig, "cache_budget_mb")] = _DEFAULTS.cache_budget_mb
+    threads: Threads = _DEFAULTS.threads
+    contenders: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Dense engines to compare with, separated by commas: dense_eager, dense_channels_last, torch_compile, "
+            "onnxruntime, openvino; all that are installed by default.",
+        ),
+    ] = "all"
+    json_file: JsonFile = None
+
+
+@with_options(EngineOptions)
+def engine(options: EngineOptions) -> None:
+    """Cached inference against every dense engine, frame by frame.
+
+    Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
+    """
+    from cacheinf_ros.bench.engine import run_engine_benchmark
+    from cacheinf_ros.bench.frames import Change, changing, recorded
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.sources import open_source
+
+    change = Change.parse(options.changed) if options.changed else None
+    by_identity = options.matcher in (None, MatcherName.IDENTITY)
+    mode = options.mode or (Mode.EXACT if by_identity else Mode.BOUNDED)
+    model = load_model(options.model, weights=options.weights, input_size=parse_size(options.size))
+    report = run_engine_benchmark(
+        model,
+        changing(change, model.input_size) if change else recorded(open_source(options.source)),
+        config=EngineConfig(
+            mode=mode,
+            device=options.device,
+            threads=options.threads,
+            precision=options.precision,
+            cache=options.cache,
+            cache_budget_mb=options.cache_budget_mb,
+            max_error=options.max_error,
+            max_missed=options.max_missed,
+        ),
+        matching=None if change else matching_for(mode, threshold_db=options.threshold, matcher=options.matcher),
+        frames=options.frames,
+        calibration_frames=options.calibration_frames,
+        contenders=_contenders(options.contenders),
+    )
+    source = f"changed {options.changed}" if options.changed else Path(options.source).name
+    write_report(options.json_file, {"source": source, **report})
+    _print(report)
+
+
+def _contenders(names: str) -> tuple[Any, ...]:
+    from cacheinf_ros.bench.contenders import Contender
+
+    if names == "all":
+        return tuple(Contender)
+    try:
+        return tuple(Contender(name.strip()) for name in names.split(",") if name.strip())
+    except ValueError as error:
+        raise ConfigError(f"contenders {names!r}: {error}; known: {', '.join(c.value for c in Contender)}") from None
+
+
+def _print(report: dict[str, Any]) -> None:
+    title = (
+        f"{report['model']} {report['size']}, {report['mode']}, {report['frames']} frames, {report['threads']} threads"
+    )
+    table = Table("engine", "p50 ms", "p95 ms", "mean ms", "mean vs cached", title=title)
+    cached = report["latency_ms"]["cached"]["mean"]
+    for name, values in report["latency_ms"].items():
+        ratio = f"{values['mean'] / cached:.2f}x"
+        table.add_row(name, *(f"{values[key]:.1f}" for key in ("p50", "p95", "mean")), ratio)
+    console = Console()
+    console.print(table)
+    console.print(_quality_table(report))
+    console.print(
+        f"reused {report['reuse_ratio']['mean']:.1%} of the pixels, computed {report['active_flops']['mean']:.1%} of "
+        f"the FLOPs; efficiency {_figure(report['efficiency'])}; missed change {_figure(report['missed_change'])}"
+    )
+
+
+def _quality_table(report: dict[str, Any]) -> Table:
+    table = Table(
+        "", "error, mean", "error, worst", "agreement", "F1", title="quality", caption=_COMPARED, caption_justify="left"
+    )
+    agreement, f1 = report["agreement"], report["f1"]
+    for name in ("engine", "matching", "output"):
+        _add_quality(table, name, report[f"{name}_error"], agreement.get(name), f1.get(name))
+    _add_quality(table, "flicker", report["flicker"])
+    for name in ("frame_skip", "output_warp"):
+        policy = (report["policies"] or {}).get(name)
+        if policy:
+            _add_quality(table, name, policy["output_error"], policy["agreement"], policy["f1"])
+    return table
+
+
+def _add_quality(
+    table: Table, name: str, error: dict[str, float] | None, agreement: float | None = None, f1: float | None = None
+) -> None:
+    errors = (error["mean"], error["max"]) if error else (None, None)
+    table.add_row(name, *map(_figure, (*errors, agreement, f1)))
+
+
+def _figure(value: float | None) -> str:
+    """Four digits; nothing where nothing was measured."""
+    return "" if value is None else f"{value:.4g}"

@@ -1,0 +1,122 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf bench offload``: what sharing the work with a server gains over a link of limited bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cacheinf_ros.bench.offload.setting import ROBOT, SYSTEMS, Setting, System
+from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, shown_progress, write_report
+from cacheinf_ros.cli.laboratory import in_checkout, laboratory
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Weights, described, with_options
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.offload import OffloadConfig, WireImage
+from cacheinf_ros.offload.protocol.limited_link import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffloadOptions:
+    """What ``cacheinf bench offload`` measures: policies, links, and how slow the robot is."""
+
+    model: ModelReference = "scenenet"
+    weights: Weights = None
+    size: Size = None
+    source: SourceReference = DEFAULT_SCENE
+    bandwidth: Annotated[
+        str,
+        typer.Option(
+            metavar="LINKS",
+            help="Of the link, separated by commas: Mbit/s, the traces indoor and outdoor, or CSV files with the "
+            "columns seconds and mbit_s.",
+        ),
+    ] = "48"
+    policies: Annotated[str, typer.Option(metavar="NAMES", help="Separated by commas; or all.")] = "all"
+    frames: Annotated[int, typer.Option(min=1, help="How many are counted, after ten to warm up.")] = 60
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, help="How often the source is played for each policy: they take turns, in both orders."),
+    ] = 2
+    robot_cores: Annotated[float, typer.Option(min=0.05, max=64, help="Processors' worth of the robot's time.")] = 0.5
+    schedule_s: Annotated[float, typer.Option(min=1, help="How long schedules are searched for, s.")] = 30.0
+    wire_image: Annotated[WireImage, described(OffloadConfig, "wire_image")] = WireImage.PNG
+    threshold: Annotated[float, described(MatchingConfig, "threshold")] = MatchingConfig().threshold
+    json_file: JsonFile = None
+
+
+@with_options(OffloadOptions)
+def offload(options: OffloadOptions) -> None:
+    """Every way to divide the work between a robot and a server, over a link of limited bandwidth.
+
+    Both are real nodes: the robot's has a fraction of a processor, the server's runs behind a shaped virtual link.
+    Without root both hold up what they send instead, and the report says so. In a checkout those ways are measured too
+    that are there to be compared with.
+
+    Example: cacheinf bench offload --model torchvision:resnet50 --size 480x640 --source clip.mp4 --bandwidth 8,48
+    """
+    from cacheinf_ros.bench.offload.run import run_offload_benchmark
+    from cacheinf_ros.sources import open_source
+
+    open_source(options.source)  # a mistake is told before anything starts
+    setting = _setting(options)
+    with shown_progress("starting the server") as show:
+        report = run_offload_benchmark(setting, _links(options.bandwidth), show)
+    write_report(options.json_file, report)
+    _print(report)
+
+
+def _setting(options: OffloadOptions) -> Setting:
+    known: Mapping[str, System] = SYSTEMS
+    robot = ROBOT
+    if in_checkout():
+        compared = laboratory("benchmarks.offload.comparators")
+        known, robot = compared.SYSTEMS, compared.robot()
+    names = list(known) if options.policies == "all" else [name.strip() for name in options.policies.split(",")]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"policy {name!r}: known are {', '.join(known)}")
+    return Setting(
+        model=options.model,
+        weights=str(options.weights or ""),
+        size=options.size or "",
+        source=options.source,
+        frames=options.frames,
+        rounds=options.rounds,
+        systems={name: known[name] for name in names},
+        robot=robot,
+        robot_cores=options.robot_cores,
+        schedule_s=options.schedule_s,
+        wire_image=options.wire_image,
+        threshold=options.threshold,
+    )
+
+
+def _links(text: str) -> dict[str, Trace]:
+    from cacheinf_ros.nodes.limited import find_trace
+
+    return {name.strip(): find_trace(name.strip()) for name in text.split(",")}
+
+
+def _print(report: dict[str, Any]) -> None:
+    console = Console()
+    for mbit_s, found in report["bandwidth"].items():
+        robot = f"the robot has {report['robot_cores']:g} processors ({report['processor_limit']})"
+        title = f"{report['model']}, link {mbit_s} (shaped by {report['shaping']}), {robot}"
+        table = Table(
+            "policy", "mean ms", "p50 ms", "p95 ms", "sent MB", "local", "where", "J (model)", "error", title=title
+        )
+        for policy, figures in found["systems"].items():
+            latency = figures["latency_ms"]
+            times = (f"{latency[key]:.1f}" for key in ("mean", "p50", "p95"))
+            where = ", ".join(f"{count} {place}" for place, count in figures["where"].items())
+            table.add_row(
+                policy, *times, f"{figures['mb_per_frame']:.3f}", f"{figures['local_share']:.0%}", where,
+                f"{figures['energy_j']:.2f}", f"{error['max']:.1e}" if (error := figures["output_error"]) else "n/a",
+            )  # fmt: skip
+        console.print(table)

@@ -1,0 +1,30 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What the benchmarks' commands do alike: name a source, show what they are at, write their report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+DEFAULT_SCENE = "scene:fixed"
+
+
+def write_report(path: Path | None, report: dict[str, Any]) -> None:
+    """Write a report as JSON, where a file is named for it."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def shown_progress(first: str) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and for how long; yields what takes the next line."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task(first)
+        yield lambda text: bar.update(task, description=text)

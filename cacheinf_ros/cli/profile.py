@@ -1,0 +1,58 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf profile``: what each operator of a model takes on this machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cacheinf_ros.cli.options import JsonFile, Size, Threads, Weights
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import EngineConfig
+
+_DEFAULTS = EngineConfig()
+
+
+def profile(
+    model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")],
+    weights: Weights = None,
+    size: Size = None,
+    threads: Threads = _DEFAULTS.threads,
+    reuse: Annotated[float, typer.Option(min=0, max=1, help="Reuse ratio of the input.")] = 0.95,
+    json_file: JsonFile = None,
+) -> None:
+    """What each operator takes on this machine, what of it is active, and what its output weighs on a link.
+
+    Measured once and stored; the nodes use the same figures for their schedules.
+
+    Example: cacheinf profile torchvision:resnet50 --size 480x640 --reuse 0.95
+    """
+    from cacheinf_ros.engine import Engine
+    from cacheinf_ros.engine.cost.model import POINTS
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.offload.planning import Workload
+    from cacheinf_ros.offload.planning.partition_costs import at_share
+    from cacheinf_ros.offload.planning.partition_costs import profile as profile_of
+
+    loaded = load_model(model, weights=weights, input_size=parse_size(size))
+    engine = Engine(loaded, EngineConfig.checked(threads=threads), with_server=True)
+    workload = Workload(engine.program.layout)
+    took, active = profile_of(workload.names, engine.cost), workload.active_at(reuse)[1:]
+    now = at_share(took, active)
+    table = Table("operator", "rows", "ms", f"active at {reuse:g}", "ms then", "KiB of output")
+    rows: list[dict[str, Any]] = []
+    for i, name in enumerate(workload.names):
+        kib = float(workload.heights[i + 1] * workload.row_values[i + 1] * 4 / 1024)
+        height = int(workload.heights[i + 1])
+        table.add_row(name, str(height), f"{took[i, -1]:.3f}", f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}")
+        curve = dict(zip(map(str, POINTS), took[i].tolist(), strict=True))
+        rows.append({"operator": name, "rows": height, "ms": curve, "active": float(active[i]), "kib": kib})
+    console = Console()
+    console.print(table)
+    console.print(f"{took[:, -1].sum():.1f} ms in all; {now.sum():.1f} ms at a reuse ratio of {reuse:g}")
+    if json_file is not None:
+        json_file.write_text(json.dumps({"model": loaded.name, "operators": rows}, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,40 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Parts of ``bench offload`` that need no root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cacheinf_ros.bench.offload.limited_cpu import DutyCycle
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.nodes.limited import find_trace
+
+
+def test_traces_are_found_by_name() -> None:
+    assert find_trace("48").mbit_s.tolist() == [48.0]
+    assert find_trace("outdoor").period == 60.0
+    with pytest.raises(ConfigError, match="neither"):
+        find_trace("on the moon")
+
+
+def test_a_process_gets_a_part_of_its_time() -> None:
+    """By the processor time that it has used, compared with what has passed."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process, DutyCycle(0.2) as cycle:
+        cycle.take(process.pid)
+        used, started = _used_s(process.pid), time.monotonic()
+        while time.monotonic() < started + 2:
+            time.sleep(0.1)
+        share = (_used_s(process.pid) - used) / (time.monotonic() - started)
+        process.kill()
+    assert 0 < share < 0.6
+
+
+def _used_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

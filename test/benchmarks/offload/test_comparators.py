@@ -1,0 +1,46 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What frames are compared with: their outputs too are those of dense execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dividing import SIZES, run_frames, solved
+from sessions import ENGINE, Both, both
+
+from benchmarks.offload.comparators import ONLY_LAYERS, SYSTEMS
+from benchmarks.offload.layer_cuts import LayerCuts
+from cacheinf_ros.bench.offload import setting
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload.planning import Machines, ScheduleTable, Workload
+from cacheinf_ros.offload.protocol.frames import OffloadConfig
+
+
+@pytest.fixture(scope="module", params=SIZES, ids=lambda name: Path(name.rpartition(":")[2]).stem)
+def sessions(request: pytest.FixtureRequest) -> Iterator[Both]:
+    model = load_model(request.param, input_size=SIZES[request.param])
+    with both(model, config=OffloadConfig(server_deadline_ms=20_000.0, probe_s=0.05)) as found:
+        found.connect()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def known(sessions: Both) -> tuple[Workload, Machines, ScheduleTable]:
+    return solved(sessions)
+
+
+@pytest.mark.parametrize("name", ["dnn_surgery", "dnn_surgery_cached", "hybrid_parallel"])
+def test_outputs_equal_dense(sessions: Both, known: tuple[Workload, Machines, ScheduleTable], name: str) -> None:
+    system = SYSTEMS[name]
+    scheduler = LayerCuts(*known, only_layers=lambda: bool(system.parameters[ONLY_LAYERS]))
+    sessions.engine.configure(ENGINE.changed(mode=system.robot))
+    splits = run_frames(sessions, scheduler, system.policy)
+    assert any(split is not None for split in splits)
+
+
+def test_what_is_installed_is_measured_as_it_is_without_them() -> None:
+    for name, system in setting.SYSTEMS.items():
+        assert SYSTEMS[name].parameters == {ONLY_LAYERS: False}
+        assert (SYSTEMS[name].policy, SYSTEMS[name].robot) == (system.policy, system.robot)
