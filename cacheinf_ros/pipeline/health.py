@@ -48,6 +48,7 @@ class Health:
         self._latency_ms: deque[float] = deque(maxlen=_WINDOW)
         self._reuse: deque[float] = deque(maxlen=_WINDOW)
         self._last_error = ""
+        self._unreported = ""
         self._notes: dict[str, str] = {}
         self._silence = ""
 
@@ -97,6 +98,12 @@ class Health:
             self._reuse.append(reuse_ratio)
             self._last_error = error
 
+    def failed(self, reason: str) -> None:
+        """Something failed that has no result to say so: the next report does."""
+        with self._lock:
+            self._counts["errors"] += 1
+            self._unreported = reason
+
     def note(self, name: str, text: str) -> None:
         """Report this text under this name from now on."""
         with self._lock:
@@ -108,7 +115,8 @@ class Health:
             latency = sorted(self._latency_ms)
             self._counts["dropped"] = dropped
             values = {name: str(count) for name, count in self._counts.items()} | self._notes
-            error, reuse, lost_share = self._last_error, list(self._reuse), self._lost_share()
+            error, self._unreported = self._last_error or self._unreported, ""
+            reuse, lost_share = list(self._reuse), self._lost_share()
             silence = self._silence
         middle = latency[len(latency) // 2] if latency else None
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, fold
 from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.pipeline.guard import guarded
 
 MAPS_KEPT = 32
 """Maps held at most, and so the longest fold: over a longer gap little is reusable, and computing is cheaper."""
@@ -24,6 +25,7 @@ MAPS_KEPT = 32
 EMPTY = "the cache holds nothing"
 LATE = "the frame's cache map did not arrive"
 BROKEN = "a cache map between the cached frame and this one is missing"
+UNUSABLE = "a cache map cannot be used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +171,12 @@ class CacheChain:
         links = [link]
         while not self._leads_from_cache(links[-1]):
             earlier = self._links.get(links[-1].reference_sequence)
-            if earlier is None:
+            if earlier is None or earlier.sequence >= links[-1].sequence:
                 return FoldedMap(cache_map=None, gap=BROKEN)
             links.append(earlier)
-        return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
+        with guarded(f"cache map {link.sequence} of {link.session!r}") as failure:
+            return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
+        return FoldedMap(cache_map=None, gap=f"{UNUSABLE}: {failure.reason}")
 
     def mark_cached(self, stamp_ns: int) -> None:
         """The cache now holds the frame with this stamp: maps up to its own are done with."""

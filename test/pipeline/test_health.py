@@ -64,3 +64,11 @@ def test_silence_warns_until_something_arrives() -> None:
     assert (judged(health).level, judged(health).message) == (Level.WARN, "nothing arrives")
     health.silent("")
     assert judged(health).level is Level.OK
+
+
+def test_a_failure_without_a_result_is_reported_once() -> None:
+    health = Health()
+    health.failed("a bad cache map")
+    health.result(1.0, 0.0)
+    assert [judged(health).level for _ in range(2)] == [Level.ERROR, Level.OK]
+    assert judged(health).values["errors"] == "1"

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.pipeline.map_chain import LATE, MapUpdate
 from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestOfEach, LatestQueue
 
@@ -96,6 +101,28 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     again = pairs.take(TIMEOUT)
     assert again is not None
     assert again.fold.cache_map is None
+
+
+@pytest.mark.parametrize("spoilt", [{"motion": Motion(matrix=np.zeros((3, 3)))}, {}])
+def test_a_map_that_cannot_be_folded_costs_no_frame(spoilt: dict[str, Any]) -> None:
+    """A motion that cannot be undone, or a map that names itself as the one before it."""
+    pairs = pairing()
+    good = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (4, 4), 4, Motion.none())
+    for sequence in (1, 2, 3):
+        update = MapUpdate(
+            session="a",
+            sequence=sequence,
+            reference_sequence=max(sequence - 1, 3 if sequence == 3 and not spoilt else 0),
+            stamp_ns=10 * sequence,
+            reference_stamp_ns=10 * sequence - 10,
+            cache_map=replace(good, **spoilt) if sequence == 3 else good,
+        )
+        pairs.add_map(update)
+    pairs.chain.mark_cached(10)
+    pairs.add_frame("three", stamp_ns=30, now_ns=0)
+    taken = pairs.take(0)
+    assert taken is not None
+    assert (taken.frame, taken.fold.cache_map, bool(taken.fold.gap)) == ("three", None, True)
 
 
 def test_frames_that_wait_are_bounded() -> None:
