@@ -222,8 +222,8 @@ class CatalogPipeline:
                 if decision.load is not None:
                     self._experience.loaded(decision.model, option, load_j)
             result = self._device.run(decision.model, view)
-            stages = {"load": load_ms, **result.stage_ms} if decision.load else result.stage_ms
-            message = self._message(arrival, replace(result, why=why + result.why, stage_ms=stages))
+            timed = result.after({"load": load_ms}) if decision.load else result
+            message = self._message(arrival, replace(timed, why=why + result.why))
             self._device.audit(decision.model, idle=False)  # now: it may overwrite the outputs
         finally:  # also what fails takes energy
             run_j = self._spend_computing(begun, started)
@@ -268,8 +268,8 @@ class CatalogPipeline:
         self._report.left(self._scheduler.account, self._ends_s - time.monotonic(), self._used_bytes)
 
     def _nothing(self, model: str, arrival: Arrival, error: str, why: str = "") -> InferenceResult:
-        mode = self._node.parameters.get(EngineConfig).mode.value
-        return self._message(arrival, FrameResult(model=model, mode=mode, where="", error=error, why=why))
+        mode = self._node.parameters.get(EngineConfig).mode
+        return self._message(arrival, FrameResult.failed(model, mode, error, where="", why=why))
 
     def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:
         config = self._node.parameters.get(ResultConfig)

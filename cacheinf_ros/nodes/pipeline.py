@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.engine import Decoded, EngineConfig, Mode
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.energy import EnergyWatch
@@ -30,7 +27,8 @@ from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, FoldedMap
+from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
@@ -39,15 +37,8 @@ from cacheinf_ros.pipeline.node_configs import (
     ServerTopicsConfig,
     UseServerConfig,
 )
+from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner, open_model
-
-
-class Outcome(Enum):
-    """What a frame did to the local cache."""
-
-    HELD = "it holds the frame"
-    UNTOUCHED = "it holds what it held"
-    LOST = "it holds nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,16 +105,12 @@ class Pipeline:
         self._node.health.count("accepted")
         outcome, prepared, self.computed, self._spent = Outcome.UNTOUCHED, None, None, Spent()
         decoded: Decoded | None = None
-        try:
+        with guarded(f"frame {arrival.stamp_ns}") as failure:
             prepared = prepare()
             outcome = Outcome.LOST
             result, decoded, outcome = self._compute(arrival, prepared)
-        except CacheinfError as error:
-            result = self._failure(arrival, str(error))
-            self._node.get_logger().error(f"frame {arrival.stamp_ns}: {error}", throttle_duration_sec=5.0)
-        except Exception as error:  # a bug must not silence the node
-            result = self._failure(arrival, f"internal error, see the node's log: {type(error).__name__}: {error}")
-            self._node.get_logger().error(traceback.format_exc())
+        if failure:
+            result = self._message(arrival, self._runner.failed(failure.reason))
         self._results.publish(result)
         self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
         self._energy.add(self._spent)
@@ -151,11 +138,11 @@ class Pipeline:
 
     def rest(self) -> None:
         """Use the time in which no frame waits."""
-        try:
+        with guarded("audit of the promise") as failure:
             self._runner.audit_if_due(idle=True)
-        except Exception:  # a bug must not end the worker
+        if failure:
             self._runner.reset()
-            self._node.get_logger().error(traceback.format_exc())
+            self._node.health.failed(failure.reason)
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
         answer = None
@@ -184,9 +171,9 @@ class Pipeline:
         run = self._run_shared if shares else self._run_alone
         result = run(prepared.image, cache_map)
         self._note_unfollowed(cache_map, result)
-        matching = {} if prepared.matching_ms is None else {"match": prepared.matching_ms}
-        result = replace(result, stage_ms={**matching, **result.stage_ms})
-        beside_ms = sum(result.stage_ms.values()) - result.stage_ms["compute"]
+        if prepared.matching_ms is not None:
+            result = result.after({"match": prepared.matching_ms})
+        beside_ms = sum(result.engine.stage_ms.values()) - result.engine.stage_ms["compute"]
         self._spent = replace(self._spent, compute_ms=self._spent.compute_ms + beside_ms)
         return result
 
@@ -200,7 +187,7 @@ class Pipeline:
 
     def _run_alone(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
         result = self._runner.run(image, cache_map)
-        self._spent = Spent(compute_ms=result.stage_ms["compute"])
+        self._spent = Spent(compute_ms=result.engine.stage_ms["compute"])
         return result
 
     def _run_shared(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
@@ -209,12 +196,13 @@ class Pipeline:
             self._runner.reset()
             cache_map = None
         result = self._runner.run(image, cache_map, self._sharing.partner())
-        self._spent = self._sharing.computed(was_shared=result.where != "local", took_ms=result.stage_ms["compute"])
+        engine = result.engine
+        self._spent = self._sharing.computed(was_shared=engine.where != "local", took_ms=engine.stage_ms["compute"])
         return result
 
     def _note_gap(self, gap: str) -> None:
-        if gap in (BROKEN, LATE):
-            self._node.health.count("gaps" if gap == BROKEN else "map_timeouts")
+        if gap not in ("", EMPTY):
+            self._node.health.count("map_timeouts" if gap == LATE else "gaps")
         if gap and gap not in (EMPTY, self._gap):
             self._node.get_logger().warning(f"{gap}: nothing is reused (said once, counted in /diagnostics)")
         if gap != EMPTY:
@@ -222,7 +210,7 @@ class Pipeline:
 
     def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:
         mode = self._node.parameters.get(EngineConfig).mode
-        if cache_map is None or mode in (Mode.DENSE, Mode.BOUNDED) or result.mode != Mode.DENSE.value:
+        if cache_map is None or mode in (Mode.DENSE, Mode.BOUNDED) or result.engine.mode is not Mode.DENSE:
             return
         if not len(cache_map.rectangles) or cache_map.motion.is_none:
             return
@@ -233,9 +221,6 @@ class Pipeline:
                 f"the camera moves in a way that mode {mode.value} cannot follow: nothing is reused of such frames "
                 "(said once, counted in /diagnostics); mode bounded follows it"
             )
-
-    def _failure(self, arrival: Arrival, error: str) -> InferenceResult:
-        return self._message(arrival, self._runner.failed(error))
 
     def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:
         limit = self._node.parameters.get(ResultConfig).max_output_bytes

@@ -27,25 +27,25 @@ def result_message(
         max_output_bytes: outputs beyond so many bytes in all are left out.
         decoded_only: leave out all outputs that a decoder has read.
     """
-    names = list(result.outputs)
+    engine = result.engine
     blobs: list[bytes] = []
     room = 0 if decoded_only and result.decoded is not None and result.decoded.is_certain else max_output_bytes
-    for output in result.outputs.values():
+    for output in engine.outputs.values():
         blobs.append(_in_frame(output, result).tobytes() if output.nbytes <= room else b"")
         room -= len(blobs[-1])
-    shapes = [output.shape for output in result.outputs.values()]
+    shapes = [output.shape for output in engine.outputs.values()]
     return msg.InferenceResult(
         header=header,
         model=result.model,
-        mode=result.mode,
-        where=result.where,
+        mode=engine.mode.value,
+        where=engine.where,
         error=result.error,
-        reuse_ratio=result.reuse_ratio,
-        active_share=result.active_share,
-        stage_names=list(result.stage_ms),
-        stage_ms=list(result.stage_ms.values()),
-        output_names=names,
-        output_dtypes=[str(output.dtype) for output in result.outputs.values()],
+        reuse_ratio=engine.reuse_ratio,
+        active_share=engine.active_share,
+        stage_names=list(engine.stage_ms),
+        stage_ms=list(engine.stage_ms.values()),
+        output_names=list(engine.outputs),
+        output_dtypes=[str(output.dtype) for output in engine.outputs.values()],
         output_ranks=[len(shape) for shape in shapes],
         output_shapes=[size for shape in shapes for size in shape],
         output_sizes=[len(blob) for blob in blobs],
@@ -57,9 +57,8 @@ def result_message(
 
 
 def _in_frame(output: NDArray[Any], result: FrameResult) -> NDArray[Any]:
-    if result.motion.is_none:
-        return output
-    return move_output(output, result.motion, result.input_size)
+    motion = result.engine.motion
+    return output if motion.is_none else move_output(output, motion, result.input_size)
 
 
 def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class _RosHandler(logging.Handler):
         self._logger = logger
         self._next_s: dict[tuple[object, ...], float] = {}  # by what is not to be said sooner
 
-    def filter(self, record: logging.LogRecord) -> bool | logging.LogRecord:
+    def filter(self, record: logging.LogRecord) -> bool:
         throttle_s = getattr(record, "throttle_s", 0.0)
         if throttle_s:
             error = record.exc_info[0] if record.exc_info else None
@@ -28,7 +28,7 @@ class _RosHandler(logging.Handler):
             if now_s < self._next_s.get(key, 0.0):
                 return False
             self._next_s[key] = now_s + throttle_s
-        return super().filter(record)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)

@@ -88,7 +88,7 @@ class ServerNode(FrameNode):
             result = self._failed(f"internal error of the server: {type(error).__name__}: {error}")
             self.get_logger().error(traceback.format_exc())
         self._answer(arrival, result)
-        self.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+        self.health.result(arrival.age_ms, result.engine.reuse_ratio, result.error)
 
     def _run(self, arrival: Arrival) -> FrameResult:
         request = arrival.message
@@ -131,7 +131,7 @@ class ServerNode(FrameNode):
             self._sender.publish(robot.answers, response, len(message.data))
 
     def _failed(self, error: str) -> FrameResult:
-        return FrameResult(model=self._model.name, mode=self.parameters.get(EngineConfig).mode.value, error=error)
+        return FrameResult.failed(self._model.name, self.parameters.get(EngineConfig).mode, error)
 
 
 def main() -> int:

@@ -16,6 +16,10 @@ THROTTLE = {"throttle_s": 5.0}
 _log = logging.getLogger(__name__)
 
 
+class Told(CacheinfError):
+    """The reason of a failure that was logged where it happened."""
+
+
 @dataclass(slots=True)
 class Failure:
     """How a guarded block ended; true where it failed.
@@ -47,7 +51,8 @@ def guarded(what: str) -> Iterator[Failure]:
         yield failure
     except CacheinfError as error:
         failure.reason = str(error) or type(error).__name__
-        _log.error("%s: %s", what, failure.reason, extra=THROTTLE)
+        if not isinstance(error, Told):
+            _log.error("%s: %s", what, failure.reason, extra=THROTTLE)
     except Exception as error:
         failure.reason = f"internal error, see the node's log: {type(error).__name__}: {error}"
         _log.exception("%s: internal error", what, extra=THROTTLE)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,7 @@ class Runner:
         """
         self.name = model.name
         self._model = model
+        self._input_size = model.input_size
         self._config = config
         self._note = note
         self.engine = Engine(model, config, with_server=with_server)
@@ -74,7 +76,7 @@ class Runner:
 
     def warm_up(self) -> None:
         """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
-        self.engine.run(np.zeros((*self._model.input_size, 3), np.uint8), None)
+        self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
         self.engine.reset()
 
     def close(self) -> None:
@@ -126,7 +128,7 @@ class Runner:
 
     def failed(self, error: str) -> FrameResult:
         """The result of a frame that could not be run."""
-        return FrameResult(model=self.name, mode=self._config.mode.value, error=error)
+        return FrameResult.failed(self.name, self._config.mode, error)
 
     def _frame_result(self, result: EngineResult, image_size: tuple[int, int]) -> FrameResult:
         started = time.perf_counter()
@@ -134,13 +136,7 @@ class Runner:
         decode_ms = 1e3 * (time.perf_counter() - started)
         return FrameResult(
             model=self.name,
-            mode=result.mode.value,
-            where=result.where,
-            reuse_ratio=result.reuse_ratio,
-            active_share=result.active_share,
-            stage_ms={**result.stage_ms, "decode": decode_ms},
-            outputs=result.outputs,
-            motion=result.motion,
-            input_size=self._model.input_size,
+            engine=replace(result, stage_ms={**result.stage_ms, "decode": decode_ms}),
+            input_size=self._input_size,
             decoded=decoded,
         )

@@ -93,6 +93,11 @@ class Worker(Generic[T]):
             self._may_be_awaited = False  # once: what takes long is not waited for again
 
     @property
+    def dropped(self) -> int:
+        """How many the inbox has dropped."""
+        return self._inbox.dropped
+
+    @property
     def busy_s(self) -> float:
         """For how long it has worked on the item at hand, in seconds; 0 when idle."""
         since = self._busy_since

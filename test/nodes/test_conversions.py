@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from image_messages import image_message
 from std_msgs.msg import Header
 from strategies import cache_maps, textured
 
-from cacheinf_ros.engine import Box, Decoded, ScoredClass
+from cacheinf_ros.engine import Box, Decoded, Mode, ScoredClass
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.conversions import (
     cache_map_message,
@@ -94,7 +95,8 @@ def test_a_request_carries_the_frame(wire: str, exact: bool) -> None:
 
 
 def result(**outputs: Any) -> FrameResult:
-    return FrameResult(model="m", mode="exact", outputs=outputs)
+    nothing = FrameResult.failed("m", Mode.EXACT, "")
+    return replace(nothing, engine=replace(nothing.engine, outputs=outputs))
 
 
 def test_outputs_survive_with_type_and_shape() -> None:
@@ -118,4 +120,4 @@ def test_classes_and_boxes_survive() -> None:
         classes=(ScoredClass(id=3, name="cat", score=0.5),),
         boxes=(Box(x=1, y=2, width=3, height=4, class_id=1, name="dog", score=0.25),),
     )
-    assert decoded_from(result_message(header(), FrameResult(model="m", mode="exact", decoded=decoded), 0)) == decoded
+    assert decoded_from(result_message(header(), replace(result(), decoded=decoded), 0)) == decoded
