@@ -89,7 +89,7 @@ def test_what_begins_alike_is_computed_once(catalogs: list[CatalogFolder]) -> No
         assert "compute" in ours["door"].engine.stage_ms and ours["lamp"].engine.active_share == 0
         assert "compute" not in ours["lamp"].engine.stage_ms and "computed with" in ours["lamp"].why
         if number:
-            assert 0 < ours["door"].active_share < 1 and ours["door"].reuse_ratio > 0.9
+            assert 0 < ours["door"].engine.active_share < 1 and ours["door"].engine.reuse_ratio > 0.9
 
 
 def test_it_is_exact_whoever_is_asked(catalogs: list[CatalogFolder]) -> None:
