@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate

@@ -22,7 +22,6 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.catalog_energy import Reading, RequestEnergy
@@ -31,6 +30,7 @@ from cacheinf_ros.nodes.catalog_report import CatalogReport
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.result_messages import result_message
 from cacheinf_ros.nodes.topics import profile, publish_on

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.msg import CacheMap, EngineState
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import image_from, link_from
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline.guard import guarded

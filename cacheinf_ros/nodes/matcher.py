@@ -6,11 +6,10 @@ from __future__ import annotations
 from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import CacheMap, EngineState
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.lazy_image import LazyImage
+from cacheinf_ros.nodes.image_messages import Arrival, LazyImage
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,9 +14,9 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.engine import Decoded, EngineConfig, Mode
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.arrival import Arrival
-from cacheinf_ros.nodes.energy import EnergyWatch
+from cacheinf_ros.nodes.energy import reported_energy
 from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
 from cacheinf_ros.nodes.result_messages import decoded_from, result_message, without_outputs
@@ -88,7 +89,7 @@ class Pipeline:
                 node, self._common, lambda: get(UseServerConfig), offload, model, engine,
                 node.health, slowdown=contention.slowdown,
             )  # fmt: skip
-        self._energy = EnergyWatch(node, get(PowerModel), node.health)
+        self._energy = reported_energy(node, get(PowerModel), node.health)
         self._spent = Spent()
         self._gap = ""
         self._told_unfollowed = False
@@ -113,7 +114,7 @@ class Pipeline:
             result = self._message(arrival, self._runner.failed(failure.reason))
         self._results.publish(result)
         self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
-        self._energy.add(self._spent)
+        self._energy.add(time.monotonic(), self._spent)
         if prepared is not None:
             self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
         if outcome is Outcome.HELD:

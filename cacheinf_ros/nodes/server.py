@@ -20,9 +20,9 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.result_messages import result_message
 from cacheinf_ros.nodes.served_models import ServedModels
