@@ -32,7 +32,7 @@ from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.result_messages import result_message
+from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult

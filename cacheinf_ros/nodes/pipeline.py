@@ -19,8 +19,7 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
-from cacheinf_ros.nodes.result_messages import decoded_from, result_message, without_outputs
-from cacheinf_ros.nodes.results import ResultTopics
+from cacheinf_ros.nodes.results import ResultTopics, decoded_from, result_message, without_outputs
 from cacheinf_ros.nodes.server_link import ServerLink
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import SplitLink

@@ -24,7 +24,7 @@ from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.result_messages import result_message
+from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.nodes.served_models import ServedModels
 from cacheinf_ros.nodes.split_robots import SplitRobots
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to

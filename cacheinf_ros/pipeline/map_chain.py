@@ -174,7 +174,7 @@ class CacheChain:
         links = [link]
         while not self._leads_from_cache(links[-1]):
             earlier = self._links.get(links[-1].reference_sequence)
-            if earlier is None or earlier.sequence >= links[-1].sequence:
+            if earlier is None:
                 return FoldedMap(cache_map=None, gap=BROKEN)
             links.append(earlier)
         with guarded(f"cache map {link.sequence} of {link.session!r}"):

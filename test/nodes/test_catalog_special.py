@@ -30,7 +30,7 @@ from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.conversions import time_message
-from cacheinf_ros.nodes.result_messages import outputs_from
+from cacheinf_ros.nodes.results import outputs_from
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.polling import wait_until
 

@@ -30,7 +30,7 @@ from cacheinf_ros.nodes.conversions import (
     stamp_ns,
     time_message,
 )
-from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from, result_message
+from cacheinf_ros.nodes.results import decoded_from, outputs_from, result_message
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 

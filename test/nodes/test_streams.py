@@ -146,7 +146,7 @@ def test_a_corrupt_image_yields_an_error_result_and_the_node_lives(
 
 
 def test_the_class_vector_is_decoded(listening: Any, stamps: Iterator[int], camera_image: Callable[..., Any]) -> None:
-    from cacheinf_ros.nodes.result_messages import outputs_from
+    from cacheinf_ros.nodes.results import outputs_from
 
     listening.publish(camera_image(next(stamps)))
     result = listening.expect(1)[0]
