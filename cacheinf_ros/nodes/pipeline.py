@@ -111,14 +111,15 @@ class Pipeline:
             result, decoded, outcome = self._compute(arrival, prepared)
         if failure:
             result = self._message(arrival, self._runner.failed(failure.reason))
-        self._results.publish(result)
-        self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
-        self._energy.add(time.monotonic(), self._spent)
-        if prepared is not None:
-            self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
-        if outcome is Outcome.HELD:
-            self._runner.audit_if_due(idle=False)
-        return outcome
+        with guarded(f"what follows frame {arrival.stamp_ns}") as failure:
+            self._results.publish(result)
+            self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+            self._energy.add(time.monotonic(), self._spent)
+            if prepared is not None:
+                self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
+            if outcome is Outcome.HELD:
+                self._runner.audit_if_due(idle=False)
+        return self._dropped(failure.reason) if failure else outcome
 
     @property
     def waits_for_server(self) -> bool:
@@ -141,8 +142,13 @@ class Pipeline:
         with guarded("audit of the promise") as failure:
             self._runner.audit_if_due(idle=True)
         if failure:
-            self._runner.reset()
-            self._node.health.failed(failure.reason)
+            self._dropped(failure.reason)
+
+    def _dropped(self, reason: str) -> Outcome:
+        """Nobody knows what the cache holds after a failure beside a frame: it is dropped, and /diagnostics say why."""
+        self._runner.reset()
+        self._node.health.failed(reason)
+        return Outcome.LOST
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
         answer = None
@@ -186,7 +192,7 @@ class Pipeline:
         return self._node.parameters.get(UseServerConfig).offload_policy
 
     def _run_alone(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
-        result = self._runner.run(image, cache_map)
+        result = self._runner.infer(image, cache_map)
         self._spent = Spent(compute_ms=result.engine.stage_ms["compute"])
         return result
 
@@ -195,7 +201,7 @@ class Pipeline:
         if not self._sharing.uses_cache:
             self._runner.reset()
             cache_map = None
-        result = self._runner.run(image, cache_map, self._sharing.partner())
+        result = self._runner.infer(image, cache_map, self._sharing.partner())
         engine = result.engine
         self._spent = self._sharing.computed(was_shared=engine.where != "local", took_ms=engine.stage_ms["compute"])
         return result

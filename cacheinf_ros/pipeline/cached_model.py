@@ -48,7 +48,7 @@ class CachedModel:
             self.chain.invalidate()
         fold = self.chain.fold(stamp_ns)
         self.chain.invalidate()
-        result = self.runner.run(image, fold.cache_map, partner)
+        result = self.runner.infer(image, fold.cache_map, partner)
         self.chain.mark_cached(stamp_ns)
         return result
 

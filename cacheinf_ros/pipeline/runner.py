@@ -88,7 +88,7 @@ class Runner:
         """Drop the cache."""
         self.engine.reset()
 
-    def run(
+    def infer(
         self, image: NDArray[np.uint8], cache_map: CacheMap | None, partner: RemotePeer | None = None
     ) -> FrameResult:
         """Run one frame; uint8 [height, width, 3], BGR; with a partner, if there is one.
