@@ -6,23 +6,21 @@ Matching of a frame runs in a thread of its own while the frame before is comput
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine import EngineConfig
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
+from cacheinf_ros.nodes.image_messages import Arrival
+from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.nodes.split_link import MakeScheduler
 from cacheinf_ros.offload.planning import Scheduler
+from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ImageConfig
@@ -45,7 +43,7 @@ class _Matched:
 
     arrival: Arrival
     image: NDArray[np.uint8] | None = None
-    error: CacheinfError | None = None
+    error: str = ""
     matching_ms: float = 0.0
 
 
@@ -61,32 +59,25 @@ class CachedInferenceNode(FrameNode):
         self._tracker = MapProducer(get(MatchingConfig))
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
-        self._matching: Worker[Arrival] = Worker(self._arrivals, self._match)
+        self._matching: Worker[Arrival] = Worker(self._arrivals, self._match, failed=self.health.failed)
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
-        self._matching.start()
-        self.begin(self._matched, self._infer, self._pipeline.rest, more_dropped=lambda: self._arrivals.dropped)
+        gives_way = not self._pipeline.waits_for_server
+        self.begin(self._matched, self._infer, self._pipeline.rest, before=[self._matching], gives_way=gives_way)
 
     def close(self) -> None:
         """Finish the frames at hand, and tell the server."""
-        self._matching.stop()
         super().close()
         self._pipeline.close()
-
-    def _workers(self) -> list[Worker[Any]]:
-        return [] if self._pipeline.waits_for_server else [self._matching, *super()._workers()]
 
     def _store_image(self, arrival: Arrival) -> None:
         self._matching.tell(lambda: self._arrivals.put(arrival))
 
     def _match(self, arrival: Arrival) -> None:
-        try:
+        with guarded(f"frame {arrival.stamp_ns}") as failure:
             matched, link = self._link(arrival)
-        except CacheinfError as error:
-            matched, link = self._failed(arrival, error)
-        except Exception as error:  # a bug must not silence the node
-            self.get_logger().error(traceback.format_exc())
-            internal = CacheinfError(f"internal error, see the node's log: {type(error).__name__}: {error}")
-            matched, link = self._failed(arrival, internal)
+        if failure:
+            matched = _Matched(arrival=arrival, error=failure.reason)
+            link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
         self.store(lambda: self._add(matched, link))
 
     def _link(self, arrival: Arrival) -> tuple[_Matched, MapUpdate]:
@@ -99,10 +90,6 @@ class CachedInferenceNode(FrameNode):
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
         return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
-
-    def _failed(self, arrival: Arrival, error: CacheinfError) -> tuple[_Matched, MapUpdate]:
-        link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), str(error))
-        return _Matched(arrival=arrival, error=error), link
 
     def _add(self, matched: _Matched, link: MapUpdate) -> None:
         self._matched.add_frame(matched, matched.arrival.stamp_ns, matched.arrival.received_ns)
@@ -118,19 +105,15 @@ class CachedInferenceNode(FrameNode):
         self._matching.tell(lambda: None)  # there is room for one more
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
-        if computed is not None and computed.cached:
-            self._tracker.learn(paired.stamp_ns, computed.active_share, computed.stage_ms["compute"])
-        if outcome is Outcome.HELD:
-            self.store(lambda: self._matched.chain.mark_cached(paired.stamp_ns))
-        elif outcome is Outcome.LOST:
-            self.store(self._matched.chain.invalidate)
+        if computed is not None and computed.engine.cached:
+            self._tracker.learn(paired.stamp_ns, computed.engine.active_share, computed.engine.stage_ms["compute"])
+        self.store(lambda: self._matched.note(paired, outcome))
 
 
 def _prepared(paired: Paired[_Matched]) -> Prepared:
     matched = paired.frame
     if matched.image is None:
-        assert matched.error is not None
-        raise matched.error
+        raise Told(matched.error)
     return Prepared(image=matched.image, fold=paired.fold, matching_ms=matched.matching_ms)
 
 

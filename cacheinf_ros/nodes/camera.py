@@ -21,12 +21,10 @@ from rclpy.subscription import Subscription
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fast_dds import LOSS_REMEDY
-from cacheinf_ros.nodes.arrival import Arrival
-from cacheinf_ros.nodes.camera_messages import CameraMessages
+from cacheinf_ros.nodes.image_messages import Arrival, CameraMessages
 from cacheinf_ros.nodes.topics import image_topic, overridden_reliability, profile, subscribe_to_images
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.health import Health, StampGaps
 from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
-from cacheinf_ros.pipeline.stamp_gaps import StampGaps
 
 _SAID_AGAIN_S = 60.0
 _REVIEW_S = 1.0

@@ -164,10 +164,11 @@ class DeviceModels:
         config = self._parameters.get(EngineConfig)
         match_ms = self._match(view, config)
         result = loaded.held.run(view.image, view.stamp_ns, config)
-        if match_ms and "compute" in result.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
-            self._tracker.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
-        stage_ms = {"match": match_ms, **result.stage_ms}
-        return replace(result, model=model, variant=result.variant or loaded.variant, stage_ms=stage_ms)
+        engine = result.engine
+        if match_ms and "compute" in engine.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
+            self._tracker.learn(view.stamp_ns, engine.active_share, engine.stage_ms["compute"])
+        timed = result.after({"match": match_ms})
+        return replace(timed, model=model, variant=result.variant or loaded.variant)
 
     def audit(self, model: str, *, idle: bool) -> None:
         """Check bounded mode's promise, where it is due."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.request_queue import RequestQueue
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.pipeline.node_configs import ImageConfig
 
 

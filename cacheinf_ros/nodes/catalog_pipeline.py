@@ -22,7 +22,6 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.catalog_energy import Reading, RequestEnergy
@@ -31,8 +30,9 @@ from cacheinf_ros.nodes.catalog_report import CatalogReport
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.result_messages import result_message
+from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -222,8 +222,8 @@ class CatalogPipeline:
                 if decision.load is not None:
                     self._experience.loaded(decision.model, option, load_j)
             result = self._device.run(decision.model, view)
-            stages = {"load": load_ms, **result.stage_ms} if decision.load else result.stage_ms
-            message = self._message(arrival, replace(result, why=why + result.why, stage_ms=stages))
+            timed = result.after({"load": load_ms}) if decision.load else result
+            message = self._message(arrival, replace(timed, why=why + result.why))
             self._device.audit(decision.model, idle=False)  # now: it may overwrite the outputs
         finally:  # also what fails takes energy
             run_j = self._spend_computing(begun, started)
@@ -268,8 +268,8 @@ class CatalogPipeline:
         self._report.left(self._scheduler.account, self._ends_s - time.monotonic(), self._used_bytes)
 
     def _nothing(self, model: str, arrival: Arrival, error: str, why: str = "") -> InferenceResult:
-        mode = self._node.parameters.get(EngineConfig).mode.value
-        return self._message(arrival, FrameResult(model=model, mode=mode, where="", error=error, why=why))
+        mode = self._node.parameters.get(EngineConfig).mode
+        return self._message(arrival, FrameResult.failed(model, mode, error, where="", why=why))
 
     def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:
         config = self._node.parameters.get(ResultConfig)

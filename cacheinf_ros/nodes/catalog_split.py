@@ -106,7 +106,7 @@ class SplitCache(CachedModel):
         if not self.is_shared:
             return super().run(image, stamp_ns, config)
         result = self._run(image, stamp_ns, config, self._link.partner())
-        was_shared, took_ms = result.where != "local", result.stage_ms["compute"]
+        was_shared, took_ms = result.engine.where != "local", result.engine.stage_ms["compute"]
         spent = self._link.computed(was_shared=was_shared, took_ms=took_ms)
         self._outlay.add(spent, took_ms, self._money())
         return result if was_shared else replace(result, why=f"; not shared: {self._link.why_alone}")

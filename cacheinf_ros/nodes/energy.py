@@ -9,7 +9,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from cacheinf_ros.energy.meters import EnergyMeter, NoMeter, find_meter
-from cacheinf_ros.energy.power_model import EnergyAccount, PowerModel, Spent
+from cacheinf_ros.energy.power_model import EnergyAccount, PowerModel
 from cacheinf_ros.pipeline.health import Health
 
 _PERIOD_S = 1.0
@@ -25,21 +25,15 @@ def announced_meter(node: Node, of: str) -> EnergyMeter | None:
     return meter
 
 
-class EnergyWatch:
-    """Takes what was spent on each frame; a timer reads the meter, beside the thread that works on frames."""
+def reported_energy(node: Node, model: PowerModel, health: Health) -> EnergyAccount:
+    """Make an account of what is spent on frames; a timer settles it, beside the thread that works on them."""
+    account = EnergyAccount(model, announced_meter(node, "energy"))
 
-    def __init__(self, node: Node, model: PowerModel, health: Health) -> None:
-        """Look for a meter, and say in the log what was found."""
-        self._health = health
-        self._account = EnergyAccount(model, announced_meter(node, "energy"))
-        self._timer = node.create_timer(_PERIOD_S, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
-
-    def add(self, spent: Spent) -> None:
-        """A frame has ended."""
-        self._account.add(time.monotonic(), spent)
-
-    def _report(self) -> None:
-        energy = self._account.settle(time.monotonic())
+    def report() -> None:
+        energy = account.settle(time.monotonic())
         if energy is not None:
-            self._health.note("energy_j", f"{energy.joules:.4g}")
-            self._health.note("energy_kind", energy.kind.value)
+            health.note("energy_j", f"{energy.joules:.4g}")
+            health.note("energy_kind", energy.kind.value)
+
+    node.create_timer(_PERIOD_S, report, clock=Clock(clock_type=ClockType.STEADY_TIME))
+    return account

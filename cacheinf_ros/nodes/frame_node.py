@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import rclpy
@@ -41,7 +41,8 @@ class FrameNode(Node):
         self.parameters = Parameters(self, *configs, WatchConfig)
         self.health = Health()
         self.ended = threading.Event()
-        self._worker: Worker[Any] | None = None
+        self._workers: list[Worker[Any]] = []
+        self._gives_way = True
 
     def begin(
         self,
@@ -49,44 +50,44 @@ class FrameNode(Node):
         work: Callable[[Any], None],
         rest: Callable[[], None] = lambda: None,
         *,
-        more_dropped: Callable[[], int] = lambda: 0,
+        before: Sequence[Worker[Any]] = (),
+        gives_way: bool = True,
     ) -> None:
         """Start to work on what :meth:`store` puts into the inbox.
 
         Args:
             rest: what to do when nothing is left.
-            more_dropped: how many frames were dropped before they got into the inbox.
+            before: the threads that a frame passes through before it is stored, in order.
+            gives_way: whether :meth:`give_way` does; not where the work waits for packets that the executor receives.
         """
-        worker = self._worker = Worker(inbox, work, rest)
+        worker = Worker(inbox, work, rest, self.health.failed)
+        workers = self._workers = [*before, worker]
+        self._gives_way = gives_way
         Watch(
             self,
             self.health,
             config=lambda: self.parameters.get(WatchConfig),
             busy_s=lambda: worker.busy_s,
-            dropped=lambda: inbox.dropped + more_dropped(),
+            dropped=lambda: sum(each.dropped for each in workers),
         )
-        worker.start()
+        for each in workers:
+            each.start()
         self.get_logger().info(READY)
 
     def store(self, change: Callable[[], None]) -> None:
         """Change the inbox, under the lock that the worker reads it with."""
-        assert self._worker is not None
-        self._worker.tell(change)
+        self._workers[-1].tell(change)
 
     def give_way(self) -> None:
         """Let the frame that has just come be worked on before the executor goes on, for a few milliseconds at most."""
         deadline = time.monotonic() + _GIVE_WAY_S
-        for worker in self._workers():
+        for worker in self._workers if self._gives_way else ():
             worker.give_way(max(0.0, deadline - time.monotonic()))
 
-    def _workers(self) -> list[Worker[Any]]:
-        """The threads that a frame passes through, in order; none where they wait for packets that we must take."""
-        return [self._worker] if self._worker else []
-
     def close(self) -> None:
-        """Finish the frame at hand."""
-        if self._worker is not None:
-            self._worker.stop()
+        """Finish the frames at hand."""
+        for worker in self._workers:
+            worker.stop()
 
 
 START_ERRORS = (CacheinfError, ParameterException, NameValidationException, InvalidNamespaceException)

@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cacheinf_ros.engine import EngineConfig
-from cacheinf_ros.errors import MessageError
 from cacheinf_ros.msg import CacheMap, EngineState
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import image_from, link_from
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.pipeline import Outcome, Pipeline, Prepared
+from cacheinf_ros.nodes.image_messages import Arrival
+from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
+from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig, PairingConfig
 from cacheinf_ros.pipeline.pairing import FramePairing, Paired
-from cacheinf_ros.pipeline.worker import Worker
 
 _NS_PER_MS = 1_000_000
 
@@ -41,26 +38,23 @@ class InferenceNode(FrameNode):
             self, CacheMap, get(CacheMapConfig).cache_map_topic, self._store_map, profile(MAP_DEPTH)
         )
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
-        self.begin(self._pairing, self._infer, self._pipeline.rest)
+        gives_way = not self._pipeline.waits_for_server
+        self.begin(self._pairing, self._infer, self._pipeline.rest, gives_way=gives_way)
 
     def close(self) -> None:
         """Finish the frame at hand, and tell the server."""
         super().close()
         self._pipeline.close()
 
-    def _workers(self) -> list[Worker[Any]]:
-        return [] if self._pipeline.waits_for_server else super()._workers()
-
     def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._pairing.add_frame(arrival, arrival.stamp_ns, arrival.received_ns))
 
     def _store_map(self, message: CacheMap) -> None:
-        try:
-            link = link_from(message)
-        except MessageError as error:
-            self.get_logger().error(str(error), throttle_duration_sec=5.0)
-            return
-        self.store(lambda: self._pairing.add_map(link))
+        with guarded("cache map") as failure:
+            update = link_from(message)
+            self.store(lambda: self._pairing.add_map(update))
+        if failure:
+            self.health.failed(failure.reason)
 
     def _tell_engine_state(self) -> None:
         """Say which maps can be used, so that the matcher looks for no motion that this mode cannot follow."""
@@ -74,10 +68,7 @@ class InferenceNode(FrameNode):
         outcome = self._pipeline.answer(
             paired.frame, lambda: Prepared(image=image_from(paired.frame.message), fold=paired.fold)
         )
-        if outcome is Outcome.HELD:
-            self.store(lambda: self._pairing.chain.mark_cached(paired.stamp_ns))
-        elif outcome is Outcome.LOST:
-            self.store(self._pairing.chain.invalidate)
+        self.store(lambda: self._pairing.note(paired, outcome))
 
 
 def main() -> int:

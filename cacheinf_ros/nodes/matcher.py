@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import traceback
-
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import CacheMap, EngineState
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
-from cacheinf_ros.nodes.lazy_image import LazyImage
+from cacheinf_ros.nodes.image_messages import Arrival, LazyImage
 from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
+from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig
@@ -54,19 +51,12 @@ class MatcherNode(FrameNode):
 
     def _match(self, arrival: Arrival) -> None:
         self.health.count("accepted")
-        error = ""
-        try:
+        with guarded(f"frame {arrival.stamp_ns}") as failure:
             link = self._link(arrival)
-        except CacheinfError as failure:
-            error = str(failure)
-            self.get_logger().error(f"frame {arrival.stamp_ns}: {error}", throttle_duration_sec=5.0)
-        except Exception as failure:  # a bug must not silence the node
-            error = f"internal error, see the node's log: {type(failure).__name__}: {failure}"
-            self.get_logger().error(traceback.format_exc())
-        if error:
-            link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), error)
+        if failure:
+            link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
         self._maps.publish(cache_map_message(arrival.header, link))
-        self.health.result(arrival.age_ms, link.cache_map.reuse_ratio, error)
+        self.health.result(arrival.age_ms, link.cache_map.reuse_ratio, failure.reason)
 
     def _link(self, arrival: Arrival) -> MapUpdate:
         image = image_from(arrival.message)

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import traceback
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +13,13 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.engine import Decoded, EngineConfig, Mode
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.arrival import Arrival
-from cacheinf_ros.nodes.energy import EnergyWatch
+from cacheinf_ros.nodes.energy import reported_energy
 from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
-from cacheinf_ros.nodes.result_messages import decoded_from, result_message, without_outputs
-from cacheinf_ros.nodes.results import ResultTopics
+from cacheinf_ros.nodes.results import ResultTopics, decoded_from, result_message, without_outputs
 from cacheinf_ros.nodes.server_link import ServerLink
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import MakeScheduler, SplitLink
@@ -31,7 +28,8 @@ from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import BROKEN, EMPTY, LATE, FoldedMap
+from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
@@ -40,15 +38,8 @@ from cacheinf_ros.pipeline.node_configs import (
     ServerTopicsConfig,
     UseServerConfig,
 )
-from cacheinf_ros.pipeline.runner import HELD, Runner, open_model
-
-
-class Outcome(Enum):
-    """What a frame did to the local cache."""
-
-    HELD = "it holds the frame"
-    UNTOUCHED = "it holds what it held"
-    LOST = "it holds nothing"
+from cacheinf_ros.pipeline.pairing import Outcome
+from cacheinf_ros.pipeline.runner import Runner, open_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +93,7 @@ class Pipeline:
                 node, self._common, lambda: get(UseServerConfig), offload, model, engine,
                 node.health, slowdown=contention.slowdown, make_scheduler=make_scheduler,
             )  # fmt: skip
-        self._energy = EnergyWatch(node, get(PowerModel), node.health)
+        self._energy = reported_energy(node, get(PowerModel), node.health)
         self._spent = Spent()
         self._gap = ""
         self._told_unfollowed = False
@@ -119,24 +110,21 @@ class Pipeline:
         self._node.health.count("accepted")
         outcome, prepared, self.computed, self._spent = Outcome.UNTOUCHED, None, None, Spent()
         decoded: Decoded | None = None
-        try:
+        with guarded(f"frame {arrival.stamp_ns}") as failure:
             prepared = prepare()
             outcome = Outcome.LOST
             result, decoded, outcome = self._compute(arrival, prepared)
-        except CacheinfError as error:
-            result = self._failure(arrival, str(error))
-            self._node.get_logger().error(f"frame {arrival.stamp_ns}: {error}", throttle_duration_sec=5.0)
-        except Exception as error:  # a bug must not silence the node
-            result = self._failure(arrival, f"internal error, see the node's log: {type(error).__name__}: {error}")
-            self._node.get_logger().error(traceback.format_exc())
-        self._results.publish(result)
-        self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
-        self._energy.add(self._spent)
-        if prepared is not None:
-            self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
-        if outcome is Outcome.HELD:
-            self._runner.audit_if_due(idle=False)
-        return outcome
+        if failure:
+            result = self._message(arrival, self._runner.failed(failure.reason))
+        with guarded(f"what follows frame {arrival.stamp_ns}") as failure:
+            self._results.publish(result)
+            self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+            self._energy.add(time.monotonic(), self._spent)
+            if prepared is not None:
+                self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
+            if outcome is Outcome.HELD:
+                self._runner.audit_if_due(idle=False)
+        return self._dropped(failure.reason) if failure else outcome
 
     @property
     def waits_for_server(self) -> bool:
@@ -161,11 +149,16 @@ class Pipeline:
 
     def rest(self) -> None:
         """Use the time in which no frame waits."""
-        try:
+        with guarded("audit of the promise") as failure:
             self._runner.audit_if_due(idle=True)
-        except Exception:  # a bug must not end the worker
-            self._runner.reset()
-            self._node.get_logger().error(traceback.format_exc())
+        if failure:
+            self._dropped(failure.reason)
+
+    def _dropped(self, reason: str) -> Outcome:
+        """Nobody knows what the cache holds after a failure beside a frame: it is dropped, and /diagnostics say why."""
+        self._runner.reset()
+        self._node.health.failed(reason)
+        return Outcome.LOST
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
         answer = None
@@ -181,8 +174,7 @@ class Pipeline:
             return answer, decoded_from(answer), Outcome.UNTOUCHED
         result = self._run(prepared)
         self.computed = result
-        untouched = Outcome.UNTOUCHED if result.mode == HELD else Outcome.LOST
-        return self._message(arrival, result), result.decoded, Outcome.HELD if result.cached else untouched
+        return self._message(arrival, result), result.decoded, result.outcome
 
     def _run(self, prepared: Prepared) -> FrameResult:
         cache_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
@@ -194,9 +186,9 @@ class Pipeline:
         shares = self._sharing is not None and self._policy is not OffloadPolicy.REMOTE_JPEG
         result = self._run_shared(prepared.image, cache_map) if shares else self._run_alone(prepared, cache_map)
         self._note_unfollowed(cache_map, result)
-        matching = {} if prepared.matching_ms is None else {"match": prepared.matching_ms}
-        result = replace(result, stage_ms={**matching, **result.stage_ms})
-        beside_ms = sum(result.stage_ms.values()) - result.stage_ms["compute"]
+        if prepared.matching_ms is not None:
+            result = result.after({"match": prepared.matching_ms})
+        beside_ms = sum(result.engine.stage_ms.values()) - result.engine.stage_ms["compute"]
         self._spent = replace(self._spent, compute_ms=self._spent.compute_ms + beside_ms)
         return result
 
@@ -209,19 +201,20 @@ class Pipeline:
         return self._node.parameters.get(UseServerConfig).offload_policy
 
     def _run_alone(self, prepared: Prepared, cache_map: CacheMap | None) -> FrameResult:
-        result = self._runner.run(prepared.image, cache_map, matching_ms=prepared.matching_ms or 0.0)
-        self._spent = Spent(compute_ms=result.stage_ms["compute"])
+        result = self._runner.infer(prepared.image, cache_map, matching_ms=prepared.matching_ms or 0.0)
+        self._spent = Spent(compute_ms=result.engine.stage_ms["compute"])
         return result
 
     def _run_shared(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
         assert self._sharing is not None
-        result = self._runner.run(image, cache_map, self._sharing.partner())
-        self._spent = self._sharing.computed(was_shared=result.where != "local", took_ms=result.stage_ms["compute"])
+        result = self._runner.infer(image, cache_map, self._sharing.partner())
+        engine = result.engine
+        self._spent = self._sharing.computed(was_shared=engine.where != "local", took_ms=engine.stage_ms["compute"])
         return result
 
     def _note_gap(self, gap: str) -> None:
-        if gap in (BROKEN, LATE):
-            self._node.health.count("gaps" if gap == BROKEN else "map_timeouts")
+        if gap not in ("", EMPTY):
+            self._node.health.count("map_timeouts" if gap == LATE else "gaps")
         if gap and gap not in (EMPTY, self._gap):
             self._node.get_logger().warning(f"{gap}: nothing is reused (said once, counted in /diagnostics)")
         if gap != EMPTY:
@@ -229,7 +222,7 @@ class Pipeline:
 
     def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:
         mode = self._node.parameters.get(EngineConfig).mode
-        if cache_map is None or mode in (Mode.DENSE, Mode.BOUNDED) or result.mode != Mode.DENSE.value:
+        if cache_map is None or mode in (Mode.DENSE, Mode.BOUNDED) or result.engine.mode is not Mode.DENSE:
             return
         if cache_map.is_empty or cache_map.motion.is_none:
             return
@@ -240,9 +233,6 @@ class Pipeline:
                 f"the camera moves in a way that mode {mode.value} cannot follow: nothing is reused of such frames "
                 "(said once, counted in /diagnostics); mode bounded follows it"
             )
-
-    def _failure(self, arrival: Arrival, error: str) -> InferenceResult:
-        return self._message(arrival, self._runner.failed(error))
 
     def _message(self, arrival: Arrival, result: FrameResult) -> InferenceResult:
         limit = self._node.parameters.get(ResultConfig).max_output_bytes

@@ -19,7 +19,7 @@ from cacheinf_ros.engine import Box
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.msg import CacheMap, InferenceResult
 from cacheinf_ros.nodes.conversions import link_from, stamp_ns
-from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from
+from cacheinf_ros.nodes.results import decoded_from, outputs_from
 from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.nodes.topics import profile
 from cacheinf_ros.pipeline.map_chain import MapUpdate

@@ -15,9 +15,9 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.nodes.camera_messages import serialized_image
 from cacheinf_ros.nodes.conversions import compressed_message, time_message
 from cacheinf_ros.nodes.frame_node import READY, run_node
+from cacheinf_ros.nodes.image_messages import serialized_image
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
 from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, StampSource

@@ -1,41 +1,156 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The topics of results: one message per accepted image, and pictures for whoever looks."""
+"""Results as messages, and the topics of them: one message per accepted image, and pictures for whoever looks."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
+from std_msgs.msg import Header
 
+from cacheinf_ros import msg
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Decoded
-from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.lazy_image import LazyImage
+from cacheinf_ros.engine import Box, Decoded, ScoredClass
+from cacheinf_ros.engine.following import move_output
+from cacheinf_ros.nodes.conversions import byte_array, stamp_ns
+from cacheinf_ros.nodes.image_messages import LazyImage
 from cacheinf_ros.nodes.topics import profile, publish_on
-from cacheinf_ros.nodes.vision import VisionTopics
+from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.node_configs import ResultConfig
 from cacheinf_ros.pipeline.result_overlay import draw_result
 
-_RESULT_DEPTH = 10
+try:
+    from vision_msgs.msg import (
+        Classification,
+        Detection2D,
+        Detection2DArray,
+        ObjectHypothesis,
+        ObjectHypothesisWithPose,
+    )
+except ImportError:
+    Classification = None
+
+_DEPTH = 10
 _CAPTION_CLASSES = 3
+
+
+def result_message(
+    header: Header, result: FrameResult, max_output_bytes: int, *, decoded_only: bool = False
+) -> msg.InferenceResult:
+    """A result; the outputs in it are led to the frame, those that are left out have size 0.
+
+    Args:
+        header: of the image.
+        result: what the model says.
+        max_output_bytes: outputs beyond so many bytes in all are left out.
+        decoded_only: leave out all outputs that a decoder has read.
+    """
+    engine = result.engine
+    blobs: list[bytes] = []
+    room = 0 if decoded_only and result.decoded is not None and result.decoded.is_certain else max_output_bytes
+    for output in engine.outputs.values():
+        blobs.append(_in_frame(output, result).tobytes() if output.nbytes <= room else b"")
+        room -= len(blobs[-1])
+    shapes = [output.shape for output in engine.outputs.values()]
+    return msg.InferenceResult(
+        header=header,
+        model=result.model,
+        mode=result.mode,
+        where=engine.where,
+        error=result.error,
+        reuse_ratio=engine.reuse_ratio,
+        active_share=engine.active_share,
+        stage_names=list(engine.stage_ms),
+        stage_ms=list(engine.stage_ms.values()),
+        output_names=list(engine.outputs),
+        output_dtypes=[str(output.dtype) for output in engine.outputs.values()],
+        output_ranks=[len(shape) for shape in shapes],
+        output_shapes=[size for shape in shapes for size in shape],
+        output_sizes=[len(blob) for blob in blobs],
+        data=byte_array(b"".join(blobs)),
+        variant=result.variant,
+        why=result.why,
+        **_decoded_fields(result.decoded),
+    )
+
+
+def _in_frame(output: NDArray[Any], result: FrameResult) -> NDArray[Any]:
+    motion = result.engine.motion
+    return output if motion.is_none else move_output(output, motion, result.input_size)
+
+
+def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:
+    if decoded is None:
+        return {}
+    classes, boxes = decoded.classes, decoded.boxes
+    return {
+        "class_ids": [c.id for c in classes],
+        "class_names": [c.name for c in classes],
+        "class_scores": [c.score for c in classes],
+        "box_x": [b.x for b in boxes],
+        "box_y": [b.y for b in boxes],
+        "box_width": [b.width for b in boxes],
+        "box_height": [b.height for b in boxes],
+        "box_class_ids": [b.class_id for b in boxes],
+        "box_class_names": [b.name for b in boxes],
+        "box_scores": [b.score for b in boxes],
+    }
+
+
+def outputs_from(message: msg.InferenceResult) -> dict[str, NDArray[Any]]:
+    """The outputs in a result message, without those that were left out."""
+    outputs, data, at, shape_at = {}, np.frombuffer(message.data, np.uint8), 0, 0
+    for name, dtype, rank, size in zip(
+        message.output_names, message.output_dtypes, message.output_ranks, message.output_sizes, strict=True
+    ):
+        shape = tuple(message.output_shapes[shape_at : shape_at + rank])
+        if size:
+            outputs[name] = data[at : at + size].view(dtype).reshape(shape)
+        at, shape_at = at + size, shape_at + rank
+    return outputs
+
+
+def without_outputs(message: msg.InferenceResult) -> msg.InferenceResult:
+    """Leave the outputs out of a result; their names and shapes stay."""
+    message.data = byte_array(b"")
+    message.output_sizes = [0] * len(message.output_names)
+    return message
+
+
+def decoded_from(message: msg.InferenceResult) -> Decoded:
+    """Classes and boxes of a result message; class maps are not sent."""
+    classes = zip(message.class_ids, message.class_names, message.class_scores, strict=True)
+    boxes = zip(
+        message.box_x, message.box_y, message.box_width, message.box_height,
+        message.box_class_ids, message.box_class_names, message.box_scores, strict=True,
+    )  # fmt: skip
+    return Decoded(
+        classes=tuple(ScoredClass(id=i, name=name, score=score) for i, name, score in classes),
+        boxes=tuple(
+            Box(x=x, y=y, width=w, height=h, class_id=i, name=name, score=score) for x, y, w, h, i, name, score in boxes
+        ),
+        class_map=None,
+    )
 
 
 class ResultTopics:
     """``~/result``, ``~/overlay``, ``~/class_map`` and, where vision_msgs is installed, its messages."""
 
     def __init__(self, node: Node, config: ResultConfig) -> None:
-        self._result = publish_on(node, InferenceResult, config.result_topic, profile(_RESULT_DEPTH))
+        self._result = publish_on(node, msg.InferenceResult, config.result_topic, profile(_DEPTH))
         self._overlay = LazyImage(node, "~/overlay")
         self._class_map = LazyImage(node, "~/class_map")
         self._vision = VisionTopics(node)
 
-    def publish(self, result: InferenceResult) -> None:
+    def publish(self, result: msg.InferenceResult) -> None:
         """Publish a result."""
         self._result.publish(result)
 
     def illustrate(
         self,
-        result: InferenceResult,
+        result: msg.InferenceResult,
         image: NDArray[np.uint8],
         cache_map: CacheMap | None,
         decoded: Decoded | None,
@@ -49,9 +164,40 @@ class ResultTopics:
             self._vision.publish(result.header, decoded)
 
 
-def _caption(result: InferenceResult) -> list[str]:
+def _caption(result: msg.InferenceResult) -> list[str]:
     total = sum(result.stage_ms)
     lines = [f"{result.mode} ({result.where}): reuse {result.reuse_ratio:.2f}, {total:.0f} ms"]
     best = zip(result.class_names, result.class_scores, strict=True)
     lines += [f"{name} {score:.2f}" for name, score in best][:_CAPTION_CLASSES]
     return [*lines, result.error] if result.error else lines
+
+
+class VisionTopics:
+    """``~/classification`` and ``~/detections``; does nothing without vision_msgs."""
+
+    def __init__(self, node: Node) -> None:
+        if Classification is not None:
+            self._classification = publish_on(node, Classification, "~/classification", profile(_DEPTH))
+            self._detections = publish_on(node, Detection2DArray, "~/detections", profile(_DEPTH))
+
+    def publish(self, header: Header, decoded: Decoded) -> None:
+        """Publish what there is: classes where the model gives classes, boxes (also none) where it does not."""
+        if Classification is None or decoded.class_map is not None:
+            return
+        if decoded.classes:
+            results = [ObjectHypothesis(class_id=c.name or str(c.id), score=float(c.score)) for c in decoded.classes]
+            self._classification.publish(Classification(header=header, results=results))
+        else:
+            detections = [_detection(header, box, index) for index, box in enumerate(decoded.boxes)]
+            self._detections.publish(Detection2DArray(header=header, detections=detections))
+
+
+def _detection(header: Header, box: Box, index: int) -> Detection2D:
+    """A detection whose ``id`` no other one has: nothing is tracked from frame to frame."""
+    hypothesis = ObjectHypothesisWithPose()
+    hypothesis.hypothesis = ObjectHypothesis(class_id=box.name or str(box.class_id), score=float(box.score))
+    detection = Detection2D(header=header, results=[hypothesis], id=f"{stamp_ns(header)}-{index}")
+    detection.bbox.center.position.x = float(box.x + box.width / 2)
+    detection.bbox.center.position.y = float(box.y + box.height / 2)
+    detection.bbox.size_x, detection.bbox.size_y = float(box.width), float(box.height)
+    return detection

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import rclpy.logging
 from rclpy.impl.rcutils_logger import RcutilsLogger
@@ -12,11 +13,22 @@ _PACKAGE = "cacheinf_ros"
 
 
 class _RosHandler(logging.Handler):
-    """Passes records on to a ROS logger, which decides by its own level."""
+    """Passes records on to a ROS logger, which decides by its own level; those that ask for it not too often."""
 
     def __init__(self, logger: RcutilsLogger) -> None:
         super().__init__()
         self._logger = logger
+        self._next_s: dict[tuple[object, ...], float] = {}  # by what is not to be said sooner
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        throttle_s = getattr(record, "throttle_s", 0.0)
+        if throttle_s:
+            error = record.exc_info[0] if record.exc_info else None
+            key, now_s = (record.pathname, record.lineno, error), time.monotonic()
+            if now_s < self._next_s.get(key, 0.0):
+                return False
+            self._next_s[key] = now_s + throttle_s
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)

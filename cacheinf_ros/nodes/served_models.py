@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 
 from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
 from cacheinf_ros.engine import EngineConfig
@@ -47,8 +46,8 @@ class ServedModel:
         link = self._tracker.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
         self._held.add(link)
         result = self._held.run(image, stamp_ns, config)
-        self._tracker.learn(stamp_ns, result.active_share, result.stage_ms["compute"])
-        return replace(result, stage_ms={"match": link.matching_ms, **result.stage_ms})
+        self._tracker.learn(stamp_ns, result.engine.active_share, result.engine.stage_ms["compute"])
+        return result.after({"match": link.matching_ms})
 
     def close(self) -> None:
         """End what runs in the background."""
@@ -93,7 +92,7 @@ class ServedModels:
         is_new, served = self._find(request.session, request.model, note)
         load_ms = 1e3 * (time.perf_counter() - started)
         result = served.run(request, stamp_ns)
-        return replace(result, stage_ms={"load": load_ms, **result.stage_ms}) if is_new else result
+        return result.after({"load": load_ms}) if is_new else result
 
     def forget(self, session: str) -> None:
         """The robot is gone."""

@@ -20,11 +20,11 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
-from cacheinf_ros.nodes.arrival import Arrival
 from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
+from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.result_messages import result_message
+from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.nodes.served_models import ServedModels
 from cacheinf_ros.nodes.split_robots import SplitRobots
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to
@@ -88,7 +88,7 @@ class ServerNode(FrameNode):
             result = self._failed(f"internal error of the server: {type(error).__name__}: {error}")
             self.get_logger().error(traceback.format_exc())
         self._answer(arrival, result)
-        self.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+        self.health.result(arrival.age_ms, result.engine.reuse_ratio, result.error)
 
     def _run(self, arrival: Arrival) -> FrameResult:
         request = arrival.message
@@ -131,7 +131,7 @@ class ServerNode(FrameNode):
             self._sender.publish(robot.answers, response, len(message.data))
 
     def _failed(self, error: str) -> FrameResult:
-        return FrameResult(model=self._model.name, mode=self.parameters.get(EngineConfig).mode.value, error=error)
+        return FrameResult.failed(self._model.name, self.parameters.get(EngineConfig).mode, error)
 
 
 def main() -> int:

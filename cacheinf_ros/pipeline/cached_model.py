@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import EngineConfig, RemotePeer
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import CacheChain, MapUpdate
-from cacheinf_ros.pipeline.runner import HELD, Runner
+from cacheinf_ros.pipeline.pairing import Outcome
+from cacheinf_ros.pipeline.runner import Runner
 
 
 class CachedModel:
@@ -48,13 +49,13 @@ class CachedModel:
             self.chain.invalidate()
         fold = self.chain.fold(stamp_ns)
         try:
-            result = self.runner.run(image, fold.cache_map, partner)
+            result = self.runner.infer(image, fold.cache_map, partner)
         except BaseException:
             self.chain.invalidate()
             raise
-        if result.cached:
+        if result.outcome is Outcome.HELD:
             self.chain.mark_cached(stamp_ns)
-        elif result.mode != HELD:
+        elif result.outcome is Outcome.LOST:
             self.chain.invalidate()
         return result
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import logging
 import threading
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,11 @@ from cacheinf_ros.engine import (
     load_calibration,
     save_calibration,
 )
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.guard import guarded
 
 FRAMES = 8
 _STOP_S = 3.0
-_log = logging.getLogger(__name__)
 
 
 class _Stopped(Exception):
@@ -86,17 +85,12 @@ class BackgroundCalibrator:
             self._thread.start()
 
     def _calibrate(self) -> None:
-        try:
+        with guarded("calibration failed, bounded mode stays exact") as failure, suppress(_Stopped):
             calibration = calibrate(
                 self._model, self._frames, self._maps, self._config, self._caching, between=self._go_on
             )
-        except _Stopped:
-            self.state = "stopped"
-            return
-        except (CacheinfError, RuntimeError, MemoryError) as error:
-            self.state = f"failed: {error}"
-            _log.error("calibration failed, bounded mode stays exact: %s", error)
-            return
-        save_calibration(calibration, self._file)
-        self._found = calibration
-        self.state = "done"
+            save_calibration(calibration, self._file)
+            self._found = calibration
+            self.state = "done"
+        if failure:
+            self.state = f"failed: {failure.reason}"

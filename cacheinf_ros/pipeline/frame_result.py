@@ -3,30 +3,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Self
 
-from numpy.typing import NDArray
+from cacheinf_ros.engine import Decoded, EngineResult, Mode
+from cacheinf_ros.pipeline.pairing import Outcome
 
-from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.engine import Decoded
+HELD = "held"
+"""The mode of a frame for which the last answer stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameResult:
-    """What the model says about one frame; see msg/InferenceResult.msg for the meaning of each field."""
+    """What the engine gave for one frame, and what is made of it; see also msg/InferenceResult.msg.
+
+    Attributes:
+        model: its name.
+        engine: outputs and what they cost; its stages are those of the whole frame.
+        input_size: (height, width) of the model's input, in pixels of which the engine's motion is.
+        decoded: classes, boxes or a class map; None where the outputs have no decoder.
+        stands: whether it is the last answer, which still stands: nothing was computed for this frame.
+        error: why there is nothing; empty where there is.
+        variant, why: what a catalog chose, for which reason.
+    """
 
     model: str
-    mode: str
-    where: str = "local"
-    cached: bool = True  # whether the local cache holds this frame now; else it holds what it held before
-    error: str = ""
-    reuse_ratio: float = 0.0
-    active_share: float = 0.0
-    stage_ms: dict[str, float] = field(default_factory=dict)
-    outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
-    motion: Motion = field(default_factory=Motion.none)  # outputs -> frame, in pixels of the model's input
+    engine: EngineResult
     input_size: tuple[int, int] = (1, 1)
     decoded: Decoded | None = None
+    stands: bool = False
+    error: str = ""
     variant: str = ""
     why: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the frame did to the local cache."""
+        if self.stands:
+            return Outcome.UNTOUCHED
+        return Outcome.HELD if self.engine.cached else Outcome.LOST
+
+    @property
+    def mode(self) -> str:
+        """How the frame was answered, as results tell it: the engine's mode, or "held"."""
+        return HELD if self.stands else self.engine.mode.value
+
+    @classmethod
+    def failed(cls, model: str, mode: Mode, error: str, *, where: str = "local", why: str = "") -> Self:
+        """Make the result of a frame for which nothing was computed."""
+        nothing = EngineResult(
+            outputs={}, mode=mode, reuse_ratio=0.0, active_share=0.0, stage_ms={}, refreshed=False, where=where
+        )
+        return cls(model=model, engine=nothing, error=error, why=why)
+
+    def after(self, stage_ms: dict[str, float]) -> Self:
+        """Put what came before the model in front of the stages, in milliseconds."""
+        return replace(self, engine=replace(self.engine, stage_ms={**stage_ms, **self.engine.stage_ms}))

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a node says about itself in /diagnostics."""
+"""What a node says about itself in /diagnostics, and how it knows which frames never came."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass
 from enum import IntEnum
+from statistics import median
 
 _WINDOW = 100
 _LOSS_WINDOW = 1000  # frames over which the share of lost ones is told
 _LOSS_JUDGED = 100  # fewer say nothing
 _LOSS_WARNED = 0.01
+_KNOWN = 8  # periods before a gap that say what the camera's period is
+_CONFIRMED = 5  # periods after it that must be the same
+_TOLERANCE = 0.25  # of a period
+_PAUSE = 10  # periods: a longer gap is a pause
 
 
 class Level(IntEnum):
@@ -48,6 +53,7 @@ class Health:
         self._latency_ms: deque[float] = deque(maxlen=_WINDOW)
         self._reuse: deque[float] = deque(maxlen=_WINDOW)
         self._last_error = ""
+        self._unreported = ""
         self._notes: dict[str, str] = {}
         self._silence = ""
 
@@ -97,6 +103,12 @@ class Health:
             self._reuse.append(reuse_ratio)
             self._last_error = error
 
+    def failed(self, reason: str) -> None:
+        """Something failed that has no result to say so: the next report does."""
+        with self._lock:
+            self._counts["errors"] += 1
+            self._unreported = reason
+
     def note(self, name: str, text: str) -> None:
         """Report this text under this name from now on."""
         with self._lock:
@@ -108,7 +120,8 @@ class Health:
             latency = sorted(self._latency_ms)
             self._counts["dropped"] = dropped
             values = {name: str(count) for name, count in self._counts.items()} | self._notes
-            error, reuse, lost_share = self._last_error, list(self._reuse), self._lost_share()
+            error, self._unreported = self._last_error or self._unreported, ""
+            reuse, lost_share = list(self._reuse), self._lost_share()
             silence = self._silence
         middle = latency[len(latency) // 2] if latency else None
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"
@@ -130,3 +143,46 @@ class Health:
             message = f"latency {middle:.0f} ms is above the budget of {latency_budget_ms:g} ms"
             return Status(level=Level.WARN, message=message, values=values)
         return Status(level=Level.OK, message=f"latency {middle:.0f} ms", values=values)
+
+
+class StampGaps:
+    """Sees single frames missing in the stream of a camera that runs at a steady rate.
+
+    A gap counts as missing frames only with hindsight, when the camera goes on with the period that it had before: one
+    that slows down, for a longer exposure say, or pauses, loses nothing. Where the rate is not steady nothing counts.
+    """
+
+    def __init__(self) -> None:
+        self._last_ns: int | None = None
+        self._passed: deque[int] = deque(maxlen=_KNOWN + 1 + _CONFIRMED)
+
+    def reset(self) -> None:
+        """Forget the stamps so far, after a frame whose stamp is not known."""
+        self._last_ns = None
+        self._passed.clear()
+
+    def add(self, stamp_ns: int) -> int:
+        """Take the stamp of the next frame; returns how many frames are now known to be missing."""
+        last, self._last_ns = self._last_ns, stamp_ns
+        if last is None:
+            return 0
+        if stamp_ns <= last:
+            self._passed.clear()
+            return 0
+        self._passed.append(stamp_ns - last)
+        return self._missing() if len(self._passed) == self._passed.maxlen else 0
+
+    def _missing(self) -> int:
+        """Frames missing in the gap that has five periods behind it."""
+        *before, gap = list(self._passed)[: _KNOWN + 1]
+        after = list(self._passed)[_KNOWN + 1 :]
+        period = median(before)
+        count = round(gap / period) - 1
+        if not 0 < count < _PAUSE or abs(gap / period - (count + 1)) > _TOLERANCE:
+            return 0
+        return count if _mostly(before, period) and _mostly(after, period) else 0
+
+
+def _mostly(passed: list[int], period: float) -> bool:
+    """Whether more than half of the stamps are one period apart."""
+    return sum(abs(each / period - 1) <= _TOLERANCE for each in passed) > len(passed) / 2

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, fold
 from cacheinf_ros.errors import CacheinfError, CacheMapError
+from cacheinf_ros.pipeline.guard import guarded
 
 MAPS_KEPT = 32
 """Maps held at most, and so the longest fold: over a longer gap little is reusable, and computing is cheaper."""
@@ -24,6 +25,7 @@ MAPS_KEPT = 32
 EMPTY = "the cache holds nothing"
 LATE = "the frame's cache map did not arrive"
 BROKEN = "a cache map between the cached frame and this one is missing"
+UNUSABLE = "a cache map contradicts itself, see the node's log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,10 @@ class MapSequencer:
         return self._reference
 
     def unreadable(self, stamp_ns: int, image_size: tuple[int, int], reason: str) -> MapUpdate:
-        """The map of a frame that cannot be matched: it reuses nothing, and the reference stays what it was."""
+        """The map of a frame that cannot be matched: it reuses nothing, and the reference stays what it was.
+
+        In one block: nobody knows whether the frame is as large as it claims to be.
+        """
         return self._next(stamp_ns, CacheMap.nothing(image_size, max(image_size), reason), None)
 
     def reset(self, reason: str) -> None:
@@ -176,7 +181,9 @@ class CacheChain:
             if earlier is None:
                 return FoldedMap(cache_map=None, gap=BROKEN)
             links.append(earlier)
-        return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
+        with guarded(f"cache map {link.sequence} of {link.session!r}"):
+            return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
+        return FoldedMap(cache_map=None, gap=UNUSABLE)
 
     def mark_cached(self, stamp_ns: int) -> None:
         """The cache now holds the frame with this stamp: maps up to its own are done with."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Generic, TypeVar
 
 from cacheinf_ros.pipeline.map_chain import MAPS_KEPT, CacheChain, FoldedMap, MapUpdate
@@ -76,6 +77,14 @@ class LatestOfEach(Generic[T]):
         return None
 
 
+class Outcome(Enum):
+    """What a frame did to the cache."""
+
+    HELD = "it holds the frame"
+    UNTOUCHED = "it holds what it held"
+    LOST = "it holds nothing"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired(Generic[T]):
     """A frame to run, and what of the cache is reusable for it.
@@ -140,6 +149,13 @@ class FramePairing(Generic[T]):
             return None
         self._drop(ready[-1] + 1 - self._queue_size)
         return self._paired(self._frames.popleft())
+
+    def note(self, paired: Paired[T], outcome: Outcome) -> None:
+        """Take note of what running a frame did to the cache."""
+        if outcome is Outcome.HELD:
+            self.chain.mark_cached(paired.stamp_ns)
+        elif outcome is Outcome.LOST:
+            self.chain.invalidate()
 
     @property
     def waiting(self) -> int:

@@ -30,10 +30,6 @@ def open_model(config: ModelConfig) -> Model:
     return load_model(config.model, weights=weights, input_size=parse_size(config.input_size))
 
 
-HELD = "held"
-"""The mode of a frame whose answer is the last one."""
-
-
 class Runner:
     """A model with its engine and decoder. Not for use from several threads.
 
@@ -53,6 +49,7 @@ class Runner:
         """
         self.name = model.name
         self._model = model
+        self._input_size = model.input_size
         self._config = config
         self._note = note
         self.engine = Engine(model, config, with_server=with_server)
@@ -86,7 +83,7 @@ class Runner:
 
     def warm_up(self) -> None:
         """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
-        self.engine.run(np.zeros((*self._model.input_size, 3), np.uint8), None)
+        self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
         self.engine.reset()
 
     def close(self) -> None:
@@ -112,7 +109,7 @@ class Runner:
         """Whether cache maps are any use for the next frame."""
         return self._promised is None or not self._keeps_promise or self._promised.wants_maps
 
-    def run(
+    def infer(
         self,
         image: NDArray[np.uint8],
         cache_map: CacheMap | None,
@@ -150,9 +147,10 @@ class Runner:
             self._calibrate(image, cache_map)
         started = time.perf_counter()
         if self._promised.stands(image) and self._last is not None:
-            held_ms = 1e3 * (time.perf_counter() - started)
-            stages = {**dict.fromkeys(self._last.stage_ms, 0.0), "prepare": held_ms}
-            return replace(self._last, mode=HELD, reuse_ratio=1.0, active_share=0.0, stage_ms=stages, cached=False)
+            looked_ms = 1e3 * (time.perf_counter() - started)
+            stages = {**dict.fromkeys(self._last.engine.stage_ms, 0.0), "prepare": looked_ms}
+            unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages)
+            return replace(self._last, engine=unchanged, stands=True)
         result = self._promised.run(image, cache_map, matching_ms)
         self._last = self._frame_result(result, self._image_size)
         return self._last
@@ -190,7 +188,7 @@ class Runner:
 
     def failed(self, error: str) -> FrameResult:
         """The result of a frame that could not be run."""
-        return FrameResult(model=self.name, mode=self._config.mode.value, error=error)
+        return FrameResult.failed(self.name, self._config.mode, error)
 
     def _frame_result(self, result: EngineResult, image_size: tuple[int, int]) -> FrameResult:
         started = time.perf_counter()
@@ -198,14 +196,7 @@ class Runner:
         decode_ms = 1e3 * (time.perf_counter() - started)
         return FrameResult(
             model=self.name,
-            mode=result.mode.value,
-            where=result.where,
-            cached=result.cached,
-            reuse_ratio=result.reuse_ratio,
-            active_share=result.active_share,
-            stage_ms={**result.stage_ms, "decode": decode_ms},
-            outputs=result.outputs,
-            motion=result.motion,
-            input_size=self._model.input_size,
+            engine=replace(result, stage_ms={**result.stage_ms, "decode": decode_ms}),
+            input_size=self._input_size,
             decoded=decoded,
         )

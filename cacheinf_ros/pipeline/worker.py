@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from cacheinf_ros.pipeline.guard import guarded
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _NS_PER_S = 1e9
-_log = logging.getLogger(__name__)
+_RETRY_S: float | None = 0.1  # until an inbox that failed is asked again
 
 
 class Inbox(Protocol[T_co]):
@@ -38,15 +39,22 @@ class Inbox(Protocol[T_co]):
 class Worker(Generic[T]):
     """Takes items from an inbox and works on them, one at a time, in its own thread.
 
-    ``work`` should not raise: what goes wrong with a frame is part of that frame's result. What it raises all the same
-    is logged.
+    Nothing that is raised ends the thread. What goes wrong with a frame should be part of that frame's result; what
+    ``work``, ``rest`` or the inbox raise all the same is logged, and told to ``failed``.
     """
 
-    def __init__(self, inbox: Inbox[T], work: Callable[[T], None], rest: Callable[[], None] = lambda: None) -> None:
-        """``rest``: what to do each time when nothing is left to work on; it must not raise either."""
+    def __init__(
+        self,
+        inbox: Inbox[T],
+        work: Callable[[T], None],
+        rest: Callable[[], None] = lambda: None,
+        failed: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        """``rest``: what to do each time when nothing is left to work on."""
         self._inbox = inbox
         self._work = work
         self._rest = rest
+        self._failed = failed
         self._changed = threading.Condition()
         self._stopping = False
         self._is_done = True  # has worked on everything that it was told
@@ -85,6 +93,11 @@ class Worker(Generic[T]):
             self._may_be_awaited = False  # once: what takes long is not waited for again
 
     @property
+    def dropped(self) -> int:
+        """How many the inbox has dropped."""
+        return self._inbox.dropped
+
+    @property
     def busy_s(self) -> float:
         """For how long it has worked on the item at hand, in seconds; 0 when idle."""
         since = self._busy_since
@@ -93,23 +106,29 @@ class Worker(Generic[T]):
     def _loop(self) -> None:
         while (item := self._next()) is not None:
             self._busy_since = time.monotonic()
-            try:
+            with guarded("work on a frame") as working:
                 self._work(item)
-            except Exception:  # a bug, or a middleware that does not take a message: the next item is another one
-                _log.exception("work on an item failed; going on with the next")
-            if not self._is_waiting():
-                self._rest()
+            with guarded("work between frames") as resting:
+                if not self._is_waiting():
+                    self._rest()
+            if working or resting:
+                self._failed(working.reason or resting.reason)
             self._busy_since = None
 
     def _next(self) -> T | None:
         with self._changed:
             while not self._stopping:
-                item = self._inbox.take(time.monotonic_ns())
+                item, patience_s = None, _RETRY_S
+                with guarded("which frame is next") as failure:
+                    item = self._inbox.take(time.monotonic_ns())
+                    patience_s = self._patience_s()
                 if item is not None:
                     return item
+                if failure:
+                    self._failed(failure.reason)
                 self._is_done = True
                 self._changed.notify_all()
-                self._changed.wait(self._patience_s())
+                self._changed.wait(patience_s)
         return None
 
     def _is_waiting(self) -> bool:

@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Video, bag, folder, built-in scene -> frames."""
 
-from cacheinf_ros.sources.encoding import decode_compressed, decode_image
+from cacheinf_ros.sources.compressed import decode_compressed
+from cacheinf_ros.sources.encoding import decode_image
 from cacheinf_ros.sources.frame import Frame, Source
 from cacheinf_ros.sources.open import open_source
 from cacheinf_ros.sources.scenes import OBJECT_LABELS, Scene, SceneTruth

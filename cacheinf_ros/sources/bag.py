@@ -14,7 +14,8 @@ from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
 from cacheinf_ros.errors import MessageError, SourceError
-from cacheinf_ros.sources.encoding import decode_compressed, decode_image
+from cacheinf_ros.sources.compressed import decode_compressed
+from cacheinf_ros.sources.encoding import decode_image
 from cacheinf_ros.sources.frame import Frame
 
 RAW_IMAGE = "sensor_msgs/msg/Image"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources.layouts import FullChroma, Interleaved, Layout, Mosaic, Paired, QuarterChroma, RawImage
 
-_REMEDY = "publish the camera's colour or grey pictures instead, as bgr8, rgb8 or mono8"
+NOT_A_PICTURE_REMEDY = "publish the camera's colour or grey pictures instead, as bgr8, rgb8 or mono8"
 
 # {} is the number of bits, 8 or 16
 _FAMILIES: dict[str, Interleaved | Mosaic] = {
@@ -69,7 +68,7 @@ def decode_image(
     Raises:
         MessageError: an encoding that is unknown or no camera picture, or sizes that contradict each other.
     """
-    _refuse_other_than_pictures(encoding)
+    refuse_other_than_pictures(encoding)
     layout = _LAYOUTS.get(encoding)
     if layout is None:
         raise MessageError(f"image encoding {encoding!r} is not supported; publish one of {', '.join(_LAYOUTS)}")
@@ -81,56 +80,7 @@ def decode_image(
     )
 
 
-def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
-    """Return the picture in a ``sensor_msgs/CompressedImage``.
-
-    Args:
-        data: a whole JPEG or PNG file (or another that OpenCV reads), anything with a buffer of bytes.
-        description: the message's ``format`` field, such as "jpeg" or "rgb8; jpeg compressed bgr8".
-
-    Returns:
-        uint8 [height, width, 3], BGR.
-
-    Raises:
-        MessageError: the bytes are not a picture, or not one of a camera.
-    """
-    if "compressedDepth" in description:
-        raise MessageError(f"a compressed image of format {description!r} is a depth image; {_REMEDY}")
-    stored = _stored_encoding(description)
-    if stored.startswith("bayer_"):
-        mosaic = _read_file(data, description, cv2.IMREAD_GRAYSCALE)
-        height, width = mosaic.shape
-        return decode_image(stored.replace("16", "8"), height, width, width, mosaic)
-    image = _read_file(data, description, cv2.IMREAD_COLOR)
-    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2BGR), np.uint8) if stored.startswith("rgb") else image
-
-
-def _stored_encoding(description: str) -> str:
-    """Find the order of the colours in a file of image_transport, which gives OpenCV any order as if it were BGR.
-
-    The description is "<encoding of the camera>; <kind of file> compressed <encoding in the file>". Where the last
-    is missing, it is that of the camera; any other description gives bgr8.
-    """
-    match = re.fullmatch(r"(\w+); *\w+ compressed *(\w*) *", description)
-    if match is None:
-        return "bgr8"
-    _refuse_other_than_pictures(match[1])
-    return match[2] or match[1]
-
-
-def _refuse_other_than_pictures(encoding: str) -> None:
+def refuse_other_than_pictures(encoding: str) -> None:
+    """Raise :class:`MessageError` for what ROS has a name for, but no camera takes."""
     if encoding in _NO_PICTURES:
-        raise MessageError(f"{encoding} is {_NO_PICTURES[encoding]}, not a camera picture; {_REMEDY}")
-
-
-def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
-    raw = np.frombuffer(data, np.uint8)
-    try:
-        image = cv2.imdecode(raw, mode) if raw.size else None
-    except cv2.error:  # a header that claims more pixels than OpenCV allows
-        image = None
-    if image is None:
-        raise MessageError(
-            f"a compressed image of format {description!r} and {raw.size} bytes cannot be decoded; publish jpeg or png"
-        )
-    return np.asarray(image, np.uint8)
+        raise MessageError(f"{encoding} is {_NO_PICTURES[encoding]}, not a camera picture; {NOT_A_PICTURE_REMEDY}")

@@ -56,9 +56,12 @@ def test_loading_is_a_stage_of_the_first_result_only(catalog: CatalogFolder) -> 
     models = served(catalog)
     first = models.run(request("room/original"), 1, ignore)
     second = models.run(request("room/original"), 2, ignore)
-    assert "load" in first.stage_ms and "load" not in second.stage_ms
-    assert second.reuse_ratio == 1.0
-    (ours,), (exact,) = first.outputs.values(), models.run(request(load_model(TINY).name), 3, ignore).outputs.values()
+    assert "load" in first.engine.stage_ms and "load" not in second.engine.stage_ms
+    assert second.engine.reuse_ratio == 1.0
+    (ours,), (exact,) = (
+        first.engine.outputs.values(),
+        models.run(request(load_model(TINY).name), 3, ignore).engine.outputs.values(),
+    )
     np.testing.assert_allclose(ours, exact, atol=1e-6)
 
 
@@ -67,7 +70,7 @@ def test_each_robot_has_its_own_cache_and_is_forgotten(catalog: CatalogFolder) -
     models.run(request("room/original", "one"), 1, ignore)
     alone = models.used_bytes
     other = models.run(request("room/original", "other"), 1, ignore)
-    assert other.reuse_ratio == 0.0 and models.used_bytes == 2 * alone > 0
+    assert other.engine.reuse_ratio == 0.0 and models.used_bytes == 2 * alone > 0
     models.forget("one")
     assert models.used_bytes == alone
 
@@ -77,7 +80,7 @@ def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, tmp_path: Pa
     models = served(catalog, memory_mb=1.0)
     models._capacity = 1.0  # bytes: there is room for what is asked, and nothing else
     for name in (*names, names[0]):
-        assert "load" in models.run(request(f"room/{name}"), 1, ignore).stage_ms
+        assert "load" in models.run(request(f"room/{name}"), 1, ignore).engine.stage_ms
     assert models.used_bytes > 0
 
 

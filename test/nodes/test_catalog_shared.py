@@ -68,7 +68,7 @@ class Robot:
 
 
 def outputs(result: FrameResult) -> np.ndarray[Any, Any]:
-    (values,) = result.outputs.values()
+    (values,) = result.engine.outputs.values()
     return np.array(values)
 
 
@@ -83,13 +83,13 @@ def test_what_begins_alike_is_computed_once(catalogs: list[CatalogFolder]) -> No
     for number in range(4):
         ours, theirs = together.show(*NAMES), apart.show(*NAMES)
         for name in NAMES:
-            assert ours[name].model == name and ours[name].outputs.keys() == theirs[name].outputs.keys()
+            assert ours[name].model == name and ours[name].engine.outputs.keys() == theirs[name].engine.outputs.keys()
             np.testing.assert_allclose(outputs(ours[name]), outputs(theirs[name]), rtol=1e-5, atol=1e-6)
             assert [c.id for c in ours[name].decoded.classes] == [c.id for c in theirs[name].decoded.classes]
-        assert "compute" in ours["door"].stage_ms and ours["lamp"].active_share == 0
-        assert "compute" not in ours["lamp"].stage_ms and "computed with" in ours["lamp"].why
+        assert "compute" in ours["door"].engine.stage_ms and ours["lamp"].engine.active_share == 0
+        assert "compute" not in ours["lamp"].engine.stage_ms and "computed with" in ours["lamp"].why
         if number:
-            assert 0 < ours["door"].active_share < 1 and ours["door"].reuse_ratio > 0.9
+            assert 0 < ours["door"].engine.active_share < 1 and ours["door"].engine.reuse_ratio > 0.9
 
 
 def test_it_is_exact_whoever_is_asked(catalogs: list[CatalogFolder]) -> None:
@@ -112,7 +112,7 @@ def test_who_leaves_is_not_computed_any_more(catalogs: list[CatalogFolder]) -> N
     robot.models.load("lamp", "8bit")
     after = robot.show("door", "lamp")
     assert robot.notes["door: shares"] == "n/a"
-    assert after["lamp"].variant == "8bit" and "compute" in after["lamp"].stage_ms
+    assert after["lamp"].variant == "8bit" and "compute" in after["lamp"].engine.stage_ms
     assert outputs(after["door"]).shape == outputs(before["door"]).shape
     robot.models.drop("door")
     assert outputs(robot.show("lamp")["lamp"]).size

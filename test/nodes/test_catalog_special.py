@@ -30,7 +30,7 @@ from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.conversions import time_message
-from cacheinf_ros.nodes.result_messages import outputs_from
+from cacheinf_ros.nodes.results import outputs_from
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.polling import wait_until
 
@@ -101,15 +101,15 @@ def test_a_specialist_answers_while_a_skew_lasts(coloured: tuple[CatalogFolder, 
     device.models.load("colours", "original")
     results = device.look(RED, RED, GREEN, until=by_specialist)
     assert results[-1].variant == "original@specialist" and {r.variant for r in results[:-1]} == {"original"}
-    assert set(results[-1].stage_ms) == {"match", "specialist"}
-    (output,) = results[-1].outputs.values()
-    (before,) = results[0].outputs.values()
-    assert output.shape == before.shape and list(results[-1].outputs) == list(results[0].outputs)
+    assert set(results[-1].engine.stage_ms) == {"match", "specialist"}
+    (output,) = results[-1].engine.outputs.values()
+    (before,) = results[0].engine.outputs.values()
+    assert output.shape == before.shape and list(results[-1].engine.outputs) == list(results[0].engine.outputs)
     assert device.note("specialising") == "specialised" and device.note("specialist_classes") == "red, green"
     results = device.look(RED, RED, GREEN)
     alone = sum(by_specialist(result) for result in results)
     assert alone >= 40  # the others were checked or passed on
-    assert all({"specialist", "compute"} <= set(r.stage_ms) for r in results if not by_specialist(r))
+    assert all({"specialist", "compute"} <= set(r.engine.stage_ms) for r in results if not by_specialist(r))
     assert float(device.note("specialist_passed")) < 0.3
     device.look(BLUE, until=lambda _: device.note("specialising") != "specialised")
     assert device.note("specialist_classes") == "n/a"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from strategies import cache_maps, textured
 
-from cacheinf_ros.engine import Box, Decoded, ScoredClass
+from cacheinf_ros.engine import Box, Decoded, Mode, ScoredClass
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.conversions import (
     cache_map_message,
@@ -31,7 +32,7 @@ from cacheinf_ros.nodes.conversions import (
     stamp_ns,
     time_message,
 )
-from cacheinf_ros.nodes.result_messages import decoded_from, outputs_from, result_message
+from cacheinf_ros.nodes.results import decoded_from, outputs_from, result_message
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 
@@ -111,7 +112,8 @@ def test_a_request_carries_the_frame(wire: str, exact: bool) -> None:
 
 
 def result(**outputs: Any) -> FrameResult:
-    return FrameResult(model="m", mode="exact", outputs=outputs)
+    nothing = FrameResult.failed("m", Mode.EXACT, "")
+    return replace(nothing, engine=replace(nothing.engine, outputs=outputs))
 
 
 def test_outputs_survive_with_type_and_shape() -> None:
@@ -135,4 +137,4 @@ def test_classes_and_boxes_survive() -> None:
         classes=(ScoredClass(id=3, name="cat", score=0.5),),
         boxes=(Box(x=1, y=2, width=3, height=4, class_id=1, name="dog", score=0.25),),
     )
-    assert decoded_from(result_message(header(), FrameResult(model="m", mode="exact", decoded=decoded), 0)) == decoded
+    assert decoded_from(result_message(header(), replace(result(), decoded=decoded), 0)) == decoded

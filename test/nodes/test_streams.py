@@ -123,7 +123,15 @@ def test_a_paused_stream_goes_on(listening: Any, stamps: Iterator[int], camera_i
     assert headers(listening.expect(6)) == headers([*first, *second])
 
 
-@pytest.mark.parametrize("spoilt", [{"encoding": "no such encoding"}, {"step": 1}, {"data": b""}])
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"encoding": "no such encoding"},
+        {"step": 1},
+        {"data": b""},
+        {"height": 2**20, "width": 2**20, "step": 3 * 2**20},  # a terabyte
+    ],
+)
 def test_a_corrupt_image_yields_an_error_result_and_the_node_lives(
     listening: Any, stamps: Iterator[int], camera_image: Callable[..., Any], spoilt: dict[str, Any]
 ) -> None:
@@ -138,7 +146,7 @@ def test_a_corrupt_image_yields_an_error_result_and_the_node_lives(
 
 
 def test_the_class_vector_is_decoded(listening: Any, stamps: Iterator[int], camera_image: Callable[..., Any]) -> None:
-    from cacheinf_ros.nodes.result_messages import outputs_from
+    from cacheinf_ros.nodes.results import outputs_from
 
     listening.publish(camera_image(next(stamps)))
     result = listening.expect(1)[0]

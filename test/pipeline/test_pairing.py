@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.pipeline.map_chain import LATE, MapUpdate
 from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestOfEach, LatestQueue
 
@@ -96,6 +99,27 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     again = pairs.take(TIMEOUT)
     assert again is not None
     assert again.fold.cache_map is None
+
+
+def test_a_map_that_cannot_be_folded_costs_no_frame() -> None:
+    """Its motion cannot be undone. This ended the thread that takes frames, and with it the node's work."""
+    pairs = pairing()
+    good = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (4, 4), 4, Motion.none())
+    for sequence in (1, 2, 3):
+        update = MapUpdate(
+            session="a",
+            sequence=sequence,
+            reference_sequence=sequence - 1,
+            stamp_ns=10 * sequence,
+            reference_stamp_ns=10 * sequence - 10,
+            cache_map=replace(good, motion=Motion(matrix=np.zeros((3, 3)))) if sequence == 3 else good,
+        )
+        pairs.add_map(update)
+    pairs.chain.mark_cached(10)
+    pairs.add_frame("three", stamp_ns=30, now_ns=0)
+    taken = pairs.take(0)
+    assert taken is not None
+    assert (taken.frame, taken.fold.cache_map, bool(taken.fold.gap)) == ("three", None, True)
 
 
 def test_frames_that_wait_are_bounded() -> None:

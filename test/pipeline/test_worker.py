@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 
+from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue
 from cacheinf_ros.pipeline.worker import Worker
 
@@ -92,3 +93,53 @@ def test_who_gives_way_goes_on_when_the_work_is_done_or_takes_too_long() -> None
     assert finished == [quick]
     slow.set()
     worker.stop()
+
+
+class Spoilt(LatestQueue[int]):
+    """Raises instead of giving 0."""
+
+    def take(self, now_ns: int) -> int | None:
+        item = super().take(now_ns)
+        if item == 0:
+            raise ValueError("a bad map")
+        return item
+
+
+def test_an_inbox_that_fails_is_asked_again_and_is_not_silent() -> None:
+    queue, seen, said, done = Spoilt(10), [], [], threading.Event()
+
+    def work(item: int) -> None:
+        seen.append(item)
+        done.set()
+
+    worker = Worker(queue, work, failed=said.append)
+    worker.start()
+    worker.tell(lambda: queue.put(0))
+    worker.give_way(DEADLINE_S)
+    assert len(said) == 1
+    assert "ValueError: a bad map" in said[0]
+    worker.tell(lambda: queue.put(1))
+    assert done.wait(DEADLINE_S)
+    worker.stop()
+    assert seen == [1]
+
+
+def test_rest_that_fails_is_told_and_not_the_last() -> None:
+    queue: LatestQueue[int] = LatestQueue(1)
+    said, told = [], threading.Event()
+
+    def failed(reason: str) -> None:
+        said.append(reason)
+        told.set()
+
+    def rest() -> None:
+        raise CacheinfError("no time")
+
+    worker = Worker(queue, lambda item: None, rest, failed)
+    worker.start()
+    for _ in range(2):
+        told.clear()
+        worker.tell(lambda: queue.put(0))
+        assert told.wait(DEADLINE_S)
+    worker.stop()
+    assert said == ["no time"] * 2

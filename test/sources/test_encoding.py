@@ -6,14 +6,13 @@ import re
 import sys
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.sources import decode_compressed, decode_image
+from cacheinf_ros.sources import decode_image
 
 # encoding, less its number of bits -> what a driver sends for a BGR picture
 TO_WIRE = {
@@ -168,84 +167,3 @@ def test_any_fields_give_a_picture_or_a_message_error(encoding, height, width, s
     except MessageError:
         return
     assert decoded.shape == (height, width, 3) and decoded.dtype == np.uint8 and encoding in PICTURES
-
-
-def test_compressed_round_trip():
-    image = picture(6, 7)
-    np.testing.assert_array_equal(decode_compressed(cv2.imencode(".png", image)[1].tobytes(), "png"), image)
-    smooth = cv2.GaussianBlur(np.tile(np.arange(64, dtype=np.uint8)[:, None, None], (1, 64, 3)), (0, 0), 3)
-    decoded = decode_compressed(cv2.imencode(".jpg", smooth)[1].tobytes(), "bgr8; jpeg compressed bgr8")
-    assert np.abs(decoded.astype(int) - smooth).max() <= 4
-
-
-@pytest.mark.parametrize("data", [b"", b"not a picture"])
-def test_compressed_rubbish_is_refused(data):
-    with pytest.raises(MessageError, match=r"format 'jpeg' and .* cannot be decoded; publish jpeg or png"):
-        decode_compressed(data, "jpeg")
-
-
-@pytest.mark.parametrize(
-    ("description", "is_rgb_as_bgr"),
-    [
-        ("", False),
-        ("png", False),
-        ("rgb8", False),
-        ("rgb8; png compressed bgr8", False),
-        ("bgr8; png compressed bgr8", False),
-        ("yuv422_yuy2; png compressed bgr8", False),
-        ("bgr8; tiff compressed ", False),
-        ("rgb8; tiff compressed ", True),
-        ("rgba8; tiff compressed", True),
-        ("rgb8; png compressed rgb8", True),
-    ],
-)
-def test_compressed_by_image_transport_comes_in_bgr(description, is_rgb_as_bgr):
-    image = picture(6, 7)
-    given_to_opencv = image[:, :, ::-1] if is_rgb_as_bgr else image
-    data = cv2.imencode(".tiff" if "tiff" in description else ".png", given_to_opencv)[1].tobytes()
-    np.testing.assert_array_equal(decode_compressed(data, description), image)
-
-
-@pytest.mark.parametrize("encoding", ["mono16", "16UC1"])
-def test_compressed_grey_of_16_bits_keeps_the_upper_byte(encoding):
-    values = np.array([[0, 255, 256], [0x1234, 0xABCD, 0xFFFF]], np.uint16)
-    decoded = decode_compressed(cv2.imencode(".png", values)[1].tobytes(), f"{encoding}; png compressed ")
-    np.testing.assert_array_equal(decoded[:, :, 1], [[0, 0, 1], [0x12, 0xAB, 0xFF]])
-
-
-@pytest.mark.parametrize("encoding", BAYER)
-def test_a_compressed_mosaic_gets_its_colours(encoding):
-    values = picture(6, 8)[:, :, 0].astype(np.uint16 if encoding.endswith("16") else np.uint8)
-    data = cv2.imencode(".png", values * 257 if encoding.endswith("16") else values)[1].tobytes()
-    expected = decode_image(f"{encoding.rstrip('168')}8", 6, 8, 8, values.astype(np.uint8))
-    np.testing.assert_array_equal(decode_compressed(data, f"{encoding}; png compressed "), expected)
-    grey = decode_compressed(data, f"{encoding}; jpeg compressed mono8")
-    np.testing.assert_array_equal(grey, np.dstack([values.astype(np.uint8)] * 3))
-
-
-@pytest.mark.parametrize(
-    ("description", "complaint"),
-    [
-        ("16UC1; compressedDepth png", "format '16UC1; compressedDepth png' is a depth image; publish"),
-        ("32FC1; compressedDepth rvl", "format '32FC1; compressedDepth rvl' is a depth image; publish"),
-        ("32FC1; tiff compressed ", "32FC1 is a depth or float image, not a camera picture; publish"),
-        ("8UC2; png compressed ", "8UC2 is an image of two channels, not a camera picture; publish"),
-    ],
-)
-def test_compressed_depth_is_refused_by_name(description, complaint):
-    with pytest.raises(MessageError, match=complaint):
-        decode_compressed(cv2.imencode(".png", picture(2, 2))[1].tobytes(), description)
-
-
-@pytest.mark.parametrize("kind", ["h264", "zstd"])
-def test_other_compressions_are_refused_by_name(kind):
-    with pytest.raises(MessageError, match=f"format '{kind}' and 40 bytes cannot be decoded; publish jpeg or png"):
-        decode_compressed(b"\0\0\0\1" + bytes(36), kind)
-
-
-def test_a_file_that_claims_too_many_pixels_is_refused():
-    data = bytearray(cv2.imencode(".jpg", picture(16, 16))[1].tobytes())
-    sizes = data.index(b"\xff\xc0") + 5  # start of frame: height, width
-    data[sizes : sizes + 4] = b"\xff\xdc\xff\xdc"
-    with pytest.raises(MessageError, match="cannot be decoded"):
-        decode_compressed(bytes(data), "jpeg")

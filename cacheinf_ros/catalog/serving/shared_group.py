@@ -88,16 +88,18 @@ class Group:
         if self._latest is None or self._latest[0] is not image or model in self._asked:
             self._latest, self._asked = None, set()
             computed = held.run(image, stamp_ns, config)
-            kept = {name: value.copy() for name, value in computed.outputs.items()}  # an audit may overwrite them
-            self._latest = image, replace(computed, outputs=kept)
+            # copies: an audit may overwrite them
+            kept = {name: value.copy() for name, value in computed.engine.outputs.items()}
+            self._latest = image, replace(computed, engine=replace(computed.engine, outputs=kept))
         result, is_new = self._latest[1], not self._asked
         self._asked.add(model)
-        outputs = self._shared.outputs_of(model, result.outputs)
+        engine = replace(result.engine, outputs=self._shared.outputs_of(model, result.engine.outputs))
         card, size = self._members[model].network.card, (image.shape[0], image.shape[1])
-        own = replace(result, outputs=outputs, decoded=decode(outputs, card, size, result.motion))
+        own = replace(result, engine=engine, decoded=decode(engine.outputs, card, size, engine.motion))
         if is_new:
             return own
-        return replace(own, active_share=0.0, stage_ms={}, why="; computed with the other models that begin alike")
+        free = replace(engine, active_share=0.0, stage_ms={})
+        return replace(own, engine=free, why="; computed with the other models that begin alike")
 
     def add(self, link: MapUpdate) -> None:
         """The map of a frame, which each of the models may bring."""

@@ -131,12 +131,12 @@ class SpecialisedCache(CachedModel):
         def small() -> Floats:
             assert self._small is not None
             small_ran.append(self._small.held.run(image, stamp_ns, config))
-            (features,) = small_ran[0].outputs.values()
+            (features,) = small_ran[0].engine.outputs.values()
             return np.asarray(features.ravel(), np.float32)
 
         def generic() -> int:
             whole_ran.append(run_whole(image, stamp_ns, config))
-            return int(whole_ran[0].outputs[self._output].argmax())
+            return int(whole_ran[0].engine.outputs[self._output].argmax())
 
         specialiser = self._specialiser
         verdict = cascade(specialiser.specialist, small, generic, audit=specialiser.audit_due)
@@ -256,16 +256,14 @@ class SpecialisedCache(CachedModel):
     def _result(
         self, verdict: Verdict, small: list[FrameResult], whole: list[FrameResult], image_size: tuple[int, int]
     ) -> FrameResult:
-        took = {SPECIALIST: sum(small[0].stage_ms.values())} if small else {}
+        took = {SPECIALIST: sum(small[0].engine.stage_ms.values())} if small else {}
         if verdict.logits is None:
-            return replace(whole[0], stage_ms={**took, **whole[0].stage_ms})
+            return whole[0].after(took)
         outputs = {self._output: verdict.logits}
         return replace(
             small[0],
             variant=f"{self._variant}@{SPECIALIST}",
-            stage_ms=took,
-            outputs=outputs,
-            motion=Motion.none(),
+            engine=replace(small[0].engine, stage_ms=took, outputs=outputs, motion=Motion.none()),
             decoded=decode(outputs, self.runner.engine.model.card, image_size),
         )
 

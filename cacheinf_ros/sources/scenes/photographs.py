@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.sources.scenes.config import Gallery
+from cacheinf_ros.sources.scenes.scene_config import Gallery
 
 # disjoint, so that what is learned on one set is tested on unseen pictures
 _FILES = {

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.frame import Frame
-from cacheinf_ros.sources.scenes.camera import CameraPath
-from cacheinf_ros.sources.scenes.config import MotionPreset, SceneConfig
+from cacheinf_ros.sources.scenes.camera_path import CameraPath
 from cacheinf_ros.sources.scenes.near import NearPlane
 from cacheinf_ros.sources.scenes.photographs import load_photograph, load_photographs
+from cacheinf_ros.sources.scenes.scene_config import MotionPreset, SceneConfig
 from cacheinf_ros.sources.scenes.sensor import Sensor
 from cacheinf_ros.sources.scenes.tracks import make_tracks
 from cacheinf_ros.sources.scenes.truth import SceneTruth, changed_pixels, owner_map, visible_objects

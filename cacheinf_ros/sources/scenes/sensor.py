@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.sources.scenes.config import SceneConfig
+from cacheinf_ros.sources.scenes.scene_config import SceneConfig
 
 _DRIFT_PERIOD_SECONDS = 10.0
 _SPARE = 64

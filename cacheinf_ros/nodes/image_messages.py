@@ -1,14 +1,20 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Images as they come over the wire: read and written without a copy of the pixels through ROS' Python classes."""
+"""Images on topics: read from the wire, kept as they arrived, and written to it.
+
+Pixels are not copied through ROS' Python classes on either way.
+"""
 
 from __future__ import annotations
 
 import struct
+import time
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rclpy.node import Node
 from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, TypesysError, get_typestore
 from rosbags.typesys.store import Typestore
@@ -16,11 +22,14 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import MessageError
+from cacheinf_ros.nodes.conversions import header_from, stamp_ns
+from cacheinf_ros.nodes.topics import profile
 
 _NAMES = {Image: "sensor_msgs/msg/Image", CompressedImage: "sensor_msgs/msg/CompressedImage"}
 _UNREADABLE = (SerdeError, TypesysError, ValueError, IndexError, KeyError, AssertionError, struct.error, MemoryError)
 _MONO, _BGR = "mono8", "bgr8"
 _LENGTH = struct.Struct("<I")
+_NS_PER_MS = 1e6
 
 
 class CameraMessages:
@@ -47,6 +56,34 @@ class CameraMessages:
             raise MessageError(
                 f"{len(serialized)} bytes are not a {self._name}: {error}; check that camera and node use the same type"
             ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message and when it came.
+
+    Attributes:
+        message: has a header; of ROS, or as :class:`CameraMessages` reads it.
+        received_ns: by :func:`time.monotonic_ns`.
+    """
+
+    message: Any
+    received_ns: int = field(default_factory=time.monotonic_ns)
+
+    @property
+    def header(self) -> Header:
+        """The frame's header, to be copied to everything derived from it."""
+        return header_from(self.message.header)
+
+    @property
+    def stamp_ns(self) -> int:
+        """The frame's stamp in nanoseconds."""
+        return stamp_ns(self.message.header)
+
+    @property
+    def age_ms(self) -> float:
+        """Time since the message arrived, in milliseconds."""
+        return (time.monotonic_ns() - self.received_ns) / _NS_PER_MS
 
 
 def serialized_image(header: Header, image: NDArray[np.uint8]) -> bytes:
@@ -78,3 +115,19 @@ def _header(header: Header) -> Any:
 @cache  # building it takes a tenth of a second; it is never changed
 def _types() -> Typestore:
     return get_typestore(Stores.LATEST)
+
+
+class LazyImage:
+    """An image topic that costs nothing while nobody subscribes."""
+
+    def __init__(self, node: Node, topic: str) -> None:
+        self._publisher = node.create_publisher(Image, topic, profile(1))
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody subscribes."""
+        return self._publisher.get_subscription_count() > 0
+
+    def publish(self, header: Header, image: NDArray[np.uint8]) -> None:
+        """Publish uint8 [height, width, 3], BGR, or [height, width]."""
+        self._publisher.publish(serialized_image(header, image))

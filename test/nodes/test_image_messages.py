@@ -18,8 +18,8 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.nodes.camera_messages import CameraMessages, serialized_image
 from cacheinf_ros.nodes.conversions import header_from, image_from, image_size, stamp_ns, time_message
+from cacheinf_ros.nodes.image_messages import CameraMessages, serialized_image
 
 STAMPS = st.integers(0, (2**31 - 1) * 10**9)
 FRAME_IDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

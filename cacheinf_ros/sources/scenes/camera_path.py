@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.sources.scenes.config import MotionPreset
+from cacheinf_ros.sources.scenes.scene_config import MotionPreset
 
 _Matrix = NDArray[np.float64]
 _PAN_PIXELS_PER_SECOND = 90.0
