@@ -13,10 +13,10 @@ from catalogs import made_catalog
 from networks.colours import CORNERS
 from numpy.typing import NDArray
 
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.features import training_sets, trunk_model
-from cacheinf_ros.catalog.folder import CatalogFolder
-from cacheinf_ros.catalog.heads.attributes import Labelled
-from cacheinf_ros.catalog.specialists.folder import (
+from cacheinf_ros.catalog.labelled_pictures import Labelled
+from cacheinf_ros.catalog.specialists.specialist_folder import (
     PairEntry,
     SpecialiseFile,
     SpecialiseFolder,

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.catalog.build.builder import Builder
+from cacheinf_ros.catalog.build.catalog_builder import Builder
+from cacheinf_ros.catalog.build.catalog_frames import BUILT_IN, load_data
 from cacheinf_ros.catalog.build.finetune import TuningConfig
-from cacheinf_ros.catalog.build.frames import BUILT_IN, load_data
 from cacheinf_ros.catalog.build.techniques import Recipe, Technique
-from cacheinf_ros.catalog.folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.serving.node_configs import CatalogPolicy
 from cacheinf_ros.catalog.variant import Place

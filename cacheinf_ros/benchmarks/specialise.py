@@ -15,7 +15,7 @@ import numpy as np
 
 from cacheinf_ros.benchmarks.skewed import Seen, SkewedCamera, chances, learned
 from cacheinf_ros.benchmarks.timing import measured, summary
-from cacheinf_ros.catalog.build.measure import frames_ms
+from cacheinf_ros.catalog.build.measured_architecture import frames_ms
 from cacheinf_ros.catalog.features import small_trunks
 from cacheinf_ros.catalog.specialists.chain import Chain, ChainResult
 from cacheinf_ros.catalog.specialists.dominance import Pair

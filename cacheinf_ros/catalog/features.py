@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from cacheinf_ros.catalog.heads.attributes import Labelled
+from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.linear import Classes, Floats
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError

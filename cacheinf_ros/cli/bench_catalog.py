@@ -48,7 +48,7 @@ def bench_catalog(
     """
     from cacheinf_ros.benchmarks.catalog import SECTIONS, Setting, run_catalog_benchmark
     from cacheinf_ros.benchmarks.catalog_plot import PLOTS
-    from cacheinf_ros.catalog.folder import read_catalog
+    from cacheinf_ros.catalog.catalog_folder import read_catalog
 
     setting = Setting(
         catalogs=tuple(read_catalog(folder).catalog for folder in catalog or ()),

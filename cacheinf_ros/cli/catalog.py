@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
+from cacheinf_ros.catalog.build.catalog_frames import BUILT_IN
 from cacheinf_ros.catalog.build.finetune import TuningConfig
-from cacheinf_ros.catalog.build.frames import BUILT_IN
 from cacheinf_ros.catalog.build.techniques import Technique
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.variant import Place
@@ -25,7 +25,7 @@ from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.errors import CatalogError
 
 if TYPE_CHECKING:
-    from cacheinf_ros.catalog.folder import CatalogFolder, VariantEntry
+    from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry
 
 catalogs = typer.Typer(help="Catalogs of a model's variants: how accurate, and what each costs.", no_args_is_help=True)
 _TUNING, _PRICES, _POWER = TuningConfig(), PriceConfig(), PowerModel()
@@ -87,9 +87,9 @@ def build(
 
     Example: cacheinf catalog build scenenet --data built-in --out scenenet-catalog
     """
-    from cacheinf_ros.catalog.build.builder import Builder
-    from cacheinf_ros.catalog.build.frames import load_data
-    from cacheinf_ros.catalog.build.specialise import add_specialise, check_specialisable, labelled_data
+    from cacheinf_ros.catalog.build.add_specialists import add_specialise, check_specialisable, labelled_data
+    from cacheinf_ros.catalog.build.catalog_builder import Builder
+    from cacheinf_ros.catalog.build.catalog_frames import load_data
     from cacheinf_ros.graph import load_model
 
     chosen, widths = _techniques(techniques), _bits(bits)
@@ -129,7 +129,7 @@ def show(
 
     Example: cacheinf catalog show scenenet-catalog --plot front.png
     """
-    from cacheinf_ros.catalog.folder import read_catalog
+    from cacheinf_ros.catalog.catalog_folder import read_catalog
 
     found = read_catalog(folder)
     _print(found)

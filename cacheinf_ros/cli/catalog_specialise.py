@@ -11,12 +11,12 @@ from rich.table import Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cacheinf_ros.catalog.folder import CatalogFolder
+    from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 
 
 def print_specialise(catalog: CatalogFolder, console: Console) -> None:
     """The skews that are worth a specialist, and what it gains; nothing where the catalog was built without."""
-    from cacheinf_ros.catalog.specialists.folder import original_name, read_specialise
+    from cacheinf_ros.catalog.specialists.specialist_folder import original_name, read_specialise
 
     found = read_specialise(catalog)
     if found is None:

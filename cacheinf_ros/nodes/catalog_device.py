@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.shared_group import Group, MemberCache, group_for
-from cacheinf_ros.catalog.serving.specialised import specialised_cache
+from cacheinf_ros.catalog.serving.specialised_cache import specialised_cache
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.graph import Model

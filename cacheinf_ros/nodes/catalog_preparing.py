@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from rclpy.node import Node
 
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.errors import CacheinfError
 
 

@@ -18,7 +18,7 @@ from cacheinf_ros.catalog.features import (
     training_sets,
     trunk_model,
 )
-from cacheinf_ros.catalog.heads.attributes import Labelled
+from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

@@ -14,7 +14,7 @@ from catalogs import made_catalog
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
 from cacheinf_ros.catalog.variant import Cost, Place

@@ -20,10 +20,10 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 from image_messages import image_message
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
-from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder
 from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.harness import NodeCommand, NodeGroup

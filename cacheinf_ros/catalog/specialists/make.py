@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from cacheinf_ros.catalog.features import trunk_model
 from cacheinf_ros.catalog.specialists.dominance import Dominance
-from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder
 from cacheinf_ros.catalog.specialists.retarget import Rejected, Retargeting
 from cacheinf_ros.catalog.specialists.specialist import Specialist
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 from cacheinf_ros.graph import Model
 
 

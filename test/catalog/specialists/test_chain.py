@@ -12,7 +12,7 @@ from oracle import changed, dense
 
 from cacheinf_ros.cache_map import CacheMap, Motion, compose, fold
 from cacheinf_ros.catalog.features import pre_forward, trunk_model
-from cacheinf_ros.catalog.heads.attributes import Labelled
+from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.specialists.chain import Chain
 from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor
-from cacheinf_ros.catalog.build.frames import Data
-from cacheinf_ros.catalog.build.judge import Judge
-from cacheinf_ros.catalog.build.measure import image_bytes_per_pixel, measure
+from cacheinf_ros.catalog.build.catalog_frames import Data
+from cacheinf_ros.catalog.build.variant_accuracy import Judge
+from cacheinf_ros.catalog.build.measured_architecture import image_bytes_per_pixel, measure
 from cacheinf_ros.catalog.build.techniques import (
     Change,
     Inapplicable,
@@ -27,7 +27,7 @@ from cacheinf_ros.catalog.build.techniques import (
 )
 from cacheinf_ros.catalog.build.techniques.change import BITS
 from cacheinf_ros.catalog.build.techniques.quantise import packed_bytes
-from cacheinf_ros.catalog.folder import (
+from cacheinf_ros.catalog.catalog_folder import (
     FILE,
     CatalogFile,
     CatalogFolder,

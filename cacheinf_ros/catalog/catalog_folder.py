@@ -18,8 +18,8 @@ from torch import nn
 
 from cacheinf_ros.catalog.build.techniques import Change, Recipe, Technique, perform, unpack
 from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
+from cacheinf_ros.catalog.stored_files import read_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
-from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin, load_card, load_module, model_of

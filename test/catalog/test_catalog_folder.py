@@ -12,11 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.catalog.build.builder import Builder
+from cacheinf_ros.catalog.build.catalog_builder import Builder
+from cacheinf_ros.catalog.build.catalog_frames import Data, Sample
 from cacheinf_ros.catalog.build.finetune import TuningConfig
-from cacheinf_ros.catalog.build.frames import Data, Sample
 from cacheinf_ros.catalog.build.techniques import Technique
-from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.energy.power_model import PowerModel

@@ -15,12 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Floats
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.specialists.cascade import Verdict, cascade, class_output
 from cacheinf_ros.catalog.specialists.dominance import Dominance
-from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder, original_name, read_specialise
 from cacheinf_ros.catalog.specialists.make import Made, load_trunks, make_specialist
 from cacheinf_ros.catalog.specialists.retarget import Rejected
 from cacheinf_ros.catalog.specialists.specialiser import (
@@ -30,6 +29,7 @@ from cacheinf_ros.catalog.specialists.specialiser import (
     Specialiser,
     Withdraw,
 )
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, original_name, read_specialise
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.errors import CacheinfError

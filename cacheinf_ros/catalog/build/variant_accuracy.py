@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from cacheinf_ros.catalog.build.frames import Sample
+from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
