@@ -14,7 +14,6 @@ from networks.colours import CORNERS
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
-from cacheinf_ros.catalog.features import training_sets, trunk_model
 from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.specialists.specialist_folder import (
     PairEntry,
@@ -25,6 +24,8 @@ from cacheinf_ros.catalog.specialists.specialist_folder import (
     write_samples,
     write_specialise,
 )
+from cacheinf_ros.catalog.specialists.training_set import training_sets
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.catalog.variant import Cost, Place
 
 COLOURS = str(Path(__file__).parent / "networks" / "colours.yaml")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import block_grids, cache_maps, image_sizes, motions
 
-from cacheinf_ros.cache_map import CacheMap, Drift, Motion, compose, expand_blocks, grid_shape, merge_blocks
+from cacheinf_ros.cache_map import CacheMap, Drift, Motion, compose, expand_blocks, fold, grid_shape, merge_blocks
 from cacheinf_ros.errors import CacheMapError
 
 
@@ -134,3 +134,15 @@ def test_drift_separates_shift_from_distortion() -> None:
     zoomed = Drift.of(middle.inverse().then(ZOOM).then(middle), (481, 641))
     assert zoomed.shift == pytest.approx((0, 0))
     assert zoomed.distortion == pytest.approx(0.01, rel=0.01)  # corners are half a diagonal away: 0.02 of it
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_maps_fold_as_if_composed_one_by_one(moving: bool) -> None:
+    rng = np.random.default_rng(0)
+    motions = [Motion.translation(8.0, 0.0) if moving and number == 1 else Motion.none() for number in range(4)]
+    maps = [CacheMap.of_blocks(rng.random((6, 8)) < 0.8, (48, 64), 8, motion) for motion in motions]
+    expected = compose(compose(compose(maps[0], maps[1]), maps[2]), maps[3])
+    found = fold(maps)
+    assert np.array_equal(found.reusable, expected.reusable) and found.reusable.any()
+    assert np.array_equal(found.motion.matrix, expected.motion.matrix)
+    assert np.array_equal(found.rectangles, expected.rectangles)

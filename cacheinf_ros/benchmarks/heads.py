@@ -11,10 +11,10 @@ import numpy as np
 
 from cacheinf_ros.benchmarks.frames import Image
 from cacheinf_ros.benchmarks.timing import summary, timed
-from cacheinf_ros.catalog.features import trunk_model
 from cacheinf_ros.catalog.heads.attribute_heads import head_model, train_heads
 from cacheinf_ros.catalog.heads.shared_models import find_sharing, use_same_kernels
 from cacheinf_ros.catalog.labelled_pictures import SCENE_ATTRIBUTES, scene_samples
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -21,7 +21,7 @@ from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.catalog.stored_files import read_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin, load_card, load_module, model_of
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.interpret import DeferredGraph
@@ -202,6 +202,20 @@ class CatalogFolder:
     def _kept(self, entry: VariantEntry) -> Path:
         network = entry.model_dump_json(include={"changes", "bits", "graph", "sha256"})
         return kept_file(f"{self.file.model}/{self.file.input_size}/{torch.__version__}/{network}")
+
+
+def prepare_catalogs(
+    folders: Iterable[CatalogFolder], say: Callable[[str], None], complain: Callable[[str], None]
+) -> None:
+    """Have variants loaded fast from now on; a catalog with one that cannot be loaded is left as it is, and named.
+
+    Whoever asks for that variant is told again.
+    """
+    for folder in folders:
+        try:
+            folder.prepare(say)
+        except CacheinfError as error:
+            complain(f"catalog of {folder.file.name}: {error}")
 
 
 def read_catalog(folder: Path) -> CatalogFolder:

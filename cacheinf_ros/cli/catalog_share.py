@@ -49,7 +49,6 @@ def share(
 
     Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
     """
-    from cacheinf_ros.catalog.features import trunk_model
     from cacheinf_ros.catalog.heads.attribute_heads import train_heads
     from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
     from cacheinf_ros.catalog.labelled_pictures import (
@@ -59,6 +58,7 @@ def share(
         folder_samples,
         scene_samples,
     )
+    from cacheinf_ros.catalog.trunks import trunk_model
     from cacheinf_ros.graph import load_model
 
     wanted = tuple(name.strip() for name in heads.split(","))

@@ -104,6 +104,14 @@ class Ina3221:
         return sum(rail.watts() for rail in self._rails)
 
 
+def reading(meter: EnergyMeter | None) -> float | None:
+    """Joules by the meter; None: there is none, or a busy bus keeps it from being read, and the model has to do."""
+    try:
+        return None if meter is None else meter.joules()
+    except (OSError, ValueError):
+        return None
+
+
 def find_meter(root: Path = Path("/sys")) -> EnergyMeter | NoMeter:
     """Jetson's meter, or else RAPL's, or why there is neither; ``root`` is where sysfs is mounted."""
     chips = sorted((root / "bus/i2c/drivers").glob("ina3221*/*/hwmon/hwmon*"))

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from cacheinf_ros.catalog.build.measured_architecture import frames_ms, resident_bytes
-from cacheinf_ros.catalog.features import TrainingSet, small_trunks, training_sets
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet, training_sets
+from cacheinf_ros.catalog.trunks import small_trunks
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.labelled_pictures import (

@@ -16,11 +16,11 @@ from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from cacheinf_ros.catalog.features import trunk_model
 from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models
 from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.stored_files import checked, read_yaml
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

@@ -117,8 +117,8 @@ class Scheduler:
 
     Attributes:
         account: what is left of the budget.
-        experience: of what things really take; :meth:`CostCorrection.executed` and :meth:`CostCorrection.loaded`
-            tell it.
+        correction: of the catalogs' costs by what things really take; :meth:`CostCorrection.executed` and
+            :meth:`CostCorrection.loaded` tell it.
     """
 
     def __init__(
@@ -129,17 +129,17 @@ class Scheduler:
         *,
         start_s: float = 0.0,
         preference: Preference = Preference.ACCURACY,
-        experience: CostCorrection | None = None,
+        correction: CostCorrection | None = None,
     ) -> None:
         """Raises :class:`CatalogError` where a model comes twice, or nothing of it runs in the cloud or fits the
         device's memory.
         """
-        self.experience = experience or CostCorrection()
+        self.correction = correction or CostCorrection()
         self.account = Account(energy_j=budget.energy_j, money=budget.money)
         self._ends_s = start_s + budget.horizon_s
         self._groups = _GROUPS[preference]
         self._looks_at_sending = preference is not Preference.SERVER_FIRST
-        self._residents = LoadedVariants(cache_bytes)
+        self._loaded = LoadedVariants(cache_bytes)
         self._models: dict[str, _Model] = {}
         for demand in demands:
             name = demand.catalog.model
@@ -151,7 +151,7 @@ class Scheduler:
     @property
     def used_bytes(self) -> int:
         """Of the device's memory, by variants that are loaded."""
-        return self._residents.used
+        return self._loaded.used
 
     def choose(self, model: str, now_s: float, *, connected: bool = True) -> Decision:
         """Serve a request (PROCESS). What the decision loads counts as loaded from now on.
@@ -161,9 +161,9 @@ class Scheduler:
         """
         known = self._known(model)
         known.frequency.count += 1
-        resident = self._residents.get(model)
+        resident = self._loaded.get(model)
         if resident is not None and self._is_usable(model, resident.option, connected):
-            self._residents.touch(model)
+            self._loaded.touch(model)
             return Decision(model=model, option=resident.option, why=Why.IN_CACHE)
         option, why = self._look_up(known, now_s, connected)
         if option is None:
@@ -181,7 +181,7 @@ class Scheduler:
             CatalogError: no such model.
         """
         known = self._known(model)
-        resident = self._residents.get(model)
+        resident = self._loaded.get(model)
         if resident is None or not (connected or resident.option.place is Place.DEVICE):
             return None  # a request will be a miss
         option, why = self._look_up(known, now_s, connected, resident)
@@ -192,7 +192,7 @@ class Scheduler:
         known = self._known(load.model)
         known.frequency.begin_anew(now_s)
         known.uses_energy, known.uses_money = load.cost.energy_j > 0, load.cost.money > 0
-        self._residents.put(load.model, load.option, now_s)
+        self._loaded.put(load.model, load.option, now_s)
 
     def spend(self, energy_j: float, money: float) -> None:
         """Executing or loading has taken joules and dollars, as measured or as predicted."""
@@ -206,7 +206,7 @@ class Scheduler:
     def _is_usable(self, model: str, option: Option, connected: bool) -> bool:
         """Whether what is in the cache can be executed; whether it should stay there is :meth:`update`'s question."""
         return (connected or option.place is Place.DEVICE) and self._can_pay(
-            self.experience.cost(model, option), _NOTHING
+            self.correction.cost(model, option), _NOTHING
         )
 
     def _look_up(
@@ -237,12 +237,12 @@ class Scheduler:
         return min(left, key=takes).option, Why.CHEAPEST
 
     def _offer(self, model: str, option: Option, current: Option | None) -> _Offer:
-        cost = self.experience.cost(model, option)
+        cost = self.correction.cost(model, option)
         load = _NOTHING if option is current else (cost.load_energy_j, cost.load_money)
         return _Offer(option=option, cost=cost, load=load)
 
     def _load(self, model: str, option: Option, why: Why) -> Load:
-        return Load(model=model, option=option, evicts=self._residents.in_the_way(model, option), why=why)
+        return Load(model=model, option=option, evicts=self._loaded.in_the_way(model, option), why=why)
 
     def _fits(self, offer: _Offer, limits: _Limits, load: tuple[float, float]) -> bool:
         cost = offer.cost

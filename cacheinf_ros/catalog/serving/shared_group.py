@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models, obstacle
+from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.runner import Runner
-
-Note = Callable[[str, str, str], None]
-"""Takes a model, a name and a text for diagnostics."""
 
 
 class Group:
@@ -27,8 +25,8 @@ class Group:
     They become one network, made when it is first needed after a model has come or gone.
     """
 
-    def __init__(self, config: Callable[[], EngineConfig], note: Note, say: Callable[[str], None]) -> None:
-        self._config, self._note, self._say = config, note, say
+    def __init__(self, config: Callable[[], EngineConfig], announcer: Announcer) -> None:
+        self._config, self._announcer = config, announcer
         self._members: dict[str, MemberCache] = {}
         self._shared: SharedModel | None = None
         self._held: CachedModel | None = None
@@ -60,7 +58,7 @@ class Group:
         """The model is not wanted any more."""
         self._members.pop(model, None)
         self._held = None
-        self._note(model, "shares", "n/a")
+        self._announcer.of(model).note("shares", "n/a")
 
     def prepare(self) -> CachedModel:
         """The network of all, made anew where models have changed."""
@@ -69,7 +67,8 @@ class Group:
             network = self._shared.model if self._shared else next(iter(self._members.values())).network
             self._held = CachedModel(Runner(network, self._config(), self._note_all))
             for model in self._members:
-                self._note(model, "shares", ", ".join(other for other in self._members if other != model) or "n/a")
+                others = ", ".join(other for other in self._members if other != model)
+                self._announcer.of(model).note("shares", others or "n/a")
         return self._held
 
     def _merged(self) -> SharedModel | None:
@@ -77,7 +76,8 @@ class Group:
             return None
         shared = merge_models([_named(member.network, model) for model, member in self._members.items()])
         share = shared.merged.flops / shared.merged.flops_apart
-        self._say(f"{', '.join(self._members)} begin alike and are computed together: {share:.0%} of their operations")
+        names = ", ".join(self._members)
+        self._announcer.say(f"{names} begin alike and are computed together: {share:.0%} of their operations")
         return shared
 
     def run(self, model: str, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
@@ -108,7 +108,7 @@ class Group:
 
     def _note_all(self, name: str, text: str) -> None:
         for model in self._members:
-            self._note(model, name, text)
+            self._announcer.of(model).note(name, text)
 
 
 class MemberCache(CachedModel):

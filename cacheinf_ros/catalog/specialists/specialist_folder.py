@@ -20,9 +20,9 @@ from safetensors.numpy import load_file, save_file
 
 from cacheinf_ros.catalog.build.techniques import Recipe
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, digest
-from cacheinf_ros.catalog.features import TrainingSet, load_training_set, save_training_set
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialists.dominance import Pair
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet, load_training_set, save_training_set
 from cacheinf_ros.catalog.stored_files import read_yaml
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.config import Config

@@ -16,7 +16,6 @@ from safetensors.numpy import load_file, save_file
 from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.finetune import class_loss
 from cacheinf_ros.catalog.build.variant_accuracy import Judge
-from cacheinf_ros.catalog.features import pre_forward, trunk_model
 from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model, train_heads
 from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
 from cacheinf_ros.catalog.labelled_pictures import (
@@ -27,6 +26,7 @@ from cacheinf_ros.catalog.labelled_pictures import (
     scene_samples,
 )
 from cacheinf_ros.catalog.linear import Linear
+from cacheinf_ros.catalog.trunks import pre_forward, trunk_model
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

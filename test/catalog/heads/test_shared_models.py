@@ -12,10 +12,10 @@ import torch
 from oracle import assert_result_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.catalog.features import trunk_model
 from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model
 from cacheinf_ros.catalog.heads.shared_models import find_sharing, merge_models, obstacle, use_same_kernels
 from cacheinf_ros.catalog.linear import Linear
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

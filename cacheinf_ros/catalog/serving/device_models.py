@@ -5,20 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.shared_group import Group, MemberCache, group_for
 from cacheinf_ros.catalog.serving.specialised_cache import specialised_cache
+from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.catalog_split import CatalogSplit
-from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_producer import MapProducer
@@ -31,10 +34,22 @@ class View:
     Attributes:
         image: uint8 [height, width, 3], BGR; the same object for all models.
         stamp_ns: of it.
+        header: of its message, for a server that it is sent to.
     """
 
     image: NDArray[np.uint8]
     stamp_ns: int
+    header: Any = None
+
+
+class PartitionLoader(Protocol):
+    """Loads variants whose frames are shared with a server."""
+
+    def load(
+        self, model: str, variant: str, network: Model, config: EngineConfig, note: Callable[[str, str], None]
+    ) -> CachedModel:
+        """Compile a variant of a model, and greet the server for it from now on."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +66,23 @@ class DeviceModels:
     def __init__(
         self,
         folders: Iterable[CatalogFolder],
-        parameters: Parameters,
-        note: Callable[[str, str], None],
-        say: Callable[[str], None],
-        split: CatalogSplit | None = None,
+        parameters: CurrentConfigs,
+        announcer: Announcer,
+        split: PartitionLoader | None = None,
+        rules: SkewRules = USUAL_RULES,
     ) -> None:
         """Prepare; nothing is loaded yet.
 
         Args:
             folders: of all models.
             parameters: of the node, for matching and engines.
-            note: takes names and texts for diagnostics.
-            say: takes lines for the log.
             split: loads variants that are to be split; None: none is.
+            rules: for specialists.
         """
-        self._say = say
-        self._split = split
+        self._announcer, self._split, self._rules = announcer, split, rules
         self._folders = {folder.file.name: folder for folder in folders}
         self._parameters = parameters
-        self._note = note
-        self._tracker = MapProducer(parameters.get(MatchingConfig))
+        self._producer = MapProducer(parameters.get(MatchingConfig))
         self._loaded: dict[str, _Loaded] = {}
         self._matched: View | None = None
 
@@ -90,17 +102,14 @@ class DeviceModels:
         if loaded is not None and loaded.variant == variant and loaded.held.share(wanted=place is Place.SPLIT):
             return False
         self.drop(model)  # first: there may be no memory for both
-
-        def note(name: str, text: str) -> None:
-            self._note(f"{model}: {name}", text)
-
-        folder, config = self._folders[model], self._parameters.get(EngineConfig)
+        announcer, folder, config = self._announcer.of(model), self._folders[model], self._parameters.get(EngineConfig)
         network = folder.network(variant)
         if place is Place.SPLIT:
             assert self._split is not None
-            self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, note))
+            self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, announcer.note))
         else:
-            held = specialised_cache(network, folder, variant, self._parameters, note, self._say)
+            source = SpecialistSource.of(folder, variant)
+            held = source and specialised_cache(network, source, self._parameters, announcer, self._rules)
             self._loaded[model] = _Loaded(variant, held or self._grouped(model, network))
         return True
 
@@ -123,7 +132,7 @@ class DeviceModels:
         alike = (g for g in self._groups if all(self._rate_of(member) == rate for member in g.members))
         group = group_for(network, alike) if self._parameters.get(CatalogConfig).share_operators else None
         if group is None:
-            group = Group(lambda: self._parameters.get(EngineConfig), self._note_of, self._say)
+            group = Group(lambda: self._parameters.get(EngineConfig), self._announcer)
         member = group.join(model, network)
         try:
             group.prepare()
@@ -139,9 +148,6 @@ class DeviceModels:
 
     def _rate_of(self, model: str) -> float:
         return dict(zip(self._folders, self._parameters.get(CatalogConfig).rates_hz, strict=True))[model]
-
-    def _note_of(self, model: str, name: str, text: str) -> None:
-        self._note(f"{model}: {name}", text)
 
     def drop(self, model: str) -> None:
         """Free what the model has loaded, if anything."""
@@ -165,7 +171,7 @@ class DeviceModels:
         match_ms = self._match(view, config)
         result = loaded.held.run(view.image, view.stamp_ns, config)
         if match_ms and "compute" in result.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
-            self._tracker.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
+            self._producer.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
         stage_ms = {"match": match_ms, **result.stage_ms}
         return replace(result, model=model, variant=result.variant or loaded.variant, stage_ms=stage_ms)
 
@@ -184,7 +190,7 @@ class DeviceModels:
         self._matched = view
         matching = self._parameters.get(MatchingConfig)
         dense_ms = max(loaded.held.runner.dense_ms for loaded in self._loaded.values())
-        link = self._tracker.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
+        link = self._producer.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
         for loaded in self._loaded.values():
             loaded.held.add(link)
         return link.matching_ms
