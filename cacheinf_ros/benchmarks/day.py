@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.catalog.build.catalog_builder import Builder
+from cacheinf_ros.catalog.build.catalog_builder import BuildConditions, Builder
 from cacheinf_ros.catalog.build.catalog_frames import BUILT_IN, load_data
 from cacheinf_ros.catalog.build.finetune import TuningConfig
 from cacheinf_ros.catalog.build.techniques import Recipe, Technique
@@ -126,7 +126,8 @@ def build_catalogs(folder: Path, progress: Progress) -> list[Path]:
         model = load_model(reference, input_size=size)
         data = load_data(model.card, [BUILT_IN], [BUILT_IN], (16, 30))
         tuning = TuningConfig(steps=20)
-        builder = Builder(reference, model, data, folder / name, tuning=tuning, prices=_PRICES, power=_POWER)
+        conditions = BuildConditions(tuning=tuning, prices=_PRICES, power=_POWER)
+        builder = Builder(reference, model, data, folder / name, conditions)
         built = builder.build((Technique.FEWER_KERNELS,), (32,))
         write_catalog(built.path, built.file.model_copy(update={"name": name}))
         paths.append(built.path)

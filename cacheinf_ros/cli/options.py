@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -35,6 +39,58 @@ SourceReference = Annotated[
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Threads for every contender alike.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to this file.")]
+
+
+Options = TypeVar("Options")
+
+
+def with_options(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Let a command take its options as one object, where they would be a dozen parameters.
+
+    Args:
+        options: a dataclass; each field is annotated as a parameter of a typer command would be, or is a
+            :class:`Config`, each field of which becomes an option.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    configs = {name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, Config)}
+    parameters = [
+        parameter
+        for field in fields(options)  # type: ignore[arg-type]  # a dataclass
+        for parameter in (
+            _parameters_of(configs[field.name])
+            if field.name in configs
+            else [Parameter(field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name])]
+        )
+    ]
+
+    def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            for name, kind in configs.items():
+                values[name] = kind.checked(**{field: values.pop(field) for field in kind.model_fields})
+            command(options(**values))
+
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        run.__annotations__ = {}
+        return run
+
+    return decorate
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return Parameter.empty if field.default_factory is MISSING else field.default_factory()
+
+
+def _parameters_of(config: type[Config]) -> list[Parameter]:
+    return [
+        Parameter(
+            name, Parameter.KEYWORD_ONLY, default=field.default,
+            annotation=Annotated[field.annotation, described(config, name)],
+        )
+        for name, field in config.model_fields.items()
+    ]  # fmt: skip
 
 
 def described(config: type[Config], field: str, **options: Any) -> Any:

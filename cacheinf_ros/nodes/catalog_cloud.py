@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cacheinf_ros.catalog.scheduling.options import options_of
+from cacheinf_ros.catalog.scheduling.decision import options_of
 from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
 from cacheinf_ros.catalog.serving.device_models import View
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cacheinf_ros.catalog.scheduling.options import Option
+from cacheinf_ros.catalog.scheduling.decision import Option
 from cacheinf_ros.catalog.variant import Cost, Place
 
 _KEPT = 0.98  # of what was seen so far, with each observation

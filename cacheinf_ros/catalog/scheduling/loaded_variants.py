@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cacheinf_ros.catalog.scheduling.options import Option
+from cacheinf_ros.catalog.scheduling.decision import Option
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.errors import CatalogError
 

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, Frequency, per_request, split_between
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
-from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Preference, Why
+from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Option, Preference, Why, options_of
 from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, Resident, device_bytes
-from cacheinf_ros.catalog.scheduling.options import Option, options_of
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 from cacheinf_ros.errors import CatalogError
 

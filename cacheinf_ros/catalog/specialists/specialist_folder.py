@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
-import yaml
 from pydantic import Field, FiniteFloat, model_validator
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from cacheinf_ros.catalog.build.techniques import Recipe
-from cacheinf_ros.catalog.catalog_folder import CatalogFolder, digest
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialists.dominance import Pair
 from cacheinf_ros.catalog.specialists.training_set import TrainingSet, load_training_set, save_training_set
-from cacheinf_ros.catalog.stored_files import read_yaml
+from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError
@@ -218,9 +217,7 @@ def write_samples(
             save_training_set(samples, _numbered(folder, number))
         save_file({name: np.ascontiguousarray(named) for name, named in answers.items()}, folder / _ANSWERS)
         written = [*(_numbered(folder, number) for number in range(len(sets))), folder / _ANSWERS]
-        for path in written:
-            path.chmod(0o644)  # safetensors makes it private
-        *sums, of_answers = [digest(path) for path in written]
+        *sums, of_answers = [readable_digest(path) for path in written]
     except (OSError, SafetensorError) as error:
         raise CatalogError(f"{folder} cannot be written: {error}; make room, or build in another folder") from None
     return tuple(sums), of_answers
@@ -234,7 +231,7 @@ def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> Specialise
     """
     path = catalog.path / FOLDER / _FILE
     try:
-        path.write_text(yaml.safe_dump(file.model_dump(mode="json"), sort_keys=False, width=120), encoding="utf-8")
+        write_yaml(path, file)
     except OSError as error:
         raise CatalogError(f"{path} cannot be written: {error}; make room, or build in another folder") from None
     found = read_specialise(catalog)

@@ -7,8 +7,7 @@ import pytest
 
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
-from cacheinf_ros.catalog.scheduling.decision import Demand
-from cacheinf_ros.catalog.scheduling.options import options_of
+from cacheinf_ros.catalog.scheduling.decision import Demand, options_of
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 
