@@ -245,7 +245,7 @@ def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -
 
 
 def weights_file(folder: Path, name: str) -> Path:
-    """Of a variant."""
+    """Where a variant's weights lie."""
     return folder / f"{name}.safetensors"
 
 

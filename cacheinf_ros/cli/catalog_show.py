@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
-from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.catalog import Place
 
 if TYPE_CHECKING:
     from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry

@@ -47,7 +47,7 @@ class Rapl:
         self._counters = [_Counter(zone) for zone in zones]
 
     def joules(self) -> float:
-        """Of all packages."""
+        """Joules of all packages, since the meter was opened."""
         return sum(counter.microjoules() for counter in self._counters) / 1e6
 
 
@@ -129,7 +129,7 @@ def find_meter(root: Path = Path("/sys")) -> EnergyMeter | NoMeter:
 
 
 def _rails(chip: Path) -> list[_Rail]:
-    """Of the channels that are connected and switched on."""
+    """Find the rails of the channels that are connected and switched on."""
     rails = []
     for channel in _CHANNELS:
         label, switch = chip / f"in{channel}_label", chip / f"in{channel}_enable"

@@ -26,7 +26,7 @@ class PowerModel(Config):
     receive_w: float = parameter(1.0, "power model: what receiving adds, W", low=0.0, high=10_000.0)
 
     def joules(self, frame_ms: float, compute_ms: float, transmit_ms: float, receive_ms: float) -> float:
-        """Of a frame: idle for all of it, and what is added for as long as it lasts."""
+        """Joules of a frame: idle for all of it, and what is added for as long as it lasts."""
         added = self.compute_w * compute_ms + self.transmit_w * transmit_ms + self.receive_w * receive_ms
         return (self.idle_w * frame_ms + added) / 1e3
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cacheinf_ros.catalog.scheduling.decision import options_of
+from cacheinf_ros.catalog import Catalog, Place
+from cacheinf_ros.catalog.scheduling import options_of
 from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
 from cacheinf_ros.catalog.serving.device_models import View
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
-from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender

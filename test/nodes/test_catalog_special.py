@@ -145,10 +145,10 @@ def test_a_refusal_says_why(coloured: tuple[CatalogFolder, SpecialiseFolder]) ->
     """The small trunk takes 0.5 ms of the 0.51 that the model is said to take."""
     device = Device(coloured[0], pause_s=1000.0)
     device.models.load("colours", "original")
-    held: Any = device.models._loaded["colours"].held
-    folder = held._source.folder
+    cached: Any = device.models._loaded["colours"].cached
+    folder = cached._source.folder
     folder = replace(folder, file=folder.file.changed(variant_ms={"original": 0.51}))
-    held._source = replace(held._source, folder=folder)
+    cached._source = replace(cached._source, folder=folder)
     device.look(RED, RED, GREEN)
     assert device.note("specialising") == "generic" and len(device.lines) == 1
     assert "colours: no specialist for red, green: relu: to be as accurate" in device.lines[0]

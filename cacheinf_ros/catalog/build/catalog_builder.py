@@ -54,7 +54,7 @@ STRENGTHS = {
     Technique.SMALLER_DENSE: (0.5, 0.25),
     Technique.FEWER_LAYERS: (1.0, 2.0),
 }
-"""Of each technique, from mild to harsh."""
+"""How far each technique goes, from mild to harsh."""
 _SHOWN = 4  # training frames on which layers are chosen that can be left out
 Report = Callable[[str], None]
 

@@ -117,7 +117,7 @@ class Load:
 
     @property
     def cost(self) -> Cost:
-        """Of the variant in that place."""
+        """What the variant costs in that place."""
         return self.option.cost
 
 

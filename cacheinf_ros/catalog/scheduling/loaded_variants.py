@@ -79,5 +79,5 @@ class LoadedVariants:
 
 
 def device_bytes(option: Option) -> int:
-    """Of the device's memory, while it is loaded."""
+    """Bytes that an option takes of the device's memory while it is loaded."""
     return 0 if option.place is Place.CLOUD else option.cost.memory_bytes

@@ -102,13 +102,15 @@ class _Offer:
     load: tuple[float, float]
 
     def total(self, requests: float) -> Cost:
-        """Of that many requests, and of loading."""
+        """Add up that many requests, and loading."""
         energy_j, money = self.load
         return Cost(energy_j=energy_j + requests * self.cost.energy_j, money=money + requests * self.cost.money)
 
 
 class Scheduler:
-    """Of the models of one robot. Times are seconds of any clock that does not go back. Not thread-safe.
+    """Picks variants and places for the models of one robot. Not thread-safe.
+
+    Times are seconds of any clock that does not go back.
 
     For each request call :meth:`choose`, load what it says, execute, and :meth:`spend` what that took. After a request
     that was served from the cache, and at leisure, call :meth:`update`; :meth:`apply` what it returns, load it, and
@@ -149,7 +151,7 @@ class Scheduler:
 
     @property
     def used_bytes(self) -> int:
-        """Of the device's memory, by variants that are loaded."""
+        """Bytes of the device's memory that loaded variants take."""
         return self._loaded.used
 
     def choose(self, model: str, now_s: float, *, connected: bool = True) -> Decision:
@@ -220,7 +222,7 @@ class Scheduler:
         offers = [self._offer(known.name, option, current) for option in reachable]
 
         def takes(offer: _Offer) -> tuple[float, bool]:
-            """Of what is left, how much until the end; where that is equal, what is loaded stays."""
+            """Tell how much of what is left it takes until the end; where that is equal, what is loaded stays."""
             return self.account.share(offer.total(limits.requests)), offer.option is not current
 
         for places in self._groups:

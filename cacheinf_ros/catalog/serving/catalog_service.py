@@ -8,10 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from cacheinf_ros.catalog.scheduling.budgets import Account
-from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
-from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Why
-from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
+from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, Demand, Load, Scheduler, Why
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig

@@ -57,7 +57,7 @@ class _Loaded:
     """A variant that can run."""
 
     variant: str
-    held: CachedModel
+    cached: CachedModel
 
 
 class DeviceModels:
@@ -99,7 +99,7 @@ class DeviceModels:
             CatalogError: its weights are missing or changed.
         """
         loaded = self._loaded.get(model)
-        if loaded is not None and loaded.variant == variant and loaded.held.share(wanted=place is Place.SPLIT):
+        if loaded is not None and loaded.variant == variant and loaded.cached.share(wanted=place is Place.SPLIT):
             return False
         self.drop(model)  # first: there may be no memory for both
         announcer, folder, config = self._announcer.of(model), self._folders[model], self._parameters.get(EngineConfig)
@@ -109,16 +109,16 @@ class DeviceModels:
             self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, announcer.note))
         else:
             source = SpecialistSource.of(folder, variant)
-            held = source and specialised_cache(network, source, self._parameters, announcer, self._rules)
-            self._loaded[model] = _Loaded(variant, held or self._grouped(model, network))
+            cached = source and specialised_cache(network, source, self._parameters, announcer, self._rules)
+            self._loaded[model] = _Loaded(variant, cached or self._grouped(model, network))
         return True
 
     def computed_with(self, model: str) -> tuple[str, ...]:
         """The other models whose results come with this one's."""
         loaded = self._loaded.get(model)
-        if loaded is None or not isinstance(loaded.held, MemberCache):
+        if loaded is None or not isinstance(loaded.cached, MemberCache):
             return ()
-        return tuple(other for other in loaded.held.group.members if other != model)
+        return tuple(other for other in loaded.cached.group.members if other != model)
 
     def regroup(self) -> None:
         """Models are asked at other rates now: what is shared at rates that differ is dropped."""
@@ -143,8 +143,8 @@ class DeviceModels:
 
     @property
     def _groups(self) -> tuple[Group, ...]:
-        helds = (loaded.held for loaded in self._loaded.values())
-        return tuple(dict.fromkeys(held.group for held in helds if isinstance(held, MemberCache)))
+        everything = (loaded.cached for loaded in self._loaded.values())
+        return tuple(dict.fromkeys(cached.group for cached in everything if isinstance(cached, MemberCache)))
 
     def _rate_of(self, model: str) -> float:
         return dict(zip(self._folders, self._parameters.get(CatalogConfig).rates_hz, strict=True))[model]
@@ -153,7 +153,7 @@ class DeviceModels:
         """Free what the model has loaded, if anything."""
         loaded = self._loaded.pop(model, None)
         if loaded is not None:
-            loaded.held.close()
+            loaded.cached.close()
 
     def drop_all(self) -> None:
         """Free everything."""
@@ -169,7 +169,7 @@ class DeviceModels:
         loaded = self._loaded[model]
         config = self._parameters.get(EngineConfig)
         match_ms = self._match(view, config)
-        result = loaded.held.run(view.image, view.stamp_ns, config)
+        result = loaded.cached.run(view.image, view.stamp_ns, config)
         if match_ms and "compute" in result.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
             self._producer.learn(view.stamp_ns, result.active_share, result.stage_ms["compute"])
         stage_ms = {"match": match_ms, **result.stage_ms}
@@ -178,7 +178,7 @@ class DeviceModels:
     def audit(self, model: str, *, idle: bool) -> None:
         """Check bounded mode's promise, where it is due."""
         if model in self._loaded:
-            self._loaded[model].held.audit_if_due(idle=idle)
+            self._loaded[model].cached.audit_if_due(idle=idle)
 
     def _match(self, view: View, config: EngineConfig) -> float:
         """What it took, in milliseconds; 0 where it had been done."""
@@ -186,15 +186,15 @@ class DeviceModels:
             return 0.0
         if self._matched is not None and view.stamp_ns <= self._matched.stamp_ns:
             for loaded in self._loaded.values():
-                loaded.held.forget_from(view.stamp_ns)
+                loaded.cached.forget_from(view.stamp_ns)
         self._matched = view
         matching = self._parameters.get(MatchingConfig)
-        dense_ms = max(loaded.held.runner.dense_ms for loaded in self._loaded.values())
-        link = self._producer.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
+        dense_ms = max(loaded.cached.runner.dense_ms for loaded in self._loaded.values())
+        update = self._producer.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
         for loaded in self._loaded.values():
-            loaded.held.add(link)
-        return link.matching_ms
+            loaded.cached.add(update)
+        return update.matching_ms
 
     def _is_heaviest(self, loaded: _Loaded) -> bool:
         """It alone teaches the choice of matchers: frames of several networks side by side would confuse it."""
-        return all(loaded.held.runner.dense_ms >= other.held.runner.dense_ms for other in self._loaded.values())
+        return all(loaded.cached.runner.dense_ms >= other.cached.runner.dense_ms for other in self._loaded.values())

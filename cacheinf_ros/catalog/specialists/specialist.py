@@ -85,7 +85,7 @@ class Specialist:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answer:
-    """Of a specialist, to one frame.
+    """What a specialist says of one frame.
 
     Attributes:
         class_id: of the generic model's classes; None: the generic model is to answer.

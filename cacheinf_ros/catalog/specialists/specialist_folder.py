@@ -137,7 +137,7 @@ class SpecialiseFolder:
 
     @property
     def memory_bytes(self) -> int:
-        """Of the largest small trunk: a model has one at a time."""
+        """What the largest small trunk takes: a model has one at a time."""
         return max(trunk.memory_bytes for trunk in self.file.trunks)
 
     def trunks_for(self, pair: Pair, variant: str) -> tuple[TrunkEntry, ...]:
@@ -240,7 +240,7 @@ def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> Specialise
 
 
 def original_name(catalog: CatalogFolder) -> str:
-    """Of the variant that nothing was done to, whose trunks small trunks are."""
+    """Name the variant that nothing was done to, whose trunks small trunks are."""
     return next(entry.name for entry in catalog.file.variants if entry.recipe == Recipe())
 
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from cacheinf_ros.errors import CatalogError
 
 BITS = (32, 16, 8)
-"""Of a stored weight."""
+"""Widths that a stored weight may have."""
 
 
 class Inapplicable(CatalogError):
