@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cacheinf_ros.catalog.build.techniques import Recipe, pack, unpack
-from cacheinf_ros.catalog.folder import (
+from cacheinf_ros.catalog.catalog_folder import (
     CatalogFile,
     CatalogFolder,
     VariantEntry,

@@ -13,10 +13,9 @@ from catalogs import made_catalog
 from networks.colours import CORNERS
 from numpy.typing import NDArray
 
-from cacheinf_ros.catalog.features import training_sets, trunk_model
-from cacheinf_ros.catalog.folder import CatalogFolder
-from cacheinf_ros.catalog.heads.attributes import Labelled
-from cacheinf_ros.catalog.specialists.folder import (
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.labelled_pictures import Labelled
+from cacheinf_ros.catalog.specialists.specialist_folder import (
     PairEntry,
     SpecialiseFile,
     SpecialiseFolder,
@@ -25,6 +24,8 @@ from cacheinf_ros.catalog.specialists.folder import (
     write_samples,
     write_specialise,
 )
+from cacheinf_ros.catalog.specialists.training_set import training_sets
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.catalog.variant import Cost, Place
 
 COLOURS = str(Path(__file__).parent / "networks" / "colours.yaml")

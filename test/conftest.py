@@ -14,8 +14,8 @@ from hypothesis import settings
 from cacheinf_ros.harness.domains import reserved_domain
 
 if TYPE_CHECKING:
-    from cacheinf_ros.catalog.folder import CatalogFolder
-    from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder
+    from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+    from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cacheinf_ros.catalog.features import TrainingSet
 from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet
 
 CLASSES = 15
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import block_grids, cache_maps, image_sizes, motions
 
-from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, compose, grid_shape
+from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, compose, fold, grid_shape
 from cacheinf_ros.errors import CacheMapError
 
 
@@ -136,3 +136,14 @@ def test_a_homography_that_folds_points_to_infinity_reuses_none_of_them() -> Non
     everything = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion.none())
     later = CacheMap.of_blocks(np.ones((2, 2), np.bool_), (16, 16), 8, Motion(matrix=matrix))
     assert compose(everything, later).reuse_ratio < 1
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_maps_fold_as_if_composed_one_by_one(moving: bool) -> None:
+    rng = np.random.default_rng(0)
+    motions = [Motion.translation(8.0, 0.0) if moving and number == 1 else Motion.none() for number in range(4)]
+    maps = [CacheMap.of_blocks(rng.random((6, 8)) < 0.8, (48, 64), 8, motion) for motion in motions]
+    expected = compose(compose(compose(maps[0], maps[1]), maps[2]), maps[3])
+    found = fold(maps)
+    assert np.array_equal(found.reusable, expected.reusable) and found.reusable.any()
+    assert np.array_equal(found.motion.matrix, expected.motion.matrix)

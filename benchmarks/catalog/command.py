@@ -55,7 +55,7 @@ def bench_catalog(options: CatalogOptions) -> None:
     from benchmarks.catalog.plot import PLOTS
     from benchmarks.catalog.sections import SECTIONS, run_catalog_benchmark
     from benchmarks.catalog.setting import Setting
-    from cacheinf_ros.catalog.folder import read_catalog
+    from cacheinf_ros.catalog.catalog_folder import read_catalog
 
     folders = options.catalog or ()
     setting = Setting(

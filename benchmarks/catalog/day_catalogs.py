@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from cacheinf_ros.catalog.build.builder import Builder
+from cacheinf_ros.catalog.build.catalog_builder import BuildConditions, Builder
+from cacheinf_ros.catalog.build.catalog_frames import BUILT_IN, load_data
 from cacheinf_ros.catalog.build.finetune import TuningConfig
-from cacheinf_ros.catalog.build.frames import BUILT_IN, load_data
 from cacheinf_ros.catalog.build.techniques import Recipe, Technique
-from cacheinf_ros.catalog.folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.graph import load_model
@@ -35,7 +35,8 @@ def build_catalogs(folder: Path, progress: Callable[[str], None]) -> list[Path]:
         model = load_model(reference, input_size=size)
         data = load_data(model.card, [BUILT_IN], [BUILT_IN], (16, 30))
         tuning = TuningConfig(steps=20)
-        builder = Builder(reference, model, data, folder / name, tuning=tuning, prices=PRICES, power=POWER)
+        conditions = BuildConditions(tuning=tuning, prices=PRICES, power=POWER)
+        builder = Builder(reference, model, data, folder / name, conditions)
         built = builder.build((Technique.FEWER_KERNELS,), (32,))
         write_catalog(built.path, built.file.model_copy(update={"name": name}))
         paths.append(built.path)

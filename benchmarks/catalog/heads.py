@@ -12,9 +12,9 @@ import numpy as np
 from benchmarks.catalog.sharing import find_sharing, use_same_kernels
 from cacheinf_ros.bench.frames import Image
 from cacheinf_ros.bench.timing import summary, timed
-from cacheinf_ros.catalog.features import trunk_model
-from cacheinf_ros.catalog.heads.attributes import SCENE_ATTRIBUTES, scene_samples
-from cacheinf_ros.catalog.heads.heads import head_model, train_heads
+from cacheinf_ros.catalog.heads.attribute_heads import head_model, train_heads
+from cacheinf_ros.catalog.labelled_pictures import SCENE_ATTRIBUTES, scene_samples
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.bench.frames import Image
-from cacheinf_ros.catalog.features import TrainingSet, training_sets
-from cacheinf_ros.catalog.heads.attributes import scene_samples
+from cacheinf_ros.catalog.labelled_pictures import scene_samples
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet, training_sets
 from cacheinf_ros.graph import Model
 from cacheinf_ros.sources import Scene
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset, SceneConfig

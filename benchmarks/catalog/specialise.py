@@ -15,18 +15,22 @@ import numpy as np
 
 from benchmarks.catalog.skewed import Seen, SkewedCamera, chances, learned
 from cacheinf_ros.bench.timing import measured, summary
-from cacheinf_ros.catalog.build.measure import frames_ms
-from cacheinf_ros.catalog.features import small_trunks
-from cacheinf_ros.catalog.specialists.chain import Chain, ChainResult
+from cacheinf_ros.catalog.build.measured_architecture import frames_ms
+from cacheinf_ros.catalog.linear import Floats
+from cacheinf_ros.catalog.specialists.cascade import Verdict, cascade
 from cacheinf_ros.catalog.specialists.dominance import Pair
 from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, cheapest, pareto, useful_pairs
-from cacheinf_ros.catalog.specialists.retarget import Rejected, Retargeting
-from cacheinf_ros.catalog.specialists.specialiser import Answered, Prepare, SpecialiseConfig, Specialiser, Withdraw
+from cacheinf_ros.catalog.specialists.retarget import Rejected, retarget
+from cacheinf_ros.catalog.specialists.specialiser import Answered, Prepare, Specialiser, Withdraw
 from cacheinf_ros.catalog.specialists.specialist import Specialist
+from cacheinf_ros.catalog.trunks import small_trunks
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model
-from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
+from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.pipeline.cached_model import CachedModel
+from cacheinf_ros.pipeline.map_producer import MapProducer
+from cacheinf_ros.pipeline.runner import Runner
 
 _MOST_FRAMES = 2000  # until something happens that must
 
@@ -109,11 +113,15 @@ class _Run:
         if self._trunk is None:
             raise CatalogError(f"no trunk of {generic.name} is worth specialising on this machine: {self._took_ms}")
         self._classes = self._sets[self._trunk].classes
-        self._specialiser = Specialiser(SpecialiseConfig(), self._classes, self._pairs)
-        self._chain = Chain(engines[self._trunk], Engine(generic, config))
+        self._specialiser = Specialiser(self._classes, self._pairs)
+        self._config = config
+        self._small, self._whole = (
+            CachedModel(Runner(each, config, _unheard)) for each in (trunks[self._trunk], generic)
+        )
         self._generic = engines[""]
         self._output = generic.graph.outputs[0][0]
-        self._stream = MatchingStream(MatchingConfig(matcher=MatcherName.IDENTITY))
+        self._matching = MatchingConfig(matcher=MatcherName.IDENTITY)
+        self._producer = MapProducer(self._matching)
         self._data_s = 0.0
         self._turn = cycle((True, False))
 
@@ -162,13 +170,13 @@ class _Run:
     ) -> tuple[Specialist | Rejected | None, float, float]:
         """Make the specialist in a thread of its own, while frames come at their rate."""
         assert self._trunk is not None
-        times = {"small_ms": self._took_ms[self._trunk], "generic_ms": self._took_ms[""]}
-        retargeting = Retargeting(self._sets[self._trunk], order.dominance, **times)
+        samples, small_ms, generic_ms = self._sets[self._trunk], self._took_ms[self._trunk], self._took_ms[""]
         took: list[float] = []
+        made: list[Specialist | Rejected | None] = []
 
         def work() -> None:
             wall, processor = time.perf_counter(), time.thread_time()
-            retargeting.run()
+            made.append(retarget(samples, order.dominance, small_ms=small_ms, generic_ms=generic_ms))
             took.extend((time.perf_counter() - wall, time.thread_time() - processor))
 
         thread = Thread(target=work)
@@ -177,7 +185,7 @@ class _Run:
             started = time.perf_counter()
             self._watch(self._camera.look(1, skewed), log)
             thread.join(max(0.0, 1 / self._setting.fps - (time.perf_counter() - started)))
-        return retargeting.outcome, took[0], took[1]
+        return made[0], took[0], took[1]
 
     def _watch(self, frames: Iterator[Seen], log: _Log) -> Prepare | Withdraw | None:
         """Answer frames until there is an order."""
@@ -189,12 +197,22 @@ class _Run:
                 return order
         return None
 
-    def _answer(self, seen: Seen, log: _Log) -> ChainResult:
-        cache_map = self._stream.match(seen.image)
-        specialiser = self._specialiser
+    def _answer(self, seen: Seen, log: _Log) -> Verdict:
+        stamp_ns = round(self._data_s * 1e9)
+        update = self._producer.link(seen.image, stamp_ns, self._matching, mode=self._config.mode)
+        cache_map = update.cache_map
+        for model in (self._small, self._whole):
+            model.add(update)
 
-        def chained() -> ChainResult:
-            return self._chain.run(seen.image, cache_map, specialiser.specialist, audit=specialiser.audit_due)
+        def small() -> Floats:
+            (features,) = self._small.run(seen.image, stamp_ns, self._config).engine.outputs.values()
+            return np.asarray(features.ravel(), np.float32)
+
+        def whole() -> int:
+            return int(self._whole.run(seen.image, stamp_ns, self._config).engine.outputs[self._output].argmax())
+
+        def chained() -> Verdict:
+            return cascade(self._specialiser.specialist, small, whole, audit=self._specialiser.audit_due)
 
         def alone() -> int:
             return int(self._generic.run(seen.image, cache_map).outputs[self._output].argmax())
@@ -231,3 +249,7 @@ class _Run:
                 for c in each
             ],
         }
+
+
+def _unheard(name: str, text: str) -> None:
+    """Diagnostics that nobody reads here."""

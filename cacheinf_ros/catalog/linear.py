@@ -53,9 +53,9 @@ class LinearFit:
             weights: [samples], how much each sample counts; None: alike.
         """
         # features of one scale, or the decay would weigh on some more than on others
-        self._mean, spread = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
-        self._spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-30), spread, 1.0)
-        self._features = torch.from_numpy((features - self._mean) / self._spread)
+        self._mean, deviation = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+        self._deviation = np.where(deviation > 1e-6 * max(float(deviation.max()), 1e-30), deviation, 1.0)
+        self._features = torch.from_numpy((features - self._mean) / self._deviation)
         self._labels = torch.from_numpy(labels)
         counts = np.ones(len(labels)) if weights is None else weights
         self._weights = torch.from_numpy(counts / counts.sum())
@@ -77,7 +77,7 @@ class LinearFit:
     @property
     def layer(self) -> Linear:
         """As it is now, for features as they were given."""
-        weight = self._weight.detach().numpy() / self._spread
+        weight = self._weight.detach().numpy() / self._deviation
         bias = self._bias.detach().numpy() - weight @ self._mean
         return Linear(weight=weight.astype(np.float32), bias=bias.astype(np.float32))
 

@@ -42,7 +42,7 @@ class PriceConfig(Config):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
-    """Of an architecture on this machine, whatever its weights.
+    """What an architecture takes on this machine, whatever its weights.
 
     Attributes:
         device_ms: of a dense frame by the engine, median.
@@ -100,7 +100,7 @@ def costs_of(
 
 
 def _conditions(measured: Measured, pixel_bytes: float, prices: PriceConfig) -> Conditions:
-    """Of dense frames. What is no operator's is spread over all: the operators together take a measured frame."""
+    """Describe dense frames. What is no operator's is spread over all: the operators together take a measured frame."""
     took = measured.took * (measured.device_ms / measured.took[:, -1].sum())
     everything = np.ones(len(measured.workload.heights))
     return Conditions(

@@ -22,7 +22,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of one variant in one place.
+    """What one variant costs in one place.
 
     Attributes:
         energy_j: taken from the device's battery per request, sending and receiving included.

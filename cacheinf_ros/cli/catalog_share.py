@@ -15,7 +15,7 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cacheinf_ros.catalog.heads.heads import Head
+    from cacheinf_ros.catalog.heads.attribute_heads import Head
     from cacheinf_ros.catalog.heads.shared_models import SharedModel
     from cacheinf_ros.graph import Model
 
@@ -49,16 +49,16 @@ def share(
 
     Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
     """
-    from cacheinf_ros.catalog.features import trunk_model
-    from cacheinf_ros.catalog.heads.attributes import (
+    from cacheinf_ros.catalog.heads.attribute_heads import train_heads
+    from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
+    from cacheinf_ros.catalog.labelled_pictures import (
         PICTURES_PER_SCENE,
         SCENE_ATTRIBUTES,
         folder_labels,
         folder_samples,
         scene_samples,
     )
-    from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
-    from cacheinf_ros.catalog.heads.heads import train_heads
+    from cacheinf_ros.catalog.trunks import trunk_model
     from cacheinf_ros.graph import load_model
 
     wanted = tuple(name.strip() for name in heads.split(","))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -48,22 +48,26 @@ def with_options(options: type[Options]) -> Callable[[Callable[[Options], None]]
     """Let a command take its options as one object, where they would be a dozen parameters.
 
     Args:
-        options: a dataclass; each field is annotated as a parameter of a typer command would be.
+        options: a dataclass; each field is annotated as a parameter of a typer command would be, or is a
+            :class:`Config`, each field of which becomes an option.
     """
     hints = get_type_hints(options, include_extras=True)
+    configs = {name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, Config)}
     parameters = [
-        Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
+        parameter
         for field in fields(options)  # type: ignore[arg-type]  # a dataclass
+        for parameter in (
+            _parameters_of(configs[field.name])
+            if field.name in configs
+            else [Parameter(field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name])]
+        )
     ]
 
     def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
         @wraps(command)
         def run(**values: Any) -> None:
+            for name, kind in configs.items():
+                values[name] = kind.checked(**{field: values.pop(field) for field in kind.model_fields})
             command(options(**values))
 
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
@@ -71,6 +75,22 @@ def with_options(options: type[Options]) -> Callable[[Callable[[Options], None]]
         return run
 
     return decorate
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return Parameter.empty if field.default_factory is MISSING else field.default_factory()
+
+
+def _parameters_of(config: type[Config]) -> list[Parameter]:
+    return [
+        Parameter(
+            name, Parameter.KEYWORD_ONLY, default=field.default,
+            annotation=Annotated[field.annotation, described(config, name)],
+        )
+        for name, field in config.model_fields.items()
+    ]  # fmt: skip
 
 
 def described(config: type[Config], field: str, **options: Any) -> Any:

@@ -47,7 +47,7 @@ class Rapl:
         self._counters = [_Counter(zone) for zone in zones]
 
     def joules(self) -> float:
-        """Of all packages."""
+        """Joules of all packages, since the meter was opened."""
         return sum(counter.microjoules() for counter in self._counters) / 1e6
 
 
@@ -104,6 +104,14 @@ class Ina3221:
         return sum(rail.watts() for rail in self._rails)
 
 
+def reading(meter: EnergyMeter | None) -> float | None:
+    """Joules by the meter; None: there is none, or a busy bus keeps it from being read, and the model has to do."""
+    try:
+        return None if meter is None else meter.joules()
+    except (OSError, ValueError):
+        return None
+
+
 def find_meter(root: Path = Path("/sys")) -> EnergyMeter | NoMeter:
     """Jetson's meter, or else RAPL's, or why there is neither; ``root`` is where sysfs is mounted."""
     chips = sorted((root / "bus/i2c/drivers").glob("ina3221*/*/hwmon/hwmon*"))
@@ -121,7 +129,7 @@ def find_meter(root: Path = Path("/sys")) -> EnergyMeter | NoMeter:
 
 
 def _rails(chip: Path) -> list[_Rail]:
-    """Of the channels that are connected and switched on."""
+    """Find the rails of the channels that are connected and switched on."""
     rails = []
     for channel in _CHANNELS:
         label, switch = chip / f"in{channel}_label", chip / f"in{channel}_enable"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cacheinf_ros.config import Config, parameter
-from cacheinf_ros.energy.meters import EnergyMeter
+from cacheinf_ros.energy.meters import EnergyMeter, reading
 
 _PAUSE_S = 10.0  # without a frame: what is drawn meanwhile is no frame's
 
@@ -26,7 +26,7 @@ class PowerModel(Config):
     receive_w: float = parameter(1.0, "power model: what receiving adds, W", low=0.0, high=10_000.0)
 
     def joules(self, frame_ms: float, compute_ms: float, transmit_ms: float, receive_ms: float) -> float:
-        """Of a frame: idle for all of it, and what is added for as long as it lasts."""
+        """Joules of a frame: idle for all of it, and what is added for as long as it lasts."""
         added = self.compute_w * compute_ms + self.transmit_w * transmit_ms + self.receive_w * receive_ms
         return (self.idle_w * frame_ms + added) / 1e3
 
@@ -94,27 +94,21 @@ class EnergyAccount:
 
         To be called about once a second, not by the frames' ends: a meter of watts would see all of them at work.
         """
-        reading = self._read()
+        read_j = reading(self._meter)
         with self._lock:
             if not self._frames:
                 if now_s - self._ended_s > _PAUSE_S:
-                    self._begin(now_s, reading)
+                    self._begin(now_s, read_j)
                 return None
-            energy = self._per_frame(reading)
-            self._begin(now_s, reading)
+            energy = self._per_frame(read_j)
+            self._begin(now_s, read_j)
             return energy
 
-    def _per_frame(self, reading: float | None) -> FrameEnergy:
-        if reading is None or self._reading is None:
+    def _per_frame(self, read_j: float | None) -> FrameEnergy:
+        if read_j is None or self._reading is None:
             return FrameEnergy(joules=self._modelled_j / self._frames, kind=EnergyKind.MODELLED)
-        return FrameEnergy(joules=(reading - self._reading) / self._frames, kind=EnergyKind.MEASURED)
+        return FrameEnergy(joules=(read_j - self._reading) / self._frames, kind=EnergyKind.MEASURED)
 
-    def _begin(self, now_s: float, reading: float | None) -> None:
-        self._read_s, self._reading = now_s, reading
+    def _begin(self, now_s: float, read_j: float | None) -> None:
+        self._read_s, self._reading = now_s, read_j
         self._frames, self._modelled_j = 0, 0.0
-
-    def _read(self) -> float | None:
-        try:
-            return None if self._meter is None else self._meter.joules()
-        except (OSError, ValueError):  # a bus that is busy: the next time
-            return None

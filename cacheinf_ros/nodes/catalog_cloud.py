@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-from std_msgs.msg import Header
-
-from cacheinf_ros.catalog.scheduling.options import options_of
+from cacheinf_ros.catalog import Catalog, Place
+from cacheinf_ros.catalog.scheduling import options_of
+from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
+from cacheinf_ros.catalog.serving.device_models import View
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
-from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender
@@ -21,21 +18,6 @@ from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _LINK = "link"  # the stage that is not the server's
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Answer:
-    """What came back.
-
-    Attributes:
-        message: None: nothing, in time.
-        money: to be paid, dollars; for what did not come back only what was sent.
-        link_ms: on the way there and back.
-    """
-
-    message: InferenceResult | None
-    money: float
-    link_ms: float = 0.0
 
 
 class CatalogCloud:
@@ -61,26 +43,28 @@ class CatalogCloud:
         """Whether requests are worth sending."""
         return self._link.is_up
 
-    def ask(self, model: str, variant: str, header: Header, image: NDArray[np.uint8], *, is_new: bool) -> Answer:
+    def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[InferenceResult]:
         """Send a frame, and wait for its result.
 
         Args:
+            view: of the frame.
+            why: the server was chosen, for the result.
             is_new: whether the server has to load the variant first, for which it is given time.
         """
         self._tried[model] = variant
         before = self._link.bytes_sent
         more_ms = self._load_deadline_ms if is_new else 0.0
-        message = self._link.ask(header, image, model=f"{model}/{variant}", more_ms=more_ms)
+        message = self._link.ask(view.header, view.image, model=f"{model}/{variant}", more_ms=more_ms)
         sent = self._link.bytes_sent - before
         if message is None:
-            return Answer(message=None, money=self._prices.dollars(0.0, sent))
+            return CloudAnswer(answer=None, money=self._prices.dollars(0.0, sent))
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
         link_ms = stages.pop(_LINK)
         money = self._prices.dollars(sum(stages.values()), sent + len(message.data))
-        message.header, message.model, message.variant = header, model, variant
-        return Answer(message=message, money=money, link_ms=link_ms)
+        message.header, message.model, message.variant, message.why = view.header, model, variant, why
+        return CloudAnswer(answer=message, money=money, link_ms=link_ms)
 
-    def probe(self, model: str, header: Header, image: NDArray[np.uint8]) -> float:
+    def probe(self, model: str, view: View) -> float:
         """Try a server that was lost with a frame, if it is time to, without waiting. Returns dollars to be paid.
 
         What the server does with it is not known, and not paid for.
@@ -88,5 +72,5 @@ class CatalogCloud:
         if model not in self._tried or not self._link.complaint:
             return 0.0
         before = self._link.bytes_sent
-        self._link.ask(header, image, model=f"{model}/{self._tried[model]}")
+        self._link.ask(view.header, view.image, model=f"{model}/{self._tried[model]}")
         return self._prices.dollars(0.0, self._link.bytes_sent - before)

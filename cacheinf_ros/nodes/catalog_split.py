@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.catalog import Catalog, Cost, Place
 from cacheinf_ros.catalog.prices import PriceConfig
-from cacheinf_ros.catalog.scheduling.decision import Load
+from cacheinf_ros.catalog.scheduling import Load
 from cacheinf_ros.catalog.serving.contact import Contact
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
-from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
@@ -69,7 +69,7 @@ class SplitCache(CachedModel):
         self,
         runner: Runner,
         link: SplitLink,
-        outlay: PartitionCosts,
+        costs_so_far: PartitionCosts,
         prices: PriceConfig,
         *,
         variant: str,
@@ -81,7 +81,7 @@ class SplitCache(CachedModel):
         self.variant = variant
         self.is_shared, self.is_closed = True, False
         self.more_bytes = max(0, split.memory_bytes - alone.memory_bytes)
-        self._link, self._outlay, self._prices = link, outlay, prices
+        self._link, self._costs_so_far, self._prices = link, costs_so_far, prices
         self._load_money = split.load_money
         self._loaded_by = ""  # which instance of a server
         self._paid_bytes, self._paid_ms = 0, 0.0
@@ -108,7 +108,7 @@ class SplitCache(CachedModel):
         result = self._run(image, stamp_ns, config, self._link.partner())
         was_shared, took_ms = result.engine.where != "local", result.engine.stage_ms["compute"]
         spent = self._link.computed(was_shared=was_shared, took_ms=took_ms)
-        self._outlay.add(spent, took_ms, self._money())
+        self._costs_so_far.add(spent, took_ms, self._money())
         return result if was_shared else replace(result, why=f"; not shared: {self._link.why_alone}")
 
     def _money(self) -> float:
@@ -147,8 +147,7 @@ class CatalogSplit:
         )
         self._contacts = {model: replace(contact) for model in self._catalogs}
         self._caches: dict[str, SplitCache] = {}
-        self.outlay = PartitionCosts()
-        """Of all models."""
+        self._costs = PartitionCosts()  # of all models
 
     def load(
         self, model: str, variant: str, network: Model, config: EngineConfig, note: Callable[[str, str], None]
@@ -163,10 +162,14 @@ class CatalogSplit:
         known = self._catalogs[model].find(variant)
         assert known is not None
         costs = (known.costs[place] if place in known.costs else Cost() for place in (Place.SPLIT, Place.DEVICE))
-        cache = SplitCache(runner, link, self.outlay, self._prices, variant=variant, costs=costs)
+        cache = SplitCache(runner, link, self._costs, self._prices, variant=variant, costs=costs)
         self._caches[model] = cache
         self._contacts[model].begin()
         return cache
+
+    def take(self, took_ms: float) -> tuple[Spent, float]:
+        """See :meth:`PartitionCosts.take`; of all models."""
+        return self._costs.take(took_ms)
 
     def is_lost(self, model: str) -> bool:
         """Whether the model's requests had better be served without the server, for its sessions do not start."""

@@ -14,13 +14,13 @@ from typing import Any
 
 from rclpy.publisher import Publisher
 
+from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import FrameRequest, FrameResponse
-from cacheinf_ros.nodes.catalog_preparing import prepare_catalogs
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
@@ -56,7 +56,7 @@ class ServerNode(FrameNode):
         self._model = open_model(get(ModelConfig))
         self._sender = Sender(self, get(LimitConfig))
         self._models = ServedModels(self._model, get(CatalogServerConfig), self.parameters)
-        prepare_catalogs(self, self._models.folders)
+        prepare_catalogs(self._models.folders, self.get_logger().info, self.get_logger().error)
         self._robots: OrderedDict[str, Robot] = OrderedDict()
         self._requests: LatestOfEach[Arrival] = LatestOfEach()
         qos = profile(_REQUEST_DEPTH)

@@ -12,7 +12,7 @@ import pytest
 from catalogs import TINY, made_catalog
 
 from cacheinf_ros.catalog import graph_cache as kept
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import Engine, EngineConfig, Mode

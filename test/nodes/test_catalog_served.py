@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig

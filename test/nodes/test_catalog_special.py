@@ -20,15 +20,16 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 from image_messages import image_message
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
-from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder
-from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
+from cacheinf_ros.catalog.specialists.specialiser import SkewRules
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.nodes.conversions import time_message
 from cacheinf_ros.nodes.results import outputs_from
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -37,23 +38,19 @@ from cacheinf_ros.pipeline.polling import wait_until
 START_S = DEADLINE_S = 60.0
 NAMES = ("specialising", "specialist_classes", "specialist_passed")
 RED, GREEN, BLUE = (LABELS.index(name) for name in ("red", "green", "blue"))
-PARAMETERS = {
-    "specialise_window_s": 4.0, "specialise_results": 10, "specialise_watch_s": 2.0, "specialise_watch_results": 5,
-    "specialise_audit_every": 5, "specialise_pause_s": 0.0,
-}  # fmt: skip
+HASTY = SkewRules(window_s=4.0, results=10, watch_s=2.0, watch_results=5, audit_every=5, pause_s=0.0)
 STEP_NS = 250_000_000  # the camera's time, so that windows of seconds take fewer
 
 
 class Settings:
     """Stands for the node's parameters."""
 
-    def __init__(self, catalog: CatalogFolder, **changes: Any) -> None:
+    def __init__(self, catalog: CatalogFolder) -> None:
         self._folder = str(catalog.path)
         self.configs: dict[type, Any] = {
             EngineConfig: EngineConfig.checked(mode=Mode.EXACT, threads=1),
             MatchingConfig: MatchingConfig(),
             CatalogConfig: CatalogConfig.checked(catalogs=[self._folder]),
-            SpecialiseConfig: SpecialiseConfig.checked(**{**PARAMETERS, **changes}),
         }
 
     def get(self, cls: type) -> Any:
@@ -67,9 +64,10 @@ class Device:
     """The models of a node, and what they say."""
 
     def __init__(self, catalog: CatalogFolder, **changes: Any) -> None:
-        self.settings, self.notes, self.lines = Settings(catalog, **changes), {}, []
+        self.settings, self.notes, self.lines = Settings(catalog), {}, []
         said: Any = self.settings
-        self.models = DeviceModels([catalog], said, self.notes.__setitem__, self.lines.append)
+        announcer, rules = Announcer(self.notes.__setitem__, self.lines.append), replace(HASTY, **changes)
+        self.models = DeviceModels([catalog], said, announcer, rules=rules)
         self.name, self.numbers = catalog.file.name, count(1)
 
     def look(self, *classes: int, until: Callable[[FrameResult], bool] = lambda _: False) -> list[FrameResult]:
@@ -145,10 +143,12 @@ def test_it_can_be_switched_off_and_on_again(coloured: tuple[CatalogFolder, Spec
 
 def test_a_refusal_says_why(coloured: tuple[CatalogFolder, SpecialiseFolder]) -> None:
     """The small trunk takes 0.5 ms of the 0.51 that the model is said to take."""
-    device = Device(coloured[0], specialise_pause_s=1000.0)
+    device = Device(coloured[0], pause_s=1000.0)
     device.models.load("colours", "original")
-    held: Any = device.models._loaded["colours"].held
-    held._folder = replace(held._folder, file=held._folder.file.changed(variant_ms={"original": 0.51}))
+    cached: Any = device.models._loaded["colours"].cached
+    folder = cached._source.folder
+    folder = replace(folder, file=folder.file.changed(variant_ms={"original": 0.51}))
+    cached._source = replace(cached._source, folder=folder)
     device.look(RED, RED, GREEN)
     assert device.note("specialising") == "generic" and len(device.lines) == 1
     assert "colours: no specialist for red, green: relu: to be as accurate" in device.lines[0]
@@ -199,8 +199,7 @@ def robot(nodes: NodeGroup, coloured: tuple[CatalogFolder, SpecialiseFolder]) ->
             executable="catalog_inference",
             parameters={
                 "catalogs": [str(coloured[0].path)], "rates": [100.0], "image_topic": "camera/image", "threads": 1,
-                "image_reliability": "reliable", "result_topic": "results", "outputs": "all", **PARAMETERS,
-                "specialise_pause_s": 1000.0,
+                "image_reliability": "reliable", "result_topic": "results", "outputs": "all",
             },
         )
     )  # fmt: skip

@@ -19,8 +19,7 @@ from catalogs import made_catalog
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.catalog.prices import PriceConfig
-from cacheinf_ros.catalog.scheduling.decision import Load, Why
-from cacheinf_ros.catalog.scheduling.options import Option
+from cacheinf_ros.catalog.scheduling.decision import Load, Option, Why
 from cacheinf_ros.catalog.variant import Cost, Place, Variant
 from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.harness import NodeCommand, NodeGroup

@@ -24,7 +24,7 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.card import Attributes, Centers, ClassVector
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
-"""Of a batch of outputs and of what they should be."""
+"""Compares a batch of outputs with what they should be."""
 _TEMPERATURE = 2.0
 _SMALLEST = 0.8  # of an image's height and width
 _LONGEST = 10.0  # of a gradient
@@ -108,7 +108,7 @@ def class_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
 
 
 def center_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
-    """Of a detector of centres, [n, classes + 4, h, w]: heat maps as by Li et al., "Generalized Focal Loss" (2020,
+    """Loss of a detector of centres, [n, classes + 4, h, w]: heat maps as by Li et al., "Generalized Focal Loss" (2020,
     equation 3, beta = 2), with the original's scores as soft labels; places by absolute error where it sees objects.
     """
     (ours,), (theirs,) = outputs, wanted
@@ -122,12 +122,12 @@ def center_loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
     return ((weight * entropy).sum() + ((place - theirs[:, -4:]).abs() * seen).sum()) / count
 
 
-def spread_loss(spreads: Sequence[float]) -> Loss:
-    """Of any outputs: squared error over the variance of each output, given its standard deviation."""
+def deviation_loss(deviations: Sequence[float]) -> Loss:
+    """Make a loss for any outputs: squared error over the variance of each output, given its standard deviation."""
 
     def loss(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
-        triples = zip(outputs, wanted, spreads, strict=True)
-        return torch.stack([((a - b) / spread).square().mean() for a, b, spread in triples]).sum()
+        triples = zip(outputs, wanted, deviations, strict=True)
+        return torch.stack([((a - b) / deviation).square().mean() for a, b, deviation in triples]).sum()
 
     return loss
 
@@ -140,4 +140,4 @@ def _loss_for(model: Model, inputs: Sequence[Tensor]) -> Loss:
         return center_loss
     answers = [outputs_of(model.module, image) for image in inputs]
     stacked = [torch.cat(values) for values in zip(*answers, strict=True)]
-    return spread_loss([max(float(values.std()), 1e-6) for values in stacked])
+    return deviation_loss([max(float(values.std()), 1e-6) for values in stacked])

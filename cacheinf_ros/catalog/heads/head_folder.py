@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from cacheinf_ros.catalog.features import trunk_model
-from cacheinf_ros.catalog.heads.heads import Head, head_model
+from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models
 from cacheinf_ros.catalog.linear import Linear
-from cacheinf_ros.catalog.yaml_file import checked, read_yaml
+from cacheinf_ros.catalog.stored_files import read_yaml, write_yaml
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.errors import CatalogError, ConfigError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.write import write_model
@@ -103,22 +102,31 @@ def write_heads(
     Raises:
         CatalogError: the folder cannot be written, or a head's name cannot be a file's.
     """
-    entries = [
-        {"name": h.name, "labels": list(h.labels), "accuracy": round(h.accuracy, 4), "samples": h.samples}
-        for h in heads
-    ]
-    content = {
-        "version": _VERSION, "model": model, "weights": weights, "input_size": list(trunk.input_size),
-        "cut_at": cut_at, "trunk": graph_hash(trunk.graph), "data": data, "heads": entries,
-    }  # fmt: skip
-    _check_names(checked(content, folder / _FILE, HeadsFile, _REMEDY), folder / _FILE)
+    path = folder / _FILE
+    try:
+        content = HeadsFile.checked(
+            version=_VERSION,
+            model=model,
+            weights=weights,
+            input_size=trunk.input_size,
+            cut_at=cut_at,
+            trunk=graph_hash(trunk.graph),
+            data=data,
+            heads=[
+                {"name": h.name, "labels": h.labels, "accuracy": round(h.accuracy, 4), "samples": h.samples}
+                for h in heads
+            ],
+        )
+    except ConfigError as error:
+        raise CatalogError(f"{path}: {error}; {_REMEDY}") from None
+    _check_names(content, path)
     shared = merge_models([head_model(trunk, head) for head in heads], name=folder.name).model
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for head in heads:
             save_file({"weight": head.layer.weight, "bias": head.layer.bias}, _weights_of(folder, head.name))
         write_model(shared, folder / CARD)
-        (folder / _FILE).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        write_yaml(path, content)
     except OSError as error:
         raise CatalogError(f"heads cannot be written to {folder}: {error}") from None
 

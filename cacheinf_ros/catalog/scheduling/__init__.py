@@ -1,2 +1,21 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which variant serves a request, and where: MCDNN's algorithm 1, and days that are simulated with it."""
+"""Which variant serves a request, and where: MCDNN's algorithm 1."""
+
+from cacheinf_ros.catalog.scheduling.budgets import Account, Budget
+from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
+from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Option, Preference, Why, options_of
+from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
+
+__all__ = [
+    "Account",
+    "Budget",
+    "CostCorrection",
+    "Decision",
+    "Demand",
+    "Load",
+    "Option",
+    "Preference",
+    "Scheduler",
+    "Why",
+    "options_of",
+]

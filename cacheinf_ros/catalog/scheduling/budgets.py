@@ -52,7 +52,7 @@ class Account:
         return (energy_j <= 0 or energy_j <= self.energy_j) and (money <= 0 or money <= self.money)
 
     def share(self, cost: Cost) -> float:
-        """Of what is left, how much a request takes, of whichever resource it takes more of."""
+        """Weigh a request: the share that it takes of what is left, of whichever resource it takes more of."""
         return max(_ratio(cost.energy_j, self.energy_j), _ratio(cost.money, self.money))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cacheinf_ros.catalog.scheduling.options import Option
+from cacheinf_ros.catalog.scheduling.decision import Option
 from cacheinf_ros.catalog.variant import Cost, Place
 
 _KEPT = 0.98  # of what was seen so far, with each observation
@@ -19,7 +19,7 @@ _MOST = 50.0  # times more or less than predicted
 
 @dataclass(slots=True)
 class _Ratio:
-    """Of what was taken to what was predicted; the prediction counts as much as one observation."""
+    """Relates what was taken to what was predicted; the prediction counts as much as one observation."""
 
     predicted_j: float = 0.0
     took_j: float = 0.0
@@ -41,7 +41,7 @@ class _Ratio:
 
 @dataclass(slots=True)
 class CostCorrection:
-    """Of one robot. Each model has its own: what a cache saves depends on the network."""
+    """Corrects the costs of one robot's models, each by its own: what a cache saves depends on the network."""
 
     _executing: dict[tuple[str, Place], _Ratio] = field(default_factory=dict)
     _loading: dict[str, _Ratio] = field(default_factory=dict)

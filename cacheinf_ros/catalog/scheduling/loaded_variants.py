@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cacheinf_ros.catalog.scheduling.options import Option
+from cacheinf_ros.catalog.scheduling.decision import Option
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.errors import CatalogError
 
@@ -79,5 +79,5 @@ class LoadedVariants:
 
 
 def device_bytes(option: Option) -> int:
-    """Of the device's memory, while it is loaded."""
+    """Bytes that an option takes of the device's memory while it is loaded."""
     return 0 if option.place is Place.CLOUD else option.cost.memory_bytes

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, Frequency, per_request, split_between
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
-from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Preference, Why
+from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Option, Preference, Why, options_of
 from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, Resident, device_bytes
-from cacheinf_ros.catalog.scheduling.options import Option, options_of
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 from cacheinf_ros.errors import CatalogError
 
@@ -103,13 +102,15 @@ class _Offer:
     load: tuple[float, float]
 
     def total(self, requests: float) -> Cost:
-        """Of that many requests, and of loading."""
+        """Add up that many requests, and loading."""
         energy_j, money = self.load
         return Cost(energy_j=energy_j + requests * self.cost.energy_j, money=money + requests * self.cost.money)
 
 
 class Scheduler:
-    """Of the models of one robot. Times are seconds of any clock that does not go back. Not thread-safe.
+    """Picks variants and places for the models of one robot. Not thread-safe.
+
+    Times are seconds of any clock that does not go back.
 
     For each request call :meth:`choose`, load what it says, execute, and :meth:`spend` what that took. After a request
     that was served from the cache, and at leisure, call :meth:`update`; :meth:`apply` what it returns, load it, and
@@ -117,8 +118,8 @@ class Scheduler:
 
     Attributes:
         account: what is left of the budget.
-        experience: of what things really take; :meth:`CostCorrection.executed` and :meth:`CostCorrection.loaded`
-            tell it.
+        correction: of the catalogs' costs by what things really take; :meth:`CostCorrection.executed` and
+            :meth:`CostCorrection.loaded` tell it.
     """
 
     def __init__(
@@ -129,17 +130,17 @@ class Scheduler:
         *,
         start_s: float = 0.0,
         preference: Preference = Preference.ACCURACY,
-        experience: CostCorrection | None = None,
+        correction: CostCorrection | None = None,
     ) -> None:
         """Raises :class:`CatalogError` where a model comes twice, or nothing of it runs in the cloud or fits the
         device's memory.
         """
-        self.experience = experience or CostCorrection()
+        self.correction = correction or CostCorrection()
         self.account = Account(energy_j=budget.energy_j, money=budget.money)
         self._ends_s = start_s + budget.horizon_s
         self._groups = _GROUPS[preference]
         self._looks_at_sending = preference is not Preference.SERVER_FIRST
-        self._residents = LoadedVariants(cache_bytes)
+        self._loaded = LoadedVariants(cache_bytes)
         self._models: dict[str, _Model] = {}
         for demand in demands:
             name = demand.catalog.model
@@ -150,8 +151,8 @@ class Scheduler:
 
     @property
     def used_bytes(self) -> int:
-        """Of the device's memory, by variants that are loaded."""
-        return self._residents.used
+        """Bytes of the device's memory that loaded variants take."""
+        return self._loaded.used
 
     def choose(self, model: str, now_s: float, *, connected: bool = True) -> Decision:
         """Serve a request (PROCESS). What the decision loads counts as loaded from now on.
@@ -161,9 +162,9 @@ class Scheduler:
         """
         known = self._known(model)
         known.frequency.count += 1
-        resident = self._residents.get(model)
+        resident = self._loaded.get(model)
         if resident is not None and self._is_usable(model, resident.option, connected):
-            self._residents.touch(model)
+            self._loaded.touch(model)
             return Decision(model=model, option=resident.option, why=Why.IN_CACHE)
         option, why = self._look_up(known, now_s, connected)
         if option is None:
@@ -181,7 +182,7 @@ class Scheduler:
             CatalogError: no such model.
         """
         known = self._known(model)
-        resident = self._residents.get(model)
+        resident = self._loaded.get(model)
         if resident is None or not (connected or resident.option.place is Place.DEVICE):
             return None  # a request will be a miss
         option, why = self._look_up(known, now_s, connected, resident)
@@ -192,7 +193,7 @@ class Scheduler:
         known = self._known(load.model)
         known.frequency.begin_anew(now_s)
         known.uses_energy, known.uses_money = load.cost.energy_j > 0, load.cost.money > 0
-        self._residents.put(load.model, load.option, now_s)
+        self._loaded.put(load.model, load.option, now_s)
 
     def spend(self, energy_j: float, money: float) -> None:
         """Executing or loading has taken joules and dollars, as measured or as predicted."""
@@ -206,7 +207,7 @@ class Scheduler:
     def _is_usable(self, model: str, option: Option, connected: bool) -> bool:
         """Whether what is in the cache can be executed; whether it should stay there is :meth:`update`'s question."""
         return (connected or option.place is Place.DEVICE) and self._can_pay(
-            self.experience.cost(model, option), _NOTHING
+            self.correction.cost(model, option), _NOTHING
         )
 
     def _look_up(
@@ -221,7 +222,7 @@ class Scheduler:
         offers = [self._offer(known.name, option, current) for option in reachable]
 
         def takes(offer: _Offer) -> tuple[float, bool]:
-            """Of what is left, how much until the end; where that is equal, what is loaded stays."""
+            """Tell how much of what is left it takes until the end; where that is equal, what is loaded stays."""
             return self.account.share(offer.total(limits.requests)), offer.option is not current
 
         for places in self._groups:
@@ -237,12 +238,12 @@ class Scheduler:
         return min(left, key=takes).option, Why.CHEAPEST
 
     def _offer(self, model: str, option: Option, current: Option | None) -> _Offer:
-        cost = self.experience.cost(model, option)
+        cost = self.correction.cost(model, option)
         load = _NOTHING if option is current else (cost.load_energy_j, cost.load_money)
         return _Offer(option=option, cost=cost, load=load)
 
     def _load(self, model: str, option: Option, why: Why) -> Load:
-        return Load(model=model, option=option, evicts=self._residents.in_the_way(model, option), why=why)
+        return Load(model=model, option=option, evicts=self._loaded.in_the_way(model, option), why=why)
 
     def _fits(self, offer: _Offer, limits: _Limits, load: tuple[float, float]) -> bool:
         cost = offer.cost

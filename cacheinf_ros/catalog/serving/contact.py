@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class Contact:
-    """Of one model. Times are seconds of any clock that does not go back.
+    """Follows the sessions of one model. Times are seconds of any clock that does not go back.
 
     A session that ends starts anew within moments where the server still runs: frames are computed here meanwhile,
     and only when it has not come back for a while is the server taken to be lost. A variant that is then dropped

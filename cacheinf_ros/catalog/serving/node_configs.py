@@ -12,11 +12,11 @@ from typing import Self
 
 from pydantic import ConfigDict, field_validator, model_validator
 
-from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
-from cacheinf_ros.catalog.specialists.folder import reserving
+from cacheinf_ros.catalog.specialists.specialist_folder import reserving
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.errors import CatalogError, ConfigError

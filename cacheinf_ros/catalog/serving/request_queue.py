@@ -32,7 +32,7 @@ class Asked(Generic[T]):
 
 @dataclass(slots=True)
 class _Model:
-    """Of one model: when it was to be asked last, by its rate, and the number of the image that it was asked about."""
+    """Notes when a model was to be asked last, by its rate, and the number of the image that it was asked about."""
 
     asked_ns: int | None = None
     image: int = 0

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models, obstacle
+from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.runner import Runner
-
-Note = Callable[[str, str, str], None]
-"""Takes a model, a name and a text for diagnostics."""
 
 
 class Group:
@@ -27,19 +25,19 @@ class Group:
     They become one network, made when it is first needed after a model has come or gone.
     """
 
-    def __init__(self, config: Callable[[], EngineConfig], note: Note, say: Callable[[str], None]) -> None:
-        self._config, self._note, self._say = config, note, say
+    def __init__(self, config: Callable[[], EngineConfig], announcer: Announcer) -> None:
+        self._config, self._announcer = config, announcer
         self._members: dict[str, MemberCache] = {}
         self._shared: SharedModel | None = None
-        self._held: CachedModel | None = None
+        self._cached: CachedModel | None = None
         self._latest: tuple[NDArray[np.uint8], FrameResult] | None = None  # an image, and what all said of it
         self._asked: set[str] = set()  # about it
         self._added: MapUpdate | None = None
 
     @property
-    def held(self) -> CachedModel | None:
+    def cached(self) -> CachedModel | None:
         """The network of all as it is now; None: it is still to be made."""
-        return self._held
+        return self._cached
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -53,41 +51,43 @@ class Group:
     def join(self, model: str, network: Model) -> MemberCache:
         """A network for a model; :meth:`prepare` makes it ready."""
         member = self._members[model] = MemberCache(self, model, network)
-        self._held = None
+        self._cached = None
         return member
 
     def leave(self, model: str) -> None:
         """The model is not wanted any more."""
         self._members.pop(model, None)
-        self._held = None
-        self._note(model, "shares", "n/a")
+        self._cached = None
+        self._announcer.of(model).note("shares", "n/a")
 
     def prepare(self) -> CachedModel:
         """The network of all, made anew where models have changed."""
-        if self._held is None:
+        if self._cached is None:
             self._latest, self._shared = None, self._merged()
             network = self._shared.model if self._shared else next(iter(self._members.values())).network
-            self._held = CachedModel(Runner(network, self._config(), self._note_all))
+            self._cached = CachedModel(Runner(network, self._config(), self._note_all))
             for model in self._members:
-                self._note(model, "shares", ", ".join(other for other in self._members if other != model) or "n/a")
-        return self._held
+                others = ", ".join(other for other in self._members if other != model)
+                self._announcer.of(model).note("shares", others or "n/a")
+        return self._cached
 
     def _merged(self) -> SharedModel | None:
         if len(self._members) == 1:
             return None
         shared = merge_models([_named(member.network, model) for model, member in self._members.items()])
         share = shared.merged.flops / shared.merged.flops_apart
-        self._say(f"{', '.join(self._members)} begin alike and are computed together: {share:.0%} of their operations")
+        names = ", ".join(self._members)
+        self._announcer.say(f"{names} begin alike and are computed together: {share:.0%} of their operations")
         return shared
 
     def run(self, model: str, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
         """What one model says of a frame; all are computed for the first that is asked about it."""
-        held = self.prepare()
+        cached = self.prepare()
         if self._shared is None:
-            return held.run(image, stamp_ns, config)
+            return cached.run(image, stamp_ns, config)
         if self._latest is None or self._latest[0] is not image or model in self._asked:
             self._latest, self._asked = None, set()
-            computed = held.run(image, stamp_ns, config)
+            computed = cached.run(image, stamp_ns, config)
             # copies: an audit may overwrite them
             kept = {name: value.copy() for name, value in computed.engine.outputs.items()}
             self._latest = image, replace(computed, engine=replace(computed.engine, outputs=kept))
@@ -101,16 +101,16 @@ class Group:
         free = replace(engine, active_share=0.0, stage_ms={})
         return replace(own, engine=free, why="; computed with the other models that begin alike")
 
-    def add(self, link: MapUpdate) -> None:
+    def add(self, update: MapUpdate) -> None:
         """The map of a frame, which each of the models may bring."""
-        held = self.prepare()
-        if link is not self._added:
-            self._added = link
-            held.add(link)
+        cached = self.prepare()
+        if update is not self._added:
+            self._added = update
+            cached.add(update)
 
     def _note_all(self, name: str, text: str) -> None:
         for model in self._members:
-            self._note(model, name, text)
+            self._announcer.of(model).note(name, text)
 
 
 class MemberCache(CachedModel):
@@ -127,12 +127,12 @@ class MemberCache(CachedModel):
 
     @property
     def runner(self) -> Runner:
-        """Of all models of the group."""
+        """What runs all models of the group."""
         return self.group.prepare().runner
 
-    def add(self, link: MapUpdate) -> None:
+    def add(self, update: MapUpdate) -> None:
         """See :meth:`Group.add`."""
-        self.group.add(link)
+        self.group.add(update)
 
     def run(self, image: NDArray[np.uint8], stamp_ns: int, config: EngineConfig) -> FrameResult:
         """See :meth:`Group.run`."""
@@ -140,13 +140,13 @@ class MemberCache(CachedModel):
 
     def forget_from(self, stamp_ns: int) -> None:
         """Time went back: what is cached belongs to frames of before."""
-        if self.group.held is not None:
-            self.group.held.forget_from(stamp_ns)
+        if self.group.cached is not None:
+            self.group.cached.forget_from(stamp_ns)
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Check bounded mode's promise, of all models together."""
-        if self.group.held is not None:
-            self.group.held.audit_if_due(idle=idle)
+        if self.group.cached is not None:
+            self.group.cached.audit_if_due(idle=idle)
 
     def close(self) -> None:
         """Leave the group."""

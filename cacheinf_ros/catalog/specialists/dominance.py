@@ -48,7 +48,7 @@ class Dominance:
 
     @property
     def share(self) -> float:
-        """Of the recent results, of all these classes together."""
+        """The share that all these classes together have of the recent results."""
         return sum(self.shares)
 
 
@@ -102,5 +102,5 @@ class ClassWindow:
         self.counts.clear()
 
     def share(self, classes: Collection[int]) -> float:
-        """Of the results that are of these classes; 1 without results."""
+        """The share of results that are of these classes; 1 without results."""
         return sum(self.counts[c] for c in classes) / len(self._seen) if self._seen else 1.0

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cacheinf_ros.catalog.features import TrainingSet
 from cacheinf_ros.catalog.specialists.dominance import PAIRS, Dominance, Pair
-from cacheinf_ros.catalog.specialists.retarget import Retargeting, generic_accuracy
+from cacheinf_ros.catalog.specialists.retarget import generic_accuracy, retarget
 from cacheinf_ros.catalog.specialists.specialist import Specialist
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def _tried(
     name: str, samples: TrainingSet, drawn: Sequence[Dominance], small_ms: float, generic: Candidate
 ) -> Candidate | None:
     """The mean over the draws; one that gets no specialist is answered by the generic model."""
-    outcomes = [Retargeting(samples, each, small_ms=small_ms, generic_ms=generic.cost).run() for each in drawn]
+    outcomes = [retarget(samples, each, small_ms=small_ms, generic_ms=generic.cost) for each in drawn]
     made = [outcome.expected if isinstance(outcome, Specialist) else None for outcome in outcomes]
     if not any(made):
         return None

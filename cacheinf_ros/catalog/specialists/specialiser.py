@@ -15,36 +15,36 @@ from math import comb
 
 from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow, Dominance, Pair, find_dominance
 from cacheinf_ros.catalog.specialists.specialist import Specialist
-from cacheinf_ros.config import Config, parameter
 
 _UNLIKELY = 0.05
 
 
-class SpecialiseConfig(Config):
-    """When a skew counts as one, and when as ended; named as the node's parameters are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkewRules:
+    """When a skew counts as one, and when as ended. Nobody tunes them: the defaults hold, except for tests in haste.
 
-    specialise_window_s: float = parameter(
-        30.0, "results of this long decide whether classes dominate, s", low=1, high=3600
-    )
-    specialise_results: int = parameter(50, "fewest results that decide whether classes dominate", low=1, high=100_000)
-    specialise_watch_s: float = parameter(
-        10.0, "results of this long decide whether a skew has ended, s", low=1, high=600
-    )
-    specialise_watch_results: int = parameter(
-        10, "fewest results that decide whether a skew has ended", low=1, high=100_000
-    )
-    specialise_slack: float = parameter(
-        0.1, "a skew has ended when its classes' share is lower than what it took by more than this", low=0, high=1
-    )
-    specialise_audit_every: int = parameter(
-        15, "of a specialist's answers, every how manieth is checked by the generic model; 0: none", low=0, high=100_000
-    )
-    specialise_most_contradicted: float = parameter(
-        0.1, "share of a specialist's answers that may be contradicted beyond what was expected", low=0, high=1
-    )
-    specialise_pause_s: float = parameter(
-        30.0, "after a specialist was withdrawn or found useless: no other for so long, s", low=0
-    )
+    Attributes:
+        window_s: results of this long decide whether classes dominate; half of it must have been seen.
+        results: the fewest that decide so.
+        watch_s: results of this long decide whether a skew has ended.
+        watch_results: the fewest that decide so.
+        slack: a skew has ended when its classes' share is lower than what it took by more than this.
+        audit_every: of a specialist's answers, every how manieth is checked by the generic model; 0: none.
+        most_contradicted: share of a specialist's answers that may be contradicted beyond what was expected.
+        pause_s: no other specialist for so long after one was withdrawn or found useless.
+    """
+
+    window_s: float = 30.0
+    results: int = 50
+    watch_s: float = 10.0
+    watch_results: int = 10
+    slack: float = 0.1
+    audit_every: int = 15
+    most_contradicted: float = 0.1
+    pause_s: float = 30.0
+
+
+USUAL_RULES = SkewRules()
 
 
 class Stage(Enum):
@@ -94,14 +94,14 @@ class Withdraw:
 
 
 class Specialiser:
-    """Of one model.
+    """Follows the results of one model.
 
     Attributes:
         stage: where it stands.
         specialist: the one in use.
     """
 
-    def __init__(self, config: SpecialiseConfig, classes: int, pairs: Sequence[Pair] = PAIRS) -> None:
+    def __init__(self, classes: int, pairs: Sequence[Pair] = PAIRS, rules: SkewRules = USUAL_RULES) -> None:
         """Start without a specialist.
 
         Args:
@@ -110,10 +110,10 @@ class Specialiser:
         """
         self.stage = Stage.GENERIC
         self.specialist: Specialist | None = None
-        self._config, self._classes, self._pairs = config, classes, pairs
-        self._seen = ClassWindow(config.specialise_window_s)
+        self._rules, self._classes, self._pairs = rules, classes, pairs
+        self._seen = ClassWindow(rules.window_s)
         self._dominance: Dominance | None = None
-        self._recent = ClassWindow(config.specialise_watch_s)
+        self._recent = ClassWindow(rules.watch_s)
         self._answered: deque[tuple[float, Answered]] = deque()
         self._since_audit = 0
         self._not_before_s = float("-inf")
@@ -122,7 +122,7 @@ class Specialiser:
     @property
     def audit_due(self) -> bool:
         """Whether the generic model should be asked about the next frame whatever the specialist says."""
-        every = self._config.specialise_audit_every
+        every = self._rules.audit_every
         return self.stage is Stage.SPECIALISED and every > 0 and self._since_audit >= every - 1
 
     def observe(self, class_id: int, answered: Answered, now_s: float) -> Prepare | Withdraw | None:
@@ -159,8 +159,8 @@ class Specialiser:
             self._back(self._now_s)
 
     def _looking(self, now_s: float) -> Prepare | None:
-        config = self._config
-        is_full = self._seen.span_s >= config.specialise_window_s / 2 and len(self._seen) >= config.specialise_results
+        rules = self._rules
+        is_full = self._seen.span_s >= rules.window_s / 2 and len(self._seen) >= rules.results
         if not is_full or now_s < self._not_before_s:
             return None
         self._dominance = find_dominance(self._seen.counts, self._classes, self._pairs)
@@ -171,18 +171,18 @@ class Specialiser:
 
     def _note(self, answered: Answered, now_s: float) -> None:
         self._answered.append((now_s, answered))
-        while self._answered[0][0] <= now_s - self._config.specialise_watch_s:
+        while self._answered[0][0] <= now_s - self._rules.watch_s:
             self._answered.popleft()
         self._since_audit = 0 if answered.is_audit else self._since_audit + (answered is Answered.SPECIALIST)
 
     def _ended(self) -> str:
         """Why the specialist is of no use any more; "": it is."""
         assert self._dominance is not None
-        if len(self._recent) < self._config.specialise_watch_results:
+        if len(self._recent) < self._rules.watch_results:
             return ""
         share, least = (
             self._recent.share(self._dominance.classes),
-            self._dominance.pair.p - self._config.specialise_slack,
+            self._dominance.pair.p - self._rules.slack,
         )
         if share < least:
             return f"its classes make up {share:.0%} of the last results, less than {least:.0%}"
@@ -190,13 +190,13 @@ class Specialiser:
 
     def _useless(self, specialist: Specialist) -> str:
         kinds = [kind for _, kind in self._answered]
-        if len(kinds) < self._config.specialise_watch_results:
+        if len(kinds) < self._rules.watch_results:
             return ""
         passed, expected = kinds.count(Answered.PASSED_ON) / len(kinds), specialist.expected
         if passed > expected.break_even:
             return f"it passes {passed:.0%} of the frames on; from {expected.break_even:.0%} on it only costs"
         contradicted = kinds.count(Answered.CONTRADICTED)
-        most = expected.disagreement + self._config.specialise_most_contradicted
+        most = expected.disagreement + self._rules.most_contradicted
         checked = contradicted + kinds.count(Answered.CONFIRMED)
         if contradicted > 1 and _chance(contradicted, checked, min(most, 1.0)) < _UNLIKELY:
             return f"the model contradicts {contradicted} of {checked} of its answers"
@@ -208,7 +208,7 @@ class Specialiser:
 
     def _back(self, now_s: float) -> None:
         self.stage, self.specialist, self._dominance = Stage.GENERIC, None, None
-        self._not_before_s = now_s + self._config.specialise_pause_s
+        self._not_before_s = now_s + self._rules.pause_s
         self._answered.clear()
 
     def _forget(self) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog.linear import Floats, Linear
 from cacheinf_ros.catalog.specialists.dominance import Dominance
 
-TensorReplicas = NDArray[np.float64]
+Weights = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _TOLERANCE = 1e-9
 
@@ -85,7 +85,7 @@ class Specialist:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answer:
-    """Of a specialist, to one frame.
+    """What a specialist says of one frame.
 
     Attributes:
         class_id: of the generic model's classes; None: the generic model is to answer.
@@ -112,7 +112,7 @@ class Trial:
     right: Flags
     generic_right: Flags
     disagrees: Flags
-    weights: TensorReplicas
+    weights: Weights
 
 
 def calibrate(trial: Trial, small_ms: float, generic_ms: float) -> tuple[float, Expectation]:

@@ -11,7 +11,7 @@ from networks.small import mixed
 from torch import nn
 
 from cacheinf_ros.catalog.build.techniques import Change, Inapplicable, Technique, perform, planned
-from cacheinf_ros.catalog.build.techniques.channels import couple
+from cacheinf_ros.catalog.build.techniques.coupling import couple
 from cacheinf_ros.catalog.build.techniques.layers import least_missed, removable, remove
 from cacheinf_ros.catalog.build.techniques.prune import prune
 from cacheinf_ros.catalog.build.techniques.stride import larger_stride

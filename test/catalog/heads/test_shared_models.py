@@ -13,10 +13,10 @@ from oracle import assert_result_equals_dense, changed
 
 from benchmarks.catalog.sharing import find_sharing, use_same_kernels
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.catalog.features import trunk_model
-from cacheinf_ros.catalog.heads.heads import Head, head_model
+from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model
 from cacheinf_ros.catalog.heads.shared_models import merge_models, obstacle
 from cacheinf_ros.catalog.linear import Linear
+from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

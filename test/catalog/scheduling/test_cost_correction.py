@@ -7,8 +7,7 @@ import pytest
 
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
-from cacheinf_ros.catalog.scheduling.decision import Demand
-from cacheinf_ros.catalog.scheduling.options import options_of
+from cacheinf_ros.catalog.scheduling.decision import Demand, options_of
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 
@@ -27,30 +26,30 @@ def test_at_first_the_catalog_is_believed() -> None:
 
 def test_executing_and_loading_are_told_apart() -> None:
     """The prediction counts as one observation: after one of 3 J in place of 1, (0.98 + 3) / 1.98 is believed."""
-    experience = CostCorrection()
-    experience.executed("one", LARGE, 3.0)
-    assert experience.cost("one", LARGE).energy_j == pytest.approx(3.98 / 1.98)
-    assert experience.cost("one", LARGE).load_energy_j == 0.5
+    correction = CostCorrection()
+    correction.executed("one", LARGE, 3.0)
+    assert correction.cost("one", LARGE).energy_j == pytest.approx(3.98 / 1.98)
+    assert correction.cost("one", LARGE).load_energy_j == 0.5
     for _ in range(300):
-        experience.executed("one", LARGE, 3.0)
-        experience.loaded("one", LARGE, 0.25)
-    assert experience.cost("one", LARGE).energy_j == pytest.approx(3.0, rel=0.01)
-    assert experience.cost("one", LARGE).load_energy_j == pytest.approx(0.25, rel=0.01)
+        correction.executed("one", LARGE, 3.0)
+        correction.loaded("one", LARGE, 0.25)
+    assert correction.cost("one", LARGE).energy_j == pytest.approx(3.0, rel=0.01)
+    assert correction.cost("one", LARGE).load_energy_j == pytest.approx(0.25, rel=0.01)
 
 
 def test_what_one_variant_shows_holds_for_the_model_s_others_and_no_other_model() -> None:
-    experience = CostCorrection()
+    correction = CostCorrection()
     for _ in range(300):
-        experience.executed("one", LARGE, 2.0)
-    assert experience.cost("one", SMALL).energy_j == pytest.approx(0.4, rel=0.01)
-    assert experience.cost("another", SMALL) is SMALL.cost
+        correction.executed("one", LARGE, 2.0)
+    assert correction.cost("one", SMALL).energy_j == pytest.approx(0.4, rel=0.01)
+    assert correction.cost("another", SMALL) is SMALL.cost
 
 
 def test_what_costs_nothing_by_the_catalog_teaches_nothing() -> None:
     free = options_of(Catalog(model="one", variants=(variant("free", 0.5, 0.0),)))[0]
-    experience = CostCorrection()
-    experience.executed("one", free, 1.0)
-    assert experience.cost("one", free).energy_j == 0
+    correction = CostCorrection()
+    correction.executed("one", free, 1.0)
+    assert correction.cost("one", free).energy_j == 0
 
 
 def lived(energy_j: float, dearer: float) -> tuple[Scheduler, list[str]]:
@@ -62,7 +61,7 @@ def lived(energy_j: float, dearer: float) -> tuple[Scheduler, list[str]]:
         assert decision.option is not None
         took_j = dearer * decision.option.cost.energy_j
         robot.spend(took_j + (decision.option.cost.load_energy_j if decision.load else 0.0), 0.0)
-        robot.experience.executed("one", decision.option, took_j)
+        robot.correction.executed("one", decision.option, took_j)
         served.append(decision.option.variant.name)
         update = robot.update("one", float(second))
         if update is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from cacheinf_ros.catalog.scheduling.decision import Option, options_of
 from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants
-from cacheinf_ros.catalog.scheduling.options import Option, options_of
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.errors import CatalogError
 

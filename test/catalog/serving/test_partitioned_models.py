@@ -10,7 +10,7 @@ from catalogs import TINY, made_catalog
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.errors import CatalogError, MessageError

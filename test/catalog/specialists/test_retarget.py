@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from skewed import CLASSES, dominance, training_set
 
-from cacheinf_ros.catalog.specialists.retarget import Rejected, Retargeting, generic_accuracy, stream_weights, targets
+from cacheinf_ros.catalog.specialists.retarget import Rejected, generic_accuracy, retarget, stream_weights, targets
 from cacheinf_ros.catalog.specialists.specialist import Specialist
 
 
 def _made(**changes: float) -> Specialist | Rejected | None:
     times = {"small_ms": 2.0, "generic_ms": 8.0} | changes
-    return Retargeting(training_set(), dominance(), **times).run()
+    return retarget(training_set(), dominance(), **times)
 
 
 def test_samples_weigh_what_the_stream_shows_of_their_class() -> None:
@@ -43,7 +43,7 @@ def test_a_specialist_knows_its_classes_and_the_others_as_others() -> None:
 
 def test_where_classes_cannot_be_told_apart_none_is_made() -> None:
     blurred = training_set(noise=30.0, generic_accuracy=1.0)
-    outcome = Retargeting(blurred, dominance(), small_ms=6.0, generic_ms=8.0).run()
+    outcome = retarget(blurred, dominance(), small_ms=6.0, generic_ms=8.0)
     assert isinstance(outcome, Rejected) and "of the frames on" in outcome.why
 
 
@@ -62,15 +62,16 @@ def test_classes_without_samples_are_named() -> None:
         generic=samples.generic[kept],
         held_out=samples.held_out[kept],
     )
-    outcome = Retargeting(lacking, dominance(), small_ms=1.0, generic_ms=8.0).run()
+    outcome = retarget(lacking, dominance(), small_ms=1.0, generic_ms=8.0)
     assert isinstance(outcome, Rejected) and "samples of class 3 to learn from" in outcome.why
 
 
 def test_it_can_be_stopped_between_steps() -> None:
-    retargeting = Retargeting(training_set(), dominance(), small_ms=1.0, generic_ms=8.0)
-    assert retargeting.run(cancelled=lambda: True) is None
-    assert not retargeting.step()
-    assert isinstance(retargeting.run(), Specialist)
+    times = {"small_ms": 1.0, "generic_ms": 8.0}
+    asked = iter((False, False, True))
+    assert retarget(training_set(), dominance(), **times, cancelled=lambda: next(asked)) is None
+    assert not list(asked)
+    assert isinstance(retarget(training_set(), dominance(), **times), Specialist)
 
 
 def test_steps_and_threads_do_not_change_the_outcome() -> None:

@@ -8,11 +8,11 @@ import pytest
 from skewed import CLASSES, draw, training_set
 
 from cacheinf_ros.catalog.specialists.dominance import PAIRS
-from cacheinf_ros.catalog.specialists.retarget import Retargeting
+from cacheinf_ros.catalog.specialists.retarget import retarget
 from cacheinf_ros.catalog.specialists.specialiser import (
     Answered,
     Prepare,
-    SpecialiseConfig,
+    SkewRules,
     Specialiser,
     Stage,
     Withdraw,
@@ -20,14 +20,14 @@ from cacheinf_ros.catalog.specialists.specialiser import (
 from cacheinf_ros.catalog.specialists.specialist import Specialist
 
 FPS = 10.0
-CONFIG = SpecialiseConfig()
+RULES = SkewRules()
 
 
 class Stream:
     """A camera and its model: a specialist answers what it knows, unless told otherwise."""
 
-    def __init__(self, config: SpecialiseConfig = CONFIG) -> None:
-        self.specialiser = Specialiser(config, CLASSES)
+    def __init__(self, rules: SkewRules = RULES) -> None:
+        self.specialiser = Specialiser(CLASSES, rules=rules)
         self.now_s = 0.0
         self.audits = 0
 
@@ -43,7 +43,7 @@ class Stream:
     def specialise(self) -> Specialist:
         order = self.show(draw(np.random.default_rng(0), 1000))
         assert isinstance(order, Prepare)
-        specialist = Retargeting(training_set(), order.dominance, small_ms=2.0, generic_ms=8.0).run()
+        specialist = retarget(training_set(), order.dominance, small_ms=2.0, generic_ms=8.0)
         assert isinstance(specialist, Specialist) and self.specialiser.deployed(specialist)
         return specialist
 
@@ -63,18 +63,18 @@ def test_a_skew_is_seen_when_half_of_the_window_is() -> None:
     stream = Stream()
     order = stream.show(draw(np.random.default_rng(0), 1000))
     assert isinstance(order, Prepare)
-    assert stream.now_s == pytest.approx(CONFIG.specialise_window_s / 2, abs=0.2)
+    assert stream.now_s == pytest.approx(RULES.window_s / 2, abs=0.2)
     assert sorted(order.dominance.classes) == list(range(7))
     assert stream.specialiser.stage is Stage.PREPARING and stream.specialiser.specialist is None
 
 
 def test_few_results_decide_nothing() -> None:
-    assert Stream().show([1] * (CONFIG.specialise_results - 1)) is None
+    assert Stream().show([1] * (RULES.results - 1)) is None
 
 
 def test_classes_that_are_all_seen_alike_are_no_skew() -> None:
     """Ten: seven make up 0.7 of the results, less than is looked for here; fourteen are more than there are."""
-    specialiser = Specialiser(CONFIG, 10, pairs=[pair for pair in PAIRS if pair.p > 0.7])
+    specialiser = Specialiser(10, pairs=[pair for pair in PAIRS if pair.p > 0.7])
     assert not any(specialiser.observe(i % 10, Answered.GENERIC, i / FPS) for i in range(1000))
 
 
@@ -85,7 +85,7 @@ def test_while_the_skew_lasts_the_specialist_stays_and_is_audited() -> None:
     assert stream.show(draw(np.random.default_rng(1), 6000)) is None
     assert stream.specialiser.stage is Stage.SPECIALISED
     known = 0.9 * (stream.now_s - before) * FPS
-    assert stream.audits == pytest.approx(known / CONFIG.specialise_audit_every, rel=0.05)
+    assert stream.audits == pytest.approx(known / RULES.audit_every, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -116,7 +116,7 @@ def test_one_that_is_contradicted_is_withdrawn() -> None:
     stream.specialise()
     before = stream.now_s
     for i in range(300):
-        answered = Answered.CONTRADICTED if i % CONFIG.specialise_audit_every == 0 else Answered.SPECIALIST
+        answered = Answered.CONTRADICTED if i % RULES.audit_every == 0 else Answered.SPECIALIST
         order = stream.show([i % 7], answered=answered)
         if order:
             break
@@ -140,7 +140,7 @@ def test_a_skew_that_ends_meanwhile_ends_the_preparation() -> None:
     order = stream.show(draw(np.random.default_rng(0), 1000))
     assert isinstance(order, Prepare)
     assert isinstance(stream.show(draw(np.random.default_rng(1), 1000, p=0.2)), Withdraw)
-    late = Retargeting(training_set(), order.dominance, small_ms=2.0, generic_ms=8.0).run()
+    late = retarget(training_set(), order.dominance, small_ms=2.0, generic_ms=8.0)
     assert isinstance(late, Specialist)
     assert not stream.specialiser.deployed(late) and stream.specialiser.stage is Stage.GENERIC
 
@@ -156,11 +156,11 @@ def test_after_a_failure_there_is_a_pause(withdrawn: bool) -> None:
         stream.specialiser.rejected()
     before = stream.now_s
     assert isinstance(stream.show(draw(np.random.default_rng(3), 3000)), Prepare)
-    assert stream.now_s - before == pytest.approx(CONFIG.specialise_pause_s, abs=0.2)
+    assert stream.now_s - before == pytest.approx(RULES.pause_s, abs=0.2)
 
 
 def test_without_audits_none_is_due() -> None:
-    stream = Stream(SpecialiseConfig(specialise_audit_every=0))
+    stream = Stream(SkewRules(audit_every=0))
     stream.specialise()
     assert stream.show(draw(np.random.default_rng(1), 500)) is None
     assert stream.audits == 0

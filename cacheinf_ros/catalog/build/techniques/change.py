@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
 
 from cacheinf_ros.errors import CatalogError
 
 BITS = (32, 16, 8)
-"""Of a stored weight."""
+"""Widths that a stored weight may have."""
 
 
 class Inapplicable(CatalogError):
@@ -40,8 +43,10 @@ class Change:
         layers: names of the modules that are left out; of the other techniques empty: wherever they apply.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")  # where it is read from a file
+
     technique: Technique
-    strength: float
+    strength: Annotated[float, Field(gt=0, le=1000)]
     layers: tuple[str, ...] = ()
 
     @property

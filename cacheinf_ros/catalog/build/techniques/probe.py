@@ -27,12 +27,12 @@ def as_tensors(output: object) -> list[Tensor]:
 
 @torch.no_grad()
 def outputs_of(module: nn.Module, image: Tensor) -> list[Tensor]:
-    """Of float32 [n, 3, height, width]."""
+    """Run float32 [n, 3, height, width] through a network, without gradients."""
     return as_tensors(module(image))
 
 
 def shapes_of(module: nn.Module, image: Tensor) -> list[tuple[int, ...]]:
-    """Of the outputs."""
+    """The shapes of a network's outputs."""
     return [tuple(value.shape) for value in outputs_of(module, image)]
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cacheinf_ros.catalog.build.techniques.change import Inapplicable
-from cacheinf_ros.catalog.build.techniques.channels import Coupling, couple, kept_inputs
+from cacheinf_ros.catalog.build.techniques.coupling import Coupling, couple, kept_inputs
 
 Kind = type[nn.Conv2d] | type[nn.Linear]
 

@@ -69,7 +69,7 @@ def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def packed_bytes(packed: Mapping[str, Tensor]) -> int:
-    """Of all values; the file has a header besides."""
+    """Bytes of all values; the file has a header besides."""
     return sum(value.numel() * value.element_size() for value in packed.values())
 
 

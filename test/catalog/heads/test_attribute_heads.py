@@ -13,20 +13,20 @@ import torch
 import yaml
 from safetensors.numpy import load_file, save_file
 
+from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.finetune import class_loss
-from cacheinf_ros.catalog.build.frames import Sample
-from cacheinf_ros.catalog.build.judge import Judge
-from cacheinf_ros.catalog.features import pre_forward, trunk_model
-from cacheinf_ros.catalog.heads.attributes import (
+from cacheinf_ros.catalog.build.variant_accuracy import Judge
+from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model, train_heads
+from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
+from cacheinf_ros.catalog.labelled_pictures import (
     SCENE_ATTRIBUTES,
     Labelled,
     folder_labels,
     folder_samples,
     scene_samples,
 )
-from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
-from cacheinf_ros.catalog.heads.heads import Head, head_model, train_heads
 from cacheinf_ros.catalog.linear import Linear
+from cacheinf_ros.catalog.trunks import pre_forward, trunk_model
 from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model

@@ -14,13 +14,17 @@ import yaml
 from coloured import LABELS, TRUNK_BYTES, picture
 from safetensors.numpy import load_file, save_file
 
-from cacheinf_ros.catalog.features import pre_forward
-from cacheinf_ros.catalog.folder import CatalogFolder, digest, read_catalog
-from cacheinf_ros.catalog.heads.attributes import Labelled
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, digest, read_catalog
+from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
-from cacheinf_ros.catalog.specialists.folder import SpecialiseFolder, original_name, read_specialise, reserving
-from cacheinf_ros.catalog.specialists.make import Made, load_trunks, make_specialist
-from cacheinf_ros.catalog.specialists.retarget import Rejected
+from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, load_trunks, make_specialist
+from cacheinf_ros.catalog.specialists.specialist_folder import (
+    SpecialiseFolder,
+    original_name,
+    read_specialise,
+    reserving,
+)
+from cacheinf_ros.catalog.trunks import pre_forward
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model

@@ -10,21 +10,15 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from cacheinf_ros.catalog.features import (
-    load_training_set,
-    pre_forward,
-    save_training_set,
-    small_trunks,
-    training_sets,
-    trunk_model,
-)
-from cacheinf_ros.catalog.heads.attributes import Labelled
+from cacheinf_ros.catalog.labelled_pictures import Labelled
+from cacheinf_ros.catalog.specialists.training_set import load_training_set, save_training_set, training_sets
+from cacheinf_ros.catalog.trunks import pre_forward, small_trunks, trunk_model
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.graph.model_factory import build_module
 
-TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
+TINY = f"{Path(__file__).parents[2] / 'networks' / 'tiny.py'}:tiny"
 
 
 @pytest.fixture(scope="module")

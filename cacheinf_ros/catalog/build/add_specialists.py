@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from cacheinf_ros.catalog.build.measure import frames_ms, resident_bytes
-from cacheinf_ros.catalog.features import TrainingSet, small_trunks, training_sets
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.build.measured_architecture import frames_ms, resident_bytes
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet, training_sets
+from cacheinf_ros.catalog.trunks import small_trunks
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Classes
-from cacheinf_ros.catalog.heads.attributes import (
+from cacheinf_ros.catalog.labelled_pictures import (
     PICTURES_PER_SCENE,
     SCENE_ATTRIBUTES,
     Labelled,
@@ -23,7 +24,7 @@ from cacheinf_ros.catalog.heads.attributes import (
 )
 from cacheinf_ros.catalog.specialists.cascade import class_output
 from cacheinf_ros.catalog.specialists.dominance import Pair
-from cacheinf_ros.catalog.specialists.folder import (
+from cacheinf_ros.catalog.specialists.specialist_folder import (
     PairEntry,
     SpecialiseFile,
     SpecialiseFolder,

@@ -8,14 +8,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from cacheinf_ros.catalog.scheduling.budgets import Account
-from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.pipeline.health import Health
 
 _UNKNOWN = "n/a"
 _WINDOW = 20  # requests over which a rate is told
 
 
-class CatalogReport:
+class BudgetReport:
     """Texts for :class:`Health`; may be used from several threads."""
 
     def __init__(self, health: Health, models: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,21 +29,21 @@ class CatalogReport:
             for name in ("variant", "place", "served", "refused", "rate_hz"):
                 health.note(f"{model}: {name}", _UNKNOWN)
 
-    def answered(self, message: InferenceResult) -> None:
-        """A request has its result."""
-        model, asked_s = message.model, self._asked_s[message.model]
+    def answered(self, model: str, *, variant: str = "", where: str = "", error: str = "") -> None:
+        """Count a request that has its result: by which variant and where, or why there is none."""
+        asked_s = self._asked_s[model]
         asked_s.append(self._clock())
-        self._counts[model, "refused" if message.error else "served"] += 1
+        self._counts[model, "refused" if error else "served"] += 1
         for name in ("served", "refused"):
             self._health.note(f"{model}: {name}", str(self._counts[model, name]))
         if len(asked_s) > 1 and asked_s[-1] > asked_s[0]:
             self._health.note(f"{model}: rate_hz", f"{(len(asked_s) - 1) / (asked_s[-1] - asked_s[0]):.3g}")
-        if not message.error:
-            self._health.note(f"{model}: variant", message.variant)
-            self._health.note(f"{model}: place", message.where)
+        if not error:
+            self._health.note(f"{model}: variant", variant)
+            self._health.note(f"{model}: place", where)
 
     def left(self, account: Account, horizon_s: float, used_bytes: int) -> None:
-        """What is left of the budgets, for how many seconds, and what variants on the device take of its memory."""
+        """Tell what is left of the budgets, for how many seconds, and what variants take of the device's memory."""
         self._health.note("energy_left_j", f"{account.energy_j:.4g}")
         self._health.note("money_left", f"{account.money:.4g}")
         self._health.note("horizon_left_s", f"{max(0.0, horizon_s):.1f}")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from cacheinf_ros.catalog.build.frames import Sample
+from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
@@ -23,7 +23,7 @@ class Measure(Enum):
     """What accuracy means."""
 
     F1 = "F1 against the truth"
-    """Of detections, at the card's score threshold and an overlap of 0.5."""
+    """F1 of detections, at the card's score threshold and an overlap of 0.5."""
     TOP_1 = "top-1 against the truth"
     """Share of frames whose best class is the right one."""
     AGREEMENT_F1 = "F1 against the original's detections"
@@ -63,7 +63,7 @@ class Judge:
         ]
 
     def accuracy(self, module: nn.Module) -> float:
-        """Of a network with the original's outputs."""
+        """Measure a network that has the original's outputs, in [0, 1]."""
         found = [outputs_of(module, image) for image in self._inputs]
         if self._is_detector:
             triples = zip(found, self._sizes, self._boxes, strict=True)

@@ -11,11 +11,11 @@ from catalogs import TINY, made_catalog
 from coloured import COLOURS, LABELS, one_thread, picture
 from typer.testing import CliRunner
 
-from cacheinf_ros.catalog.build.specialise import SCENES, add_specialise, check_specialisable, labelled_data
-from cacheinf_ros.catalog.folder import read_catalog
+from cacheinf_ros.catalog.build.add_specialists import SCENES, add_specialise, check_specialisable, labelled_data
+from cacheinf_ros.catalog.catalog_folder import read_catalog
 from cacheinf_ros.catalog.specialists.dominance import Dominance
-from cacheinf_ros.catalog.specialists.folder import read_specialise
-from cacheinf_ros.catalog.specialists.make import Made, load_trunks, make_specialist
+from cacheinf_ros.catalog.specialists.specialist_folder import read_specialise
+from cacheinf_ros.catalog.specialists.retarget import Made, load_trunks, make_specialist
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.cli.catalog import catalogs
 from cacheinf_ros.errors import CatalogError

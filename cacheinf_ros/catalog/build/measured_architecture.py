@@ -64,7 +64,7 @@ def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> M
 
 
 def resident_bytes(engine: Engine) -> int:
-    """Of a loaded model: parameters, kept tensors, and the planned arena."""
+    """Bytes that a loaded model takes: parameters, kept tensors, and the planned arena."""
     return weight_bytes(engine.model.graph) + engine.cache_bytes + engine.arena_bytes
 
 
@@ -84,7 +84,7 @@ def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
 
 
 def image_bytes_per_pixel(images: Sequence[Image], card: ModelCard) -> float:
-    """Of frames at the model's size on their way to a server, as the offloading sends them: PNG, mean."""
+    """Mean bytes of a pixel of frames at the model's size on their way to a server, as the offloading sends them: PNG."""
     preprocessor = Preprocessor(card)
     sizes = [cv2.imencode(".png", preprocessor.resize(image), _FAST)[1].size for image in images]
     return float(np.mean(sizes)) / (preprocessor.size[0] * preprocessor.size[1])

@@ -6,15 +6,16 @@ from __future__ import annotations
 import copy
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor
-from cacheinf_ros.catalog.build.frames import Data
-from cacheinf_ros.catalog.build.judge import Judge
-from cacheinf_ros.catalog.build.measure import image_bytes_per_pixel, measure
+from cacheinf_ros.catalog.build.catalog_frames import Data
+from cacheinf_ros.catalog.build.variant_accuracy import Judge
+from cacheinf_ros.catalog.build.measured_architecture import image_bytes_per_pixel, measure
 from cacheinf_ros.catalog.build.techniques import (
     Change,
     Inapplicable,
@@ -27,12 +28,11 @@ from cacheinf_ros.catalog.build.techniques import (
 )
 from cacheinf_ros.catalog.build.techniques.change import BITS
 from cacheinf_ros.catalog.build.techniques.quantise import packed_bytes
-from cacheinf_ros.catalog.folder import (
+from cacheinf_ros.catalog.catalog_folder import (
     FILE,
     CatalogFile,
     CatalogFolder,
     VariantEntry,
-    change_entries,
     cost_entries,
     read_catalog,
     weights_file,
@@ -40,7 +40,7 @@ from cacheinf_ros.catalog.folder import (
     write_weights,
 )
 from cacheinf_ros.catalog.prices import Measured, PriceConfig, costs_of
-from cacheinf_ros.catalog.variant import pareto_front
+from cacheinf_ros.catalog.variant import Cost, Place, pareto_front
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, model_of
@@ -54,9 +54,19 @@ STRENGTHS = {
     Technique.SMALLER_DENSE: (0.5, 0.25),
     Technique.FEWER_LAYERS: (1.0, 2.0),
 }
-"""Of each technique, from mild to harsh."""
+"""How far each technique goes, from mild to harsh."""
 _SHOWN = 4  # training frames on which layers are chosen that can be left out
 Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildConditions:
+    """How variants are tuned, and what is assumed where they run; ``threads``: of this machine."""
+
+    tuning: TuningConfig = TuningConfig()
+    prices: PriceConfig = PriceConfig()
+    power: PowerModel = PowerModel()
+    threads: int = 2
 
 
 class Builder:
@@ -68,28 +78,25 @@ class Builder:
         model: Model,
         data: Data,
         folder: Path,
-        *,
-        tuning: TuningConfig,
-        prices: PriceConfig,
-        power: PowerModel,
-        threads: int = 2,
+        conditions: BuildConditions = BuildConditions(),
     ) -> None:
         """Work out the right answers to the frames.
 
         Args:
             reference: of the model, by which it is found again when a variant is loaded.
             folder: that the catalog is for.
+            conditions: under which it is built.
 
         Raises:
             CatalogError: there is a catalog in the folder, or nothing tells right answers.
         """
         if (folder / FILE).exists():
             raise CatalogError(f"there is a catalog in {folder}; name another folder, or remove it")
-        torch.set_num_threads(threads)
+        torch.set_num_threads(conditions.threads)
         self._reference, self._model, self._data, self._folder = reference, model, data, folder
-        self._tuning, self._prices, self._power, self._threads = tuning, prices, power, threads
+        self._conditions = conditions
         self._judge = Judge(model, data.held_out)
-        self._tutor = Tutor(model, data.training, tuning)
+        self._tutor = Tutor(model, data.training, conditions.tuning)
         images = [sample.image for sample in data.held_out]
         self._image = images[0]
         self._pixel_bytes = image_bytes_per_pixel(images, model.card)
@@ -133,7 +140,7 @@ class Builder:
     ) -> list[VariantEntry]:
         """Variants that differ in their weights' bits; they take the same time, which is measured once."""
         say(f"measuring {Recipe(changes=changes).name}")
-        measured = measure(module, self._model.card, self._image, self._threads)
+        measured = measure(module, self._model.card, self._image, self._conditions.threads)
         return [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
 
     def _variant(self, module: nn.Module, recipe: Recipe, measured: Measured) -> VariantEntry:
@@ -147,11 +154,11 @@ class Builder:
             name=recipe.name,
             accuracy=self._judge.accuracy(rounded),
             bits=recipe.bits,
-            changes=change_entries(recipe.changes),
+            changes=recipe.changes,
             stored_bytes=stored,
             graph=graph_hash(model_of(rounded, self._model.card).graph),
             sha256=write_weights(self._folder, recipe.name, packed),
-            costs=cost_entries(costs_of(measured, stored, self._pixel_bytes, self._prices, self._power)),
+            costs=cost_entries(self._costs(measured, stored)),
         )
 
     def _written(self, entries: Sequence[VariantEntry], left_out: dict[str, str]) -> CatalogFolder:
@@ -170,7 +177,7 @@ class Builder:
                 input_size=self._model.input_size,
                 measure=self._judge.measure.value,
                 data=self._data.description,
-                conditions=self._conditions(),
+                conditions=self._said_conditions(),
                 variants=tuple(entry for entry in ranked if entry.name in best),
                 dominated=tuple(e.model_copy(update={"sha256": ""}) for e in ranked if e.name not in best),
                 left_out=left_out,
@@ -178,12 +185,17 @@ class Builder:
         )
         return read_catalog(self._folder)
 
-    def _conditions(self) -> dict[str, str | float | int]:
+    def _costs(self, measured: Measured, stored: int) -> dict[Place, Cost]:
+        return costs_of(measured, stored, self._pixel_bytes, self._conditions.prices, self._conditions.power)
+
+    def _said_conditions(self) -> dict[str, str | float | int]:
+        """For the reader of the catalog."""
+        using = self._conditions
         return {
-            "device": f"{platform.node()}, {platform.processor() or platform.machine()}, {self._threads} threads",
-            "server": f"modelled, {self._prices.server_speedup:g} times this machine",
+            "device": f"{platform.node()}, {platform.processor() or platform.machine()}, {using.threads} threads",
+            "server": f"modelled, {using.prices.server_speedup:g} times this machine",
             "image_bytes_per_pixel": round(self._pixel_bytes, 4),
-            **self._prices.model_dump(),
-            **self._power.model_dump(),
-            **self._tuning.model_dump(),
+            **using.prices.model_dump(),
+            **using.power.model_dump(),
+            **using.tuning.model_dump(),
         }

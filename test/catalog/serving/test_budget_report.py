@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("rclpy", reason="needs ROS 2")
-
 from cacheinf_ros.catalog.scheduling.budgets import Account
-from cacheinf_ros.msg import InferenceResult
-from cacheinf_ros.nodes.catalog_report import CatalogReport
+from cacheinf_ros.catalog.serving.budget_report import BudgetReport
 from cacheinf_ros.pipeline.health import Health
 
 
@@ -19,7 +14,7 @@ def values(health: Health) -> dict[str, str]:
 
 def test_before_the_first_request_nothing_is_known() -> None:
     health = Health()
-    CatalogReport(health, ["door"])
+    BudgetReport(health, ["door"])
     found = values(health)
     for name in ("energy_left_j", "money_left", "horizon_left_s", "door: variant", "door: served", "door: rate_hz"):
         assert found[name] == "n/a"
@@ -28,10 +23,10 @@ def test_before_the_first_request_nothing_is_known() -> None:
 def test_requests_are_counted_by_model() -> None:
     """Three requests at 1, 1.5 and 2 s are 2 Hz."""
     health, times = Health(), iter([1.0, 1.5, 2.0])
-    report = CatalogReport(health, ["door", "lamp"], lambda: next(times))
-    report.answered(InferenceResult(model="door", variant="8bit", where="local"))
-    report.answered(InferenceResult(model="door", variant="original", where="server"))
-    report.answered(InferenceResult(model="door", error="refused: the budget is used up"))
+    report = BudgetReport(health, ["door", "lamp"], lambda: next(times))
+    report.answered("door", variant="8bit", where="local")
+    report.answered("door", variant="original", where="server")
+    report.answered("door", error="refused: the budget is used up")
     found = values(health)
     told = {name: found[f"door: {name}"] for name in ("variant", "place", "served", "refused", "rate_hz")}
     assert told == {"variant": "original", "place": "server", "served": "2", "refused": "1", "rate_hz": "2"}
@@ -40,7 +35,7 @@ def test_requests_are_counted_by_model() -> None:
 
 def test_what_is_left() -> None:
     health = Health()
-    CatalogReport(health, []).left(Account(energy_j=12.5, money=0.25), 60.0, 2_000_000)
+    BudgetReport(health, []).left(Account(energy_j=12.5, money=0.25), 60.0, 2_000_000)
     found = values(health)
     names = ("energy_left_j", "money_left", "horizon_left_s", "variants_mb")
     assert [found[name] for name in names] == ["12.5", "0.25", "60.0", "2.0"]

@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import torch
-import yaml
 from pydantic import Field, FiniteFloat, model_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from cacheinf_ros.catalog.build.techniques import Change, Recipe, Technique, perform, unpack
+from cacheinf_ros.catalog.build.techniques import Change, Recipe, perform, unpack
 from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
+from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
-from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin, load_card, load_module, model_of
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.interpret import DeferredGraph
@@ -45,14 +43,6 @@ class CostEntry(Config):
     load_money: _Amount
 
 
-class ChangeEntry(Config):
-    """A :class:`Change`."""
-
-    technique: Technique
-    strength: float = Field(gt=0, le=1000)
-    layers: tuple[str, ...] = ()
-
-
 class VariantEntry(Config):
     """A variant.
 
@@ -66,7 +56,7 @@ class VariantEntry(Config):
     name: _Name
     accuracy: float = Field(ge=0, le=1)
     bits: Literal[32, 16, 8]
-    changes: tuple[ChangeEntry, ...] = ()
+    changes: tuple[Change, ...] = ()
     stored_bytes: int = Field(ge=0)
     graph: str = Field(pattern=r"^[0-9a-f]{32}$")
     sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
@@ -75,10 +65,7 @@ class VariantEntry(Config):
     @property
     def recipe(self) -> Recipe:
         """How it is made from the original."""
-        return Recipe(
-            changes=tuple(Change(technique=c.technique, strength=c.strength, layers=c.layers) for c in self.changes),
-            bits=self.bits,
-        )
+        return Recipe(changes=self.changes, bits=self.bits)
 
     @property
     def variant(self) -> Variant:
@@ -204,6 +191,20 @@ class CatalogFolder:
         return kept_file(f"{self.file.model}/{self.file.input_size}/{torch.__version__}/{network}")
 
 
+def prepare_catalogs(
+    folders: Iterable[CatalogFolder], say: Callable[[str], None], complain: Callable[[str], None]
+) -> None:
+    """Have variants loaded fast from now on; a catalog with one that cannot be loaded is left as it is, and named.
+
+    Whoever asks for that variant is told again.
+    """
+    for folder in folders:
+        try:
+            folder.prepare(say)
+        except CacheinfError as error:
+            complain(f"catalog of {folder.file.name}: {error}")
+
+
 def read_catalog(folder: Path) -> CatalogFolder:
     """Read a catalog, and check that the files of its variants are those that were written.
 
@@ -223,8 +224,7 @@ def write_catalog(folder: Path, file: CatalogFile) -> None:
         CatalogError: it cannot be written.
     """
     try:
-        text = yaml.safe_dump(file.model_dump(mode="json"), sort_keys=False, width=120)
-        (folder / FILE).write_text(text, encoding="utf-8")
+        write_yaml(folder / FILE, file)
     except OSError as error:
         raise CatalogError(f"catalog {folder} cannot be written: {error}; name another folder") from None
 
@@ -239,14 +239,13 @@ def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save_file(dict(packed), path)
-        path.chmod(0o644)  # safetensors makes it private
-        return digest(path)
+        return readable_digest(path)
     except (OSError, SafetensorError) as error:
         raise CatalogError(f"weights {path} cannot be written: {error}; name another folder") from None
 
 
 def weights_file(folder: Path, name: str) -> Path:
-    """Of a variant."""
+    """Where a variant's weights lie."""
     return folder / f"{name}.safetensors"
 
 
@@ -287,11 +286,6 @@ def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
     return {place: CostEntry(**asdict(cost)) for place, cost in costs.items()}
 
 
-def change_entries(changes: tuple[Change, ...]) -> tuple[ChangeEntry, ...]:
-    """As they are written."""
-    return tuple(ChangeEntry(**asdict(change)) for change in changes)
-
-
 def _check_file(entry: VariantEntry, folder: Path) -> Path:
     path = weights_file(folder, entry.name)
     if not path.is_file():
@@ -301,9 +295,3 @@ def _check_file(entry: VariantEntry, folder: Path) -> Path:
     if digest(path) != entry.sha256:
         raise CatalogError(f"weights {path} have changed since the catalog was built; {_REMEDY}")
     return path
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file; :class:`OSError` where it cannot be read."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

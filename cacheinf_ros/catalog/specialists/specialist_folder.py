@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
-import yaml
 from pydantic import Field, FiniteFloat, model_validator
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from cacheinf_ros.catalog.build.techniques import Recipe
-from cacheinf_ros.catalog.features import TrainingSet, load_training_set, save_training_set
-from cacheinf_ros.catalog.folder import CatalogFolder, digest
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialists.dominance import Pair
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet, load_training_set, save_training_set
+from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Place
-from cacheinf_ros.catalog.yaml_file import read_yaml
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
@@ -138,7 +137,7 @@ class SpecialiseFolder:
 
     @property
     def memory_bytes(self) -> int:
-        """Of the largest small trunk: a model has one at a time."""
+        """What the largest small trunk takes: a model has one at a time."""
         return max(trunk.memory_bytes for trunk in self.file.trunks)
 
     def trunks_for(self, pair: Pair, variant: str) -> tuple[TrunkEntry, ...]:
@@ -218,9 +217,7 @@ def write_samples(
             save_training_set(samples, _numbered(folder, number))
         save_file({name: np.ascontiguousarray(named) for name, named in answers.items()}, folder / _ANSWERS)
         written = [*(_numbered(folder, number) for number in range(len(sets))), folder / _ANSWERS]
-        for path in written:
-            path.chmod(0o644)  # safetensors makes it private
-        *sums, of_answers = [digest(path) for path in written]
+        *sums, of_answers = [readable_digest(path) for path in written]
     except (OSError, SafetensorError) as error:
         raise CatalogError(f"{folder} cannot be written: {error}; make room, or build in another folder") from None
     return tuple(sums), of_answers
@@ -234,7 +231,7 @@ def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> Specialise
     """
     path = catalog.path / FOLDER / _FILE
     try:
-        path.write_text(yaml.safe_dump(file.model_dump(mode="json"), sort_keys=False, width=120), encoding="utf-8")
+        write_yaml(path, file)
     except OSError as error:
         raise CatalogError(f"{path} cannot be written: {error}; make room, or build in another folder") from None
     found = read_specialise(catalog)
@@ -243,7 +240,7 @@ def write_specialise(catalog: CatalogFolder, file: SpecialiseFile) -> Specialise
 
 
 def original_name(catalog: CatalogFolder) -> str:
-    """Of the variant that nothing was done to, whose trunks small trunks are."""
+    """Name the variant that nothing was done to, whose trunks small trunks are."""
     return next(entry.name for entry in catalog.file.variants if entry.recipe == Recipe())
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.catalog.folder import CatalogFolder
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.shared_group import Group, MemberCache, group_for
-from cacheinf_ros.catalog.serving.specialised import specialised_cache
+from cacheinf_ros.catalog.serving.specialised_cache import specialised_cache
+from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.catalog_split import CatalogSplit
-from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_producer import MapProducer
@@ -31,10 +34,22 @@ class View:
     Attributes:
         image: uint8 [height, width, 3], BGR; the same object for all models.
         stamp_ns: of it.
+        header: of its message, for a server that it is sent to.
     """
 
     image: NDArray[np.uint8]
     stamp_ns: int
+    header: Any = None
+
+
+class PartitionLoader(Protocol):
+    """Loads variants whose frames are shared with a server."""
+
+    def load(
+        self, model: str, variant: str, network: Model, config: EngineConfig, note: Callable[[str, str], None]
+    ) -> CachedModel:
+        """Compile a variant of a model, and greet the server for it from now on."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +57,7 @@ class _Loaded:
     """A variant that can run."""
 
     variant: str
-    held: CachedModel
+    cached: CachedModel
 
 
 class DeviceModels:
@@ -51,26 +66,23 @@ class DeviceModels:
     def __init__(
         self,
         folders: Iterable[CatalogFolder],
-        parameters: Parameters,
-        note: Callable[[str, str], None],
-        say: Callable[[str], None],
-        split: CatalogSplit | None = None,
+        parameters: CurrentConfigs,
+        announcer: Announcer,
+        split: PartitionLoader | None = None,
+        rules: SkewRules = USUAL_RULES,
     ) -> None:
         """Prepare; nothing is loaded yet.
 
         Args:
             folders: of all models.
             parameters: of the node, for matching and engines.
-            note: takes names and texts for diagnostics.
-            say: takes lines for the log.
             split: loads variants that are to be split; None: none is.
+            rules: for specialists.
         """
-        self._say = say
-        self._split = split
+        self._announcer, self._split, self._rules = announcer, split, rules
         self._folders = {folder.file.name: folder for folder in folders}
         self._parameters = parameters
-        self._note = note
-        self._tracker = MapProducer(parameters.get(MatchingConfig))
+        self._producer = MapProducer(parameters.get(MatchingConfig))
         self._loaded: dict[str, _Loaded] = {}
         self._matched: View | None = None
 
@@ -87,29 +99,26 @@ class DeviceModels:
             CatalogError: its weights are missing or changed.
         """
         loaded = self._loaded.get(model)
-        if loaded is not None and loaded.variant == variant and loaded.held.share(wanted=place is Place.SPLIT):
+        if loaded is not None and loaded.variant == variant and loaded.cached.share(wanted=place is Place.SPLIT):
             return False
         self.drop(model)  # first: there may be no memory for both
-
-        def note(name: str, text: str) -> None:
-            self._note(f"{model}: {name}", text)
-
-        folder, config = self._folders[model], self._parameters.get(EngineConfig)
+        announcer, folder, config = self._announcer.of(model), self._folders[model], self._parameters.get(EngineConfig)
         network = folder.network(variant)
         if place is Place.SPLIT:
             assert self._split is not None
-            self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, note))
+            self._loaded[model] = _Loaded(variant, self._split.load(model, variant, network, config, announcer.note))
         else:
-            held = specialised_cache(network, folder, variant, self._parameters, note, self._say)
-            self._loaded[model] = _Loaded(variant, held or self._grouped(model, network))
+            source = SpecialistSource.of(folder, variant)
+            cached = source and specialised_cache(network, source, self._parameters, announcer, self._rules)
+            self._loaded[model] = _Loaded(variant, cached or self._grouped(model, network))
         return True
 
     def computed_with(self, model: str) -> tuple[str, ...]:
         """The other models whose results come with this one's."""
         loaded = self._loaded.get(model)
-        if loaded is None or not isinstance(loaded.held, MemberCache):
+        if loaded is None or not isinstance(loaded.cached, MemberCache):
             return ()
-        return tuple(other for other in loaded.held.group.members if other != model)
+        return tuple(other for other in loaded.cached.group.members if other != model)
 
     def regroup(self) -> None:
         """Models are asked at other rates now: what is shared at rates that differ is dropped."""
@@ -123,7 +132,7 @@ class DeviceModels:
         alike = (g for g in self._groups if all(self._rate_of(member) == rate for member in g.members))
         group = group_for(network, alike) if self._parameters.get(CatalogConfig).share_operators else None
         if group is None:
-            group = Group(lambda: self._parameters.get(EngineConfig), self._note_of, self._say)
+            group = Group(lambda: self._parameters.get(EngineConfig), self._announcer)
         member = group.join(model, network)
         try:
             group.prepare()
@@ -134,20 +143,17 @@ class DeviceModels:
 
     @property
     def _groups(self) -> tuple[Group, ...]:
-        helds = (loaded.held for loaded in self._loaded.values())
-        return tuple(dict.fromkeys(held.group for held in helds if isinstance(held, MemberCache)))
+        everything = (loaded.cached for loaded in self._loaded.values())
+        return tuple(dict.fromkeys(cached.group for cached in everything if isinstance(cached, MemberCache)))
 
     def _rate_of(self, model: str) -> float:
         return dict(zip(self._folders, self._parameters.get(CatalogConfig).rates_hz, strict=True))[model]
-
-    def _note_of(self, model: str, name: str, text: str) -> None:
-        self._note(f"{model}: {name}", text)
 
     def drop(self, model: str) -> None:
         """Free what the model has loaded, if anything."""
         loaded = self._loaded.pop(model, None)
         if loaded is not None:
-            loaded.held.close()
+            loaded.cached.close()
 
     def drop_all(self) -> None:
         """Free everything."""
@@ -163,17 +169,17 @@ class DeviceModels:
         loaded = self._loaded[model]
         config = self._parameters.get(EngineConfig)
         match_ms = self._match(view, config)
-        result = loaded.held.run(view.image, view.stamp_ns, config)
+        result = loaded.cached.run(view.image, view.stamp_ns, config)
         engine = result.engine
         if match_ms and "compute" in engine.stage_ms and self._is_heaviest(loaded):  # not a specialist alone
-            self._tracker.learn(view.stamp_ns, engine.active_share, engine.stage_ms["compute"])
+            self._producer.learn(view.stamp_ns, engine.active_share, engine.stage_ms["compute"])
         timed = result.after({"match": match_ms})
         return replace(timed, model=model, variant=result.variant or loaded.variant)
 
     def audit(self, model: str, *, idle: bool) -> None:
         """Check bounded mode's promise, where it is due."""
         if model in self._loaded:
-            self._loaded[model].held.audit_if_due(idle=idle)
+            self._loaded[model].cached.audit_if_due(idle=idle)
 
     def _match(self, view: View, config: EngineConfig) -> float:
         """What it took, in milliseconds; 0 where it had been done."""
@@ -181,15 +187,15 @@ class DeviceModels:
             return 0.0
         if self._matched is not None and view.stamp_ns <= self._matched.stamp_ns:
             for loaded in self._loaded.values():
-                loaded.held.forget_from(view.stamp_ns)
+                loaded.cached.forget_from(view.stamp_ns)
         self._matched = view
         matching = self._parameters.get(MatchingConfig)
-        dense_ms = max(loaded.held.runner.dense_ms for loaded in self._loaded.values())
-        link = self._tracker.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
+        dense_ms = max(loaded.cached.runner.dense_ms for loaded in self._loaded.values())
+        update = self._producer.link(view.image, view.stamp_ns, matching, mode=config.mode, dense_ms=dense_ms)
         for loaded in self._loaded.values():
-            loaded.held.add(link)
-        return link.matching_ms
+            loaded.cached.add(update)
+        return update.matching_ms
 
     def _is_heaviest(self, loaded: _Loaded) -> bool:
         """It alone teaches the choice of matchers: frames of several networks side by side would confuse it."""
-        return all(loaded.held.runner.dense_ms >= other.held.runner.dense_ms for other in self._loaded.values())
+        return all(loaded.cached.runner.dense_ms >= other.cached.runner.dense_ms for other in self._loaded.values())

@@ -69,7 +69,7 @@ _ATTRIBUTES: dict[str, tuple[tuple[str, ...], Callable[[_Shown], str]]] = {
     "light": (tuple(_GAINS), lambda shown: shown.light),
 }
 SCENE_ATTRIBUTES: Labels = {name: labels for name, (labels, _) in _ATTRIBUTES.items()}
-"""Of built-in scenes: the photograph in the background, the class of the largest object, how many objects, the light.
+"""What is known of built-in scenes: the photograph, the class of the largest object, how many objects, the light.
 
 Whether something moves is none of them: one picture does not show it.
 """

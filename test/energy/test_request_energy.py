@@ -12,8 +12,8 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.energy.meters import NoMeter
 from cacheinf_ros.energy.power_model import PowerModel, Spent
+from cacheinf_ros.energy.request_energy import RequestEnergy
 from cacheinf_ros.nodes import energy as energy_watch
-from cacheinf_ros.nodes.catalog_energy import RequestEnergy
 from cacheinf_ros.pipeline.health import Health
 
 MODEL = PowerModel(idle_w=2.0, compute_w=10.0, transmit_w=4.0, receive_w=1.0)
@@ -51,7 +51,8 @@ def energy(monkeypatch: pytest.MonkeyPatch, meter: Any) -> tuple[RequestEnergy, 
     monkeypatch.setattr(energy_watch, "find_meter", lambda: meter)
     log, health = Log(), Health()
     node: Any = log
-    return RequestEnergy(node, MODEL, health), log, health
+    found = energy_watch.announced_meter(node, "energy of requests")
+    return RequestEnergy(MODEL, found, health.note), log, health
 
 
 def kind(health: Health) -> str:

@@ -13,8 +13,8 @@ from torch import nn
 from typer.testing import CliRunner
 
 from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor, center_loss, class_loss
-from cacheinf_ros.catalog.build.frames import Sample, load_data
-from cacheinf_ros.catalog.build.judge import Judge, Measure
+from cacheinf_ros.catalog.build.catalog_frames import Sample, load_data
+from cacheinf_ros.catalog.build.variant_accuracy import Judge, Measure
 from cacheinf_ros.catalog.prices import Measured, PriceConfig, costs_of
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.cli.catalog import catalogs

@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""YAML files in the folders of catalogs and heads."""
+"""What the folders of catalogs, specialists and heads are made of: YAML files that are checked, and hashes of files."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ Content = TypeVar("Content", bound=Config)
 
 
 def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
-    """What a file says.
+    """Read what a file says.
 
     Args:
         kind: of its content.
@@ -25,17 +26,29 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
         CatalogError: the file is missing, unreadable, or says something impossible.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CatalogError(f"{path} cannot be read: {error}; {remedy}") from None
-    return checked(content, path, kind, remedy)
-
-
-def checked(content: Any, path: Path, kind: type[Content], remedy: str) -> Content:
-    """The content of a file, once it is known to be possible; raises and takes what :func:`read_yaml` does."""
     if not isinstance(content, dict):
         raise CatalogError(f"{path} must be a mapping; {remedy}")
     try:
         return kind.checked(**{str(key): value for key, value in content.items()})
     except ConfigError as error:
         raise CatalogError(f"{path}: {error}; {remedy}") from None
+
+
+def write_yaml(path: Path, content: Config) -> None:
+    """Write what :func:`read_yaml` reads; :class:`OSError` where that cannot be done."""
+    path.write_text(yaml.safe_dump(content.model_dump(mode="json"), sort_keys=False, width=120), encoding="utf-8")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file; :class:`OSError` where it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def readable_digest(path: Path) -> str:
+    """SHA-256 of a file that safetensors has just made private, and that others may read from now on."""
+    path.chmod(0o644)
+    return digest(path)

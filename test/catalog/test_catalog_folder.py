@@ -12,14 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.catalog.build.builder import Builder
+from cacheinf_ros.catalog.build.catalog_builder import BuildConditions, Builder
+from cacheinf_ros.catalog.build.catalog_frames import Data, Sample
 from cacheinf_ros.catalog.build.finetune import TuningConfig
-from cacheinf_ros.catalog.build.frames import Data, Sample
 from cacheinf_ros.catalog.build.techniques import Technique
-from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
-from cacheinf_ros.catalog.prices import PriceConfig
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.variant import Place
-from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import load_model
@@ -35,8 +33,7 @@ def built(folder: Path, reference: str = MODEL) -> CatalogFolder:
     model = load_model(reference)
     held_out = tuple(Sample(image=image, class_id=i % 5) for i, image in enumerate(frames(1, 6)))
     data = Data(training=tuple(frames(0, 4)), held_out=held_out, description="noise")
-    tuning = TuningConfig(steps=2, batch=2)
-    builder = Builder(reference, model, data, folder, tuning=tuning, prices=PriceConfig(), power=PowerModel())
+    builder = Builder(reference, model, data, folder, BuildConditions(tuning=TuningConfig(steps=2, batch=2)))
     return builder.build((Technique.FACTORISE, Technique.FEWER_KERNELS, Technique.SMALLER_DENSE))
 
 

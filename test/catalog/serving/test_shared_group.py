@@ -12,16 +12,14 @@ import numpy as np
 import pytest
 from catalogs import made_catalog
 
-pytest.importorskip("rclpy", reason="needs ROS 2")
-
-from cacheinf_ros.catalog.folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
-from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.matching.config import IDENTICAL
-from cacheinf_ros.nodes.catalog_device import DeviceModels, View
 from cacheinf_ros.pipeline.frame_result import FrameResult
 
 NAMES = ("door", "lamp", "other")
@@ -46,7 +44,7 @@ class Robot:
         self.notes: dict[str, str] = {}
         self.lines: list[str] = []
         parameters: Any = self
-        self.models = DeviceModels(catalogs, parameters, self.notes.__setitem__, self.lines.append)
+        self.models = DeviceModels(catalogs, parameters, Announcer(self.notes.__setitem__, self.lines.append))
         self._image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
         self._shown = 0
 
@@ -54,7 +52,6 @@ class Robot:
         return {
             EngineConfig: EngineConfig.checked(threads=1, mode=Mode.EXACT),
             MatchingConfig: MatchingConfig(matcher=MatcherName.IDENTITY, threshold=IDENTICAL),
-            SpecialiseConfig: SpecialiseConfig(),
             CatalogConfig: CatalogConfig.checked(**self.values),
         }[kind]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from cacheinf_ros.catalog.features import pre_forward
-from cacheinf_ros.catalog.heads.attributes import Labelled, Labels
+from cacheinf_ros.catalog.labelled_pictures import Labelled, Labels
 from cacheinf_ros.catalog.linear import Linear, fit_linear
+from cacheinf_ros.catalog.trunks import pre_forward
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.card import ClassVector

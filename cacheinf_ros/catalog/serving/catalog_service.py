@@ -1,0 +1,274 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The scheduler's hands: from a request to its answer, by which variant, on the device or by the server, or refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, Demand, Load, Scheduler, Why
+from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.config import CurrentConfigs
+from cacheinf_ros.energy.power_model import Spent
+from cacheinf_ros.energy.request_energy import RequestEnergy
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.pipeline.frame_result import FrameResult
+
+_LOST = "; the server had been chosen, but did not answer"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CloudAnswer(Generic[T]):
+    """What came back from the server.
+
+    Attributes:
+        answer: None: nothing, in time.
+        money: to be paid, dollars; for what did not come back only what was sent.
+        link_ms: on the way there and back.
+    """
+
+    answer: T | None
+    money: float
+    link_ms: float = 0.0
+
+
+class Cloud(Protocol[T]):
+    """The server as a place for whole frames."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether requests are worth sending."""
+        ...
+
+    def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[T]:
+        """Send a frame, and wait for its result; ``is_new``: the server has to load the variant first."""
+        ...
+
+    def probe(self, model: str, view: View) -> float:
+        """Try a server that was lost, if it is time to, without waiting. Returns dollars to be paid."""
+        ...
+
+
+class Split(PartitionLoader, Protocol):
+    """The server as a place for parts of frames."""
+
+    def is_lost(self, model: str) -> bool:
+        """Whether the model's requests had better be served without the server."""
+        ...
+
+    def in_the_way(self, load: Load, room_bytes: int) -> list[str]:
+        """Name models to drop for what is loaded next, given what is left of the device's memory."""
+        ...
+
+    def take(self, took_ms: float) -> tuple[Spent, float]:
+        """Tell what was spent since the last time, in which so many ms have gone by; and dollars."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Places(Generic[T]):
+    """Where requests are served; ``split`` and ``cloud`` where there may be a server."""
+
+    device: DeviceModels
+    split: Split | None
+    cloud: Cloud[T] | None
+
+
+class CatalogService(Generic[T]):
+    """Serves requests from catalogs within a budget. Not for use from several threads."""
+
+    def __init__(
+        self,
+        demands: Sequence[Demand],
+        parameters: CurrentConfigs,
+        places: Places[T],
+        energy: RequestEnergy,
+        announcer: Announcer,
+        answer_of: Callable[[View, FrameResult], T],
+    ) -> None:
+        """Begin the budget.
+
+        Args:
+            demands: the models.
+            parameters: of the node.
+            places: where requests may be served.
+            energy: what requests take.
+            announcer: tells the user of a new budget.
+            answer_of: makes the answer to a request; a result's outputs are overwritten after that.
+        """
+        self._demands, self._parameters, self._energy = demands, parameters, energy
+        self._device, self._split, self._cloud = places.device, places.split, places.cloud
+        self._announcer, self._answer_of = announcer, answer_of
+        self._view: View | None = None  # the latest
+        self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
+        self._loaded_as: dict[str, Why] = {}
+        self._correction = CostCorrection()  # it outlives a budget
+        self._config = parameters.get(CatalogConfig)
+        self._scheduler = self._begin()
+
+    @property
+    def account(self) -> Account:
+        """What is left of the budget."""
+        return self._scheduler.account
+
+    @property
+    def left_s(self) -> float:
+        """How long the budget is still to last, seconds."""
+        return self._ends_s - time.monotonic()
+
+    @property
+    def used_bytes(self) -> int:
+        """What variants take of the device's memory."""
+        return self._scheduler.used_bytes
+
+    def follow_parameters(self) -> None:
+        """Begin anew where the budget has changed, with nothing loaded: the scheduler that knew what is, is gone."""
+        old = self._config
+        self._config = config = self._parameters.get(CatalogConfig)
+        if config.rates_hz != old.rates_hz:
+            self._device.regroup()
+        if config.budget != old.budget:
+            self._device.drop_all()
+            self._hits.clear()
+            self._scheduler = self._begin()
+            self._announcer.say(f"the budget begins anew: {config.budget}")
+
+    def serve(self, model: str, view: View) -> T:
+        """Answer a request.
+
+        Raises:
+            CacheinfError: what was chosen cannot be loaded or run.
+        """
+        self._view = view
+        decision = self._choose(model, connected=self._is_connected(model))
+        why = self._why(decision)
+        if decision.place is Place.CLOUD:
+            assert decision.variant is not None
+            answer = self._ask(model, decision.variant.name, view, why, is_new=decision.load is not None)
+            if answer is not None:
+                return answer
+            decision = self._choose(model, connected=False)
+            why = self._why(decision) + _LOST
+        if decision.variant is None:
+            mode = self._parameters.get(EngineConfig).mode
+            refused = FrameResult.failed(model, mode, decision.why.value, where="", why=why)
+            answer = self._answer_of(view, refused)
+        else:
+            answer = self._here(decision, view, why)
+        if self._cloud is not None and self.account.money > 0:
+            self._scheduler.spend(0.0, self._cloud.probe(model, view))
+        return answer
+
+    def improve(self) -> None:
+        """Use the time in which no request waits: load what serves better, as the scheduler proposes after hits.
+
+        Raises:
+            CacheinfError: it cannot be loaded.
+        """
+        if self._hits:
+            model = next(iter(self._hits))
+            del self._hits[model]
+            self._update(model)
+            self._device.audit(model, idle=True)
+
+    def _begin(self) -> Scheduler:
+        config, start_s = self._config, time.monotonic()
+        self._ends_s = start_s + config.budget_horizon_s
+        return Scheduler(
+            self._demands, config.budget, self._capacity, start_s=start_s, preference=config.policy.preference,
+            correction=self._correction,
+        )  # fmt: skip
+
+    @property
+    def _capacity(self) -> int:
+        return round(self._config.device_memory_mb * 1e6)
+
+    def _is_connected(self, model: str) -> bool:
+        is_lost = self._split is not None and self._split.is_lost(model)
+        return self._cloud is not None and self._cloud.is_up and not is_lost
+
+    def _choose(self, model: str, *, connected: bool) -> Decision:
+        decision = self._scheduler.choose(model, time.monotonic(), connected=connected)
+        if decision.load is not None:
+            self._make_room(decision.load)
+        elif decision.option is not None:
+            self._hits[model] = None
+        return decision
+
+    def _make_room(self, load: Load) -> None:
+        for other in load.evicts:
+            self._device.drop(other)
+        if self._split is not None:
+            for other in self._split.in_the_way(load, self._capacity - self.used_bytes):
+                self._device.drop(other)
+        if load.place is Place.CLOUD:
+            self._device.drop(load.model)
+        self._loaded_as[load.model] = load.why
+
+    def _why(self, decision: Decision) -> str:
+        before = self._loaded_as.get(decision.model)
+        if decision.why is not Why.IN_CACHE or before is None:
+            return decision.why.value
+        return f"{decision.why.value}; loaded as {before.value}"
+
+    def _here(self, decision: Decision, view: View, why: str) -> T:
+        option = decision.option
+        assert option is not None
+        begun, started = self._energy.begin(), time.perf_counter()
+        try:
+            was_loaded = self._device.load(decision.model, option.variant.name, option.place)
+            load_ms = _ms_since(started)
+            if was_loaded or decision.load is not None:  # only then: a meter is read from files
+                load_j = self._spend_computing(begun, started)
+                begun, started = self._energy.begin(), time.perf_counter()
+                if decision.load is not None:
+                    self._correction.loaded(decision.model, option, load_j)
+            result = self._device.run(decision.model, view)
+            timed = result.after({"load": load_ms}) if decision.load else result
+            answer = self._answer_of(view, replace(timed, why=why + result.why))
+            self._device.audit(decision.model, idle=False)  # now: it may overwrite the outputs
+        finally:  # also what fails takes energy
+            run_j = self._spend_computing(begun, started)
+        self._correction.executed(decision.model, option, run_j)
+        return answer
+
+    def _ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> T | None:
+        """Ask the server, and pay for it; None: it gave no answer, which is paid for as far as is known."""
+        assert self._cloud is not None
+        begun, started = self._energy.begin(), time.perf_counter()
+        found = self._cloud.ask(model, variant, view, why, is_new=is_new)
+        spent = Spent(transmit_ms=found.link_ms)
+        self._scheduler.spend(self._energy.end(begun, _ms_since(started), spent), found.money)
+        return found.answer
+
+    def _update(self, model: str) -> None:
+        now_s = time.monotonic()
+        load = self._scheduler.update(model, now_s, connected=self._is_connected(model))
+        if load is None or self._view is None:
+            return
+        if load.place is Place.CLOUD and self._ask(model, load.variant.name, self._view, "", is_new=True) is None:
+            return  # what the device has is still there
+        self._scheduler.apply(load, now_s)
+        self._make_room(load)
+        if load.place is not Place.CLOUD:
+            begun, started = self._energy.begin(), time.perf_counter()
+            self._device.load(model, load.variant.name, load.place)
+            self._correction.loaded(model, load.option, self._spend_computing(begun, started))
+
+    def _spend_computing(self, begun_j: float | None, started: float) -> float:
+        """Spend what the device did since then: all its time, but for what it waited for the server's part; J."""
+        took_ms = _ms_since(started)
+        spent, money = self._split.take(took_ms) if self._split else (Spent(compute_ms=took_ms), 0.0)
+        energy_j = self._energy.end(begun_j, took_ms, spent)
+        self._scheduler.spend(energy_j, money)
+        return energy_j
+
+
+def _ms_since(started: float) -> float:
+    return 1e3 * (time.perf_counter() - started)
