@@ -13,6 +13,9 @@ from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.errors import ConfigError, ModelError
 
 Size = Annotated[int, Field(ge=1, le=8192)]
+Resize = Literal["stretch", "letterbox", "letterbox_corner"]
+"""How a frame gets the size of the model's input: with other proportions; in the middle of a margin; in the left upper
+corner of one."""
 
 
 class ClassVector(Config):
@@ -119,6 +122,11 @@ class ModelCard(Config):
     )
     weights: Path | None = parameter(None, "safetensors or state dict; relative to the card")
     input_size: tuple[Size, Size] | None = parameter(None, "(height, width) of the model's input")
+    resize: Resize = parameter(
+        "stretch",
+        "how a frame gets that size: stretch, or with its own proportions and a margin of grey 114: letterbox "
+        "(in the middle, as ultralytics does), letterbox_corner (left above, as YOLOX does)",
+    )
     channel_order: Literal["rgb", "bgr"] = parameter("rgb", "order of the channels of the model's input")
     scale: float = parameter(1 / 255, "factor applied to the 8-bit values first")
     mean: tuple[float, float, float] = parameter((0.485, 0.456, 0.406), "subtracted next, per channel of the input")

@@ -20,7 +20,7 @@ from cacheinf_ros.graph.card import Attribute, Attributes, ClassVector
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.merge import Merged, merge_graphs
 
-_PREPARATION = ("input_size", "channel_order", "scale", "mean", "std")
+_PREPARATION = ("input_size", "resize", "channel_order", "scale", "mean", "std")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

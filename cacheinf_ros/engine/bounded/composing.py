@@ -12,7 +12,6 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.canvas import Canvas
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.propagation import propagate
-from cacheinf_ros.engine.following import in_input
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.geometry.painting import Brush
 
@@ -35,7 +34,12 @@ def compose_frames(
         image = preprocessor.resize(frame)
         given = maps[i] if maps else None
         cache_map = given.as_one_piece if given is not None else None
-        if composed and cache_map is not None and len(cache_map.rectangles) and _follows(canvas, cache_map):
+        if (
+            composed
+            and cache_map is not None
+            and len(cache_map.rectangles)
+            and _follows(canvas, preprocessor, cache_map)
+        ):
             picture = composed[-1].copy()
             brush.paint(image, _touched(preprocessor, cache_map), canvas.motion, picture)
             image = picture
@@ -45,8 +49,8 @@ def compose_frames(
     return composed
 
 
-def _follows(canvas: Canvas, cache_map: CacheMap) -> bool:
-    return canvas.follow(in_input(cache_map.motion, cache_map.image_size, canvas.size)) is not None
+def _follows(canvas: Canvas, preprocessor: Preprocessor, cache_map: CacheMap) -> bool:
+    return canvas.follow(preprocessor.in_input(cache_map.motion, cache_map.image_size)) is not None
 
 
 def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.uint8]:
