@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import Engine
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin
-from cacheinf_ros.graph.card import Attribute, Attributes, ClassVector
+from cacheinf_ros.graph.decoder_configs import Attribute, Attributes, ClassVector
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.merge import Merged, merge_graphs
 
