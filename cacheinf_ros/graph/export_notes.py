@@ -29,11 +29,10 @@ def export_notes(path: Path) -> ExportNotes:
     if path.suffix != ".onnx" or not path.is_file():
         return ExportNotes()
     import onnx  # here: other models need not wait for it
-    from google.protobuf.message import DecodeError
 
     try:
         model = onnx.load(path, load_external_data=False)
-    except (DecodeError, OSError):
+    except Exception:  # protobuf's errors and the file system's; whoever loads the model tells the user
         return ExportNotes()
     notes = {entry.key: entry.value for entry in model.metadata_props}
     return ExportNotes(

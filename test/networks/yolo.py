@@ -60,9 +60,8 @@ class Attention(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.qkv, self.place, self.project = (
-            conv(channels, 2 * channels), nn.Conv2d(channels, channels, 3, 1, 1, groups=channels), conv(channels, channels)
-        )  # fmt: skip
+        self.qkv, self.project = conv(channels, 2 * channels), conv(channels, channels)
+        self.place = nn.Conv2d(channels, channels, 3, 1, 1, groups=channels)
         self.keys = channels // 2
 
     def forward(self, x: Tensor) -> Tensor:
@@ -240,15 +239,16 @@ def lively(module: nn.Module, seed: int = 0) -> nn.Module:
     return module.eval()
 
 
-def exported(
-    module: nn.Module, path: Path, size: tuple[int, int], *, names: tuple[str, ...] = (), **metadata: str
-) -> Path:
+def exported(module: nn.Module, path: Path, size: tuple[int, int], **metadata: str) -> Path:
     """Write the ONNX file, as ultralytics and others do."""
+    image = torch.zeros(1, 3, *size)
+    outputs = module(image)
+    count = len(outputs) if isinstance(outputs, tuple) else 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            module, (torch.zeros(1, 3, *size),), path, dynamo=False, opset_version=12, input_names=["images"],
-            output_names=list(names) or None,
+            module, (image,), path, dynamo=False, opset_version=12, input_names=["images"],
+            output_names=[f"output{i}" for i in range(count)],
         )  # fmt: skip
     if metadata:
         model = onnx.load(path)

@@ -73,7 +73,7 @@ def decode(
         if decoder is not None:
             found = _found(outputs, _with_threshold(decoder, selection), _size(card))
             boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
-            return Decoded(boxes=tuple(box for box in boxes if selection.shows(box.class_id, box.score)))
+            return selection.applied(Decoded(boxes=boxes))
     except (KeyError, IndexError, ValueError) as error:
         shapes = {name: value.shape for name, value in outputs.items()}
         raise ModelError(

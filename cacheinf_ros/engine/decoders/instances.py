@@ -53,8 +53,15 @@ class Instances:
         boxes = place.boxes_in_frame(move_boxes(self.boxes, motion)).tolist()
         return tuple(
             Box(
-                x=x, y=y, width=width, height=height, class_id=int(kind), name=label_of(labels, int(kind)),
-                score=float(score), key_points=self._key_points(i, place, motion), outlines=self._outlines(i, place, motion),
+                x=x,
+                y=y,
+                width=width,
+                height=height,
+                class_id=int(kind),
+                name=label_of(labels, int(kind)),
+                score=float(score),
+                key_points=self._key_points(i, place, motion),
+                outlines=self._outlines(i, place, motion),
             )  # fmt: skip
             for i, ((x, y, width, height), score, kind) in enumerate(zip(boxes, self.scores, self.classes, strict=True))
         )

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from cacheinf_ros.engine.decoders.decoded import Decoded
 from cacheinf_ros.errors import ConfigError
 
 _NAMED = 8  # of the known classes, where none is near
@@ -41,6 +42,14 @@ class Selection:
             classes=frozenset(_id_of(word, labels) for word in words) if words else None,
         )
 
+    def applied(self, decoded: Decoded) -> Decoded:
+        """What is reported of answers that were read without this selection."""
+        return replace(
+            decoded,
+            classes=tuple(each for each in decoded.classes if self.shows(each.id, each.score)),
+            boxes=tuple(box for box in decoded.boxes if self.shows(box.class_id, box.score)),
+        )
+
     def shows(self, class_id: int, score: float) -> bool:
         """Whether an answer is reported."""
         is_wanted = self.classes is None or class_id in self.classes
@@ -56,7 +65,10 @@ def _id_of(word: str, labels: tuple[str, ...]) -> int:
     if not labels:
         raise ConfigError(f"classes: this model's classes have no names: give the id of {word!r}")
     near = get_close_matches(word.lower(), lower, n=3)
-    known = [labels[lower.index(each)] for each in near] or [*labels[:_NAMED], *(["..."] if len(labels) > _NAMED else [])]
+    known = [labels[lower.index(each)] for each in near] or [
+        *labels[:_NAMED],
+        *(["..."] if len(labels) > _NAMED else []),
+    ]
     raise ConfigError(
         f"classes: the model knows no {word!r}; {'near' if near else 'it knows'}: {', '.join(known)} "
         f"(or ids, 0 to {len(labels) - 1})"
