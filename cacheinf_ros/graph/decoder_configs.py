@@ -128,7 +128,7 @@ class Attributes(Config):
 
 
 class DenseMap(Config):
-    """Output [1, classes, h, w]: the best class of each pixel. Or [1, h, w] or [1, 1, h, w] of integers: the classes."""
+    """Output [1, classes, h, w]: the best class of each pixel; or [1, h, w] of integers: the classes."""
 
     kind: Literal["map"] = "map"
 

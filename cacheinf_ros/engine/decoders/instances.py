@@ -62,7 +62,7 @@ class Instances:
                 score=float(score),
                 key_points=self._key_points(i, place, motion),
                 outlines=self._outlines(i, place, motion),
-            )  # fmt: skip
+            )
             for i, ((x, y, width, height), score, kind) in enumerate(zip(boxes, self.scores, self.classes, strict=True))
         )
 
