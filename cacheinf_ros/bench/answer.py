@@ -16,7 +16,7 @@ from cacheinf_ros.engine import decode
 from cacheinf_ros.engine.accuracy import Detections
 from cacheinf_ros.engine.following import move_output, shift_output
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.card import Detector
+from cacheinf_ros.graph.decoder_configs import Detector
 
 SCORE_THRESHOLD = 0.5
 """Of detections that are compared; that of the model's card is for use."""

@@ -11,7 +11,7 @@ from cacheinf_ros.engine.bounded import (
 )
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.config import Cache, EngineConfig, Precision
-from cacheinf_ros.engine.decoders import Box, Decoded, ScoredClass, decode
+from cacheinf_ros.engine.decoders import Box, Decoded, KeyPoint, ScoredClass, Selection, decode
 from cacheinf_ros.engine.engine import Engine
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side
 from cacheinf_ros.engine.partition.sharing import FrameStart, Outdated, PartitionWorker, Pixels, RemotePeer
@@ -31,6 +31,7 @@ __all__ = [
     "EngineConfig",
     "EngineResult",
     "FrameStart",
+    "KeyPoint",
     "Mode",
     "Outdated",
     "Partition",
@@ -41,6 +42,7 @@ __all__ = [
     "Preprocessor",
     "RemotePeer",
     "ScoredClass",
+    "Selection",
     "Side",
     "calibrate",
     "calibration_file",

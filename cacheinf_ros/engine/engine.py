@@ -20,7 +20,7 @@ from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import DenseSwitch
 from cacheinf_ros.engine.execution.propagation import Border
-from cacheinf_ros.engine.following import in_input, move_output, shift_unit
+from cacheinf_ros.engine.following import move_output, shift_unit
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.partition.partition import Side
@@ -219,11 +219,11 @@ class Engine:
             return self._enter_anew(resized)
         if self._config.mode is Mode.DEEPCACHE:
             self._move(reused)
-            self._input.touch(reused)
             moved = not reused.motion.is_none
+            self._input.touch(reused, with_margin=moved)
             self._input.write(resized, self.program.changed_input, everything=moved)
             return _Entry(reused=reused, outside=Border.ALL if moved else Border.NONE)
-        shift = self._keyframe.follow(in_input(reused.motion, reused.image_size, self._preprocessor.size))
+        shift = self._keyframe.follow(self._preprocessor.in_input(reused.motion, reused.image_size))
         if shift is None:
             return self._enter_anew(resized)
         if shift != NO_SHIFT:

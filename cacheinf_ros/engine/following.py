@@ -45,6 +45,14 @@ def move_boxes(boxes: NDArray[np.float32], motion: Motion) -> NDArray[np.float32
     return np.concatenate([places - sides / 2, sides], axis=1).astype(np.float32)
 
 
+def move_points(points: NDArray[np.float32], motion: Motion) -> NDArray[np.float32]:
+    """Points [n, 2], (x, y), after a motion."""
+    if not len(points) or motion.is_none:
+        return points
+    moved = np.column_stack([points, np.ones(len(points))]) @ motion.matrix.T
+    return (moved[:, :2] / moved[:, 2:]).astype(np.float32)
+
+
 def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> NDArray[np.float32]:
     """A feature map [1, channels, height, width] of the keyframe, as it lies in the frame; bilinear, border continued.
 

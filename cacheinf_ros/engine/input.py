@@ -80,8 +80,8 @@ class InputWriter:
         np.copyto(self._touched.mask, mask)
         self._touched.use_mask()
 
-    def touch(self, cache_map: CacheMap) -> None:
-        """Only what depends on an active pixel of the frame counts."""
+    def touch(self, cache_map: CacheMap, *, with_margin: bool = False) -> None:
+        """Only what depends on an active pixel of the frame counts, and with ``with_margin`` what shows no frame."""
         blocks, reach = self._prepared(cache_map)
         np.logical_not(cache_map.reusable, out=blocks.mask.view(np.bool_))
         if self._kernels is None:
@@ -91,6 +91,12 @@ class InputWriter:
             c = c_reach(reach)
             address = self._scratch.ctypes.data
             self._kernels.library.ci_grow(ctypes.byref(c), blocks.address, self._touched.address, address)
+        place = self._preprocessor.place(cache_map.image_size)
+        if with_margin and place.has_margin:
+            margin = np.ones(self._touched.size, np.bool_)
+            margin[place.content] = False
+            self._touched.mask[margin] = 1
+            self._touched.use_mask()
 
     def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
         """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which."""

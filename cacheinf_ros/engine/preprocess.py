@@ -7,16 +7,19 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine.execution.propagation import Footprint
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.engine.execution.propagation import BEFORE, Footprint
+from cacheinf_ros.engine.placement import Placement
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.card import ModelCard
 
 Size = tuple[int, int]
+_MARGIN = 114  # grey of what shows nothing of the frame
 
 
 class Preprocessor:
-    """Resizes to the model's input (bilinear; by area where it shrinks to half or less) and normalises.
+    """Resizes to the model's input (bilinear; by area where it shrinks to half or less), with a margin where the card
+    asks for one, and normalises.
 
     Attributes:
         size: (height, width) of the model's input.
@@ -27,6 +30,7 @@ class Preprocessor:
     def __init__(self, card: ModelCard) -> None:
         assert card.input_size is not None
         self.size = card.input_size
+        self._resize = card.resize
         levels = np.arange(256, dtype=np.float32) * np.float32(card.scale)
         table = (levels - np.array(card.mean, np.float32)[:, None]) / np.array(card.std, np.float32)[:, None]
         self.order = (0, 1, 2) if card.channel_order == "bgr" else (2, 1, 0)
@@ -42,9 +46,16 @@ class Preprocessor:
             raise EngineError(f"a frame is uint8 [height, width, 3], not {image.dtype} {image.shape}")
         if image.shape[:2] == self.size:
             return np.ascontiguousarray(image)
-        shrinks = image.shape[0] >= 2 * self.size[0] and image.shape[1] >= 2 * self.size[1]
-        interpolation = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-        return np.asarray(cv2.resize(image, self.size[::-1], interpolation=interpolation), np.uint8)
+        place = self.place((image.shape[0], image.shape[1]))
+        if not place.has_margin:
+            return _resized(image, self.size)
+        resized = np.full((*self.size, 3), _MARGIN, np.uint8)
+        resized[place.content] = _resized(image, place.size)
+        return resized
+
+    def place(self, image_size: Size) -> Placement:
+        """Where frames of (height, width) lie in the input."""
+        return Placement.of(image_size, self.size, self._resize)
 
     def normalise(self, resized: NDArray[np.uint8]) -> NDArray[np.float32]:
         """uint8 [height, width, 3] -> float32 [height, width, 3], channels as the model wants them."""
@@ -59,13 +70,37 @@ class Preprocessor:
 
     def reach_of_blocks(self, cache_map: CacheMap) -> Footprint:
         """Which blocks of a frame each pixel of the input depends on."""
-        sizes = zip(cache_map.image_size, self.size, cache_map.reusable.shape, strict=True)
-        rows, columns = (_blocks(*size, cache_map.block_size) for size in sizes)
+        place = self.place(cache_map.image_size)
+        sizes = zip(cache_map.image_size, place.size, cache_map.reusable.shape, strict=True)
+        axes = zip(sizes, self.size, (place.top, place.left), strict=True)
+        rows, columns = (
+            _with_margin(_blocks(*sides, cache_map.block_size), whole, before) for sides, whole, before in axes
+        )
         return Footprint(rows=rows, columns=columns)
 
+    def in_input(self, motion: Motion, image_size: Size) -> Motion:
+        """A motion in pixels of the frame, in pixels of the input."""
+        return self.place(image_size).in_input(motion)
+
     def scale_shift(self, shift: tuple[float, float], image_size: Size) -> tuple[float, float]:
-        """(dx, dy) in pixels of the frame -> in pixels of the input."""
-        return shift[0] * self.size[1] / image_size[1], shift[1] * self.size[0] / image_size[0]
+        """(dx, dy) in pixels of the frame, in pixels of the input."""
+        across, along = self.place(image_size).scale
+        return shift[0] * across, shift[1] * along
+
+
+def _resized(image: NDArray[np.uint8], size: Size) -> NDArray[np.uint8]:
+    shrinks = image.shape[0] >= 2 * size[0] and image.shape[1] >= 2 * size[1]
+    interpolation = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image, size[::-1], interpolation=interpolation), np.uint8)
+
+
+def _with_margin(taps: NDArray[np.int32], whole: int, before: int) -> NDArray[np.int32]:
+    """The taps of all pixels of the input, which has some before those that show the frame, and some behind."""
+    if len(taps) == whole:
+        return taps
+    padded = np.full((whole, taps.shape[1]), BEFORE, np.int32)
+    padded[before : before + len(taps)] = taps
+    return padded
 
 
 def _blocks(source: int, target: int, blocks: int, block_size: int) -> NDArray[np.int32]:

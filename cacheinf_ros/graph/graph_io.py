@@ -106,7 +106,8 @@ def _written(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
             "fields": {field.name: _written(getattr(value, field.name), tensors) for field in fields(value)},
         }
     if isinstance(value, (tuple, list)):
-        return {type(value).__name__: [_written(item, tensors) for item in value]}
+        kind = "tuple" if isinstance(value, tuple) else "list"  # torch.Size is a tuple too
+        return {kind: [_written(item, tensors) for item in value]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: _written(item, tensors) for key, item in value.items()}}
     if isinstance(value, torch._ops.OpOverload) and value.namespace == "aten":

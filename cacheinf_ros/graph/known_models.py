@@ -7,16 +7,20 @@ need not write a card.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from cacheinf_ros.graph.card import ModelCard, SsdBoxes
+from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.decoder_configs import SsdBoxes
+from cacheinf_ros.graph.export_notes import export_notes
 from cacheinf_ros.graph.ir import Concat, Graph
+from cacheinf_ros.graph.known_heads import detr_head, nanodet_head, rtdetr_head, yolo_head, yolox_head
 
 _CARDS = Path(__file__).parent / "cards" / "known"
-_KNOWN = ("fastestdet", "rfb")
-_SAID = {"decoder", "channel_order", "scale", "mean", "std"}
+_SAID = {"decoder", "resize", "channel_order", "scale", "mean", "std"}
 _FASTESTDET_STRIDE = 16
 
 
@@ -24,32 +28,44 @@ def recognised(card: ModelCard, graph: Graph) -> ModelCard:
     """The card, completed where it says nothing of inputs and outputs and the graph is that of a known detector."""
     if card.model_fields_set & _SAID:
         return card
-    if _is_fastestdet(graph):
-        return _completed(card, "fastestdet")
-    return _completed(card, "rfb") if _is_rfb(graph) else card
+    for name, head_of in _KNOWN.items():
+        decoder = head_of(card, graph)
+        if decoder is not None:
+            return _completed(card, name, decoder)
+    return card
 
 
 def possible_cards(card: ModelCard) -> tuple[ModelCard, ...]:
-    """All that :func:`recognised` makes of a card, each of some graph."""
+    """All that :func:`recognised` makes of a card, each of some graph, but for what depends on its classes."""
     if card.model_fields_set & _SAID:
         return (card,)
-    return card, *(_completed(card, name) for name in _KNOWN)
+    return card, *(_completed(card, name, {}) for name in _KNOWN)
 
 
-def _completed(card: ModelCard, name: str) -> ModelCard:
-    known = yaml.safe_load((_CARDS / f"{name}.yaml").read_text(encoding="utf-8"))
+def _completed(card: ModelCard, name: str, decoder: dict[str, Any]) -> ModelCard:
+    """The card with what is known of this detector, what its graph says, and what the user said."""
+    labels = decoder.pop("labels", None)
+    known = _read(_CARDS / f"{name}.yaml")
+    labels = labels or known.get("labels", ())
+    known["labels"] = _read(_CARDS / "labels" / f"{labels}.yaml") if isinstance(labels, str) else labels
+    known["decoder"] = {**known["decoder"], **decoder}
     return card.changed(**{**known, **card.model_dump(include=card.model_fields_set)})
 
 
-def _is_fastestdet(graph: Graph) -> bool:
+def _read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def _fastestdet(_: ModelCard, graph: Graph) -> dict[str, Any] | None:
     """One output, concatenated from the score, the box and the classes of each 16th pixel."""
     if len(graph.outputs) != 1:
-        return False
+        return None
     output = graph.tensors[graph.outputs[0][1]]
     made_by = next((operator for operator in graph.operators if operator.output == output.name), None)
     if not isinstance(made_by, Concat) or output.size != _cells(graph):
-        return False
-    return [graph.tensors[name].channels for name in made_by.inputs][:2] == [1, 4] and len(made_by.inputs) == 3
+        return None
+    is_known = [graph.tensors[name].channels for name in made_by.inputs][:2] == [1, 4] and len(made_by.inputs) == 3
+    return {} if is_known else None
 
 
 def _cells(graph: Graph) -> tuple[int, int]:
@@ -57,10 +73,22 @@ def _cells(graph: Graph) -> tuple[int, int]:
     return height // _FASTESTDET_STRIDE, width // _FASTESTDET_STRIDE
 
 
-def _is_rfb(graph: Graph) -> bool:
+def _rfb(_: ModelCard, graph: Graph) -> dict[str, Any] | None:
     """Outputs boxes [1, n, 4] and scores [1, n, 2], with n the number of this detector's priors."""
     shapes = {name: graph.tensors[tensor].shape for name, tensor in graph.outputs}
     decoder = SsdBoxes()
     grids = decoder.grids(graph.tensors[graph.input].size)
     priors = sum(rows * columns * len(b) for (rows, columns), b in zip(grids, decoder.min_boxes, strict=True))
-    return shapes == {"boxes": (1, priors, 4), "scores": (1, priors, 2)}
+    return {} if shapes == {"boxes": (1, priors, 4), "scores": (1, priors, 2)} else None
+
+
+_KNOWN: dict[str, Callable[[ModelCard, Graph], dict[str, Any] | None]] = {
+    "fastestdet": _fastestdet,
+    "rfb": _rfb,
+    "yolo": lambda card, graph: yolo_head(graph, export_notes(Path(card.factory))),
+    "yolox": lambda _, graph: yolox_head(graph),
+    "nanodet": lambda _, graph: nanodet_head(graph),
+    "detr": lambda _, graph: detr_head(graph, queries=100, classes=92),
+    "rtdetr": lambda _, graph: rtdetr_head(graph),
+}
+"""What tells each detector: what its graph says of the decoder, or None where it is another."""

@@ -7,6 +7,7 @@ Shapes and constants are folded first (onnxslim); what remains is executed node 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,21 @@ from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
 # Their constants are factors and limits that must be numbers when the model is exported.
 _WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """One node.
+
+    Attributes:
+        takes_static: whether constants reach it as arrays; another node may take the same one as a tensor.
+    """
+
+    call: Callable[..., Any]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    takes_static: bool
 
 
 class OnnxModule(torch.nn.Module):
@@ -40,17 +56,20 @@ class OnnxModule(torch.nn.Module):
         self._constants: dict[str, str] = {}  # ONNX name -> buffer name
         self._static: dict[str, np.ndarray] = {}  # shapes, indices and limits stay out of the traced graph
         self._static_names = {name for n in graph.node if n.op_type in _WITH_STATIC_CONSTANTS for name in n.input}
+        self._tensor_names = {name for n in graph.node if n.op_type not in _WITH_STATIC_CONSTANTS for name in n.input}
         for tensor in graph.initializer:
             self._hold(tensor.name, numpy_helper.to_array(tensor))
-        self._steps: list[tuple[Callable[..., Any], list[str], list[str], dict[str, Any]]] = []
+        self._steps: list[_Step] = []
         for node in graph.node:
             self._add(node)
         self._input = next(value.name for value in graph.input if value.name not in self._constants)
         self._outputs = [value.name for value in graph.output]
 
     def _hold(self, name: str, array: np.ndarray) -> None:
-        if array.dtype.kind in "iub" or name in self._static_names:
+        is_integer = array.dtype.kind in "iub"
+        if is_integer or name in self._static_names:
             self._static[name] = array
+        if is_integer or name not in self._tensor_names:
             return
         self._constants[name] = f"constant_{len(self._constants)}"
         self.register_buffer(self._constants[name], torch.from_numpy(np.array(array)))
@@ -66,15 +85,24 @@ class OnnxModule(torch.nn.Module):
             raise ModelError(
                 f"the ONNX operator {node.op_type} (node {node.name or node.output[0]!r}) is not supported"
             )
-        self._steps.append((self._operators[node.op_type], list(node.input), list(node.output), attributes))
+        self._steps.append(
+            _Step(
+                call=self._operators[node.op_type],
+                inputs=tuple(node.input),
+                outputs=tuple(node.output),
+                attributes=attributes,
+                takes_static=node.op_type in _WITH_STATIC_CONSTANTS,
+            )
+        )
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
         """image: float32 [1, channels, height, width]."""
         values: dict[str, Any] = {"": None, self._input: image, **self._static}
         values |= {name: getattr(self, buffer) for name, buffer in self._constants.items()}
-        for call, inputs, outputs, attributes in self._steps:
-            results = call(*(values[name] for name in inputs), **attributes)
-            values |= zip(outputs, results if isinstance(results, (tuple, list)) else (results,), strict=False)
+        for step in self._steps:
+            seen = {**values, **self._static} if step.takes_static else values
+            results = step.call(*(seen[name] for name in step.inputs), **step.attributes)
+            values |= zip(step.outputs, results if isinstance(results, (tuple, list)) else (results,), strict=False)
         return {name: values[name] for name in self._outputs}
 
 

@@ -161,6 +161,7 @@ def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
 OPERATORS: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs,
     "Add": lambda a, b: a + b,
+    "ArgMax": lambda x, axis=0, keepdims=1, **_: torch.argmax(x, axis, keepdim=bool(keepdims)),
     "AveragePool": windows.average_pool,
     "BatchNormalization": _batch_norm,
     "Cast": _cast,

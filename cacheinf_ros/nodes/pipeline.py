@@ -19,7 +19,8 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
-from cacheinf_ros.nodes.results import ResultTopics, decoded_from, result_message, without_outputs
+from cacheinf_ros.nodes.live_selection import LiveSelection
+from cacheinf_ros.nodes.results import ResultTopics, decoded_from, result_message, with_decoded, without_outputs
 from cacheinf_ros.nodes.server_link import ServerLink
 from cacheinf_ros.nodes.split_common import SplitCommon
 from cacheinf_ros.nodes.split_link import MakeScheduler, SplitLink
@@ -31,6 +32,7 @@ from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap
 from cacheinf_ros.pipeline.node_configs import (
+    AnswerConfig,
     LimitConfig,
     ModelConfig,
     Outputs,
@@ -61,7 +63,7 @@ class Pipeline:
     """The inference half of a node; used by its worker thread only."""
 
     CONFIGS = (
-        ModelConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig, PowerModel,
+        ModelConfig, AnswerConfig, ResultConfig, UseServerConfig, ServerTopicsConfig, OffloadConfig, PowerModel,
         LimitConfig,
     )  # fmt: skip
     """What the node must declare, beside the engine's."""
@@ -77,6 +79,7 @@ class Pipeline:
         use, topics, offload = get(UseServerConfig), get(ServerTopicsConfig), get(OffloadConfig)
         shares_frames = use.use_server and use.offload_policy in DIVIDING
         model = open_model(get(ModelConfig))
+        self._selection = LiveSelection(node, node.parameters, model.card.labels)
         with Contention() as contention:
             self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
         self._runner.warm_up()
@@ -171,13 +174,15 @@ class Pipeline:
                 self._sharing.passed_over()
             if self._decoded_only and self._runner.has_decoder:
                 answer = without_outputs(answer)
-            return answer, decoded_from(answer), Outcome.UNTOUCHED
+            decoded = self._selection.current.applied(decoded_from(answer))
+            return with_decoded(answer, decoded), decoded, Outcome.UNTOUCHED
         result = self._run(prepared)
         self.computed = result
         return self._message(arrival, result), result.decoded, result.outcome
 
     def _run(self, prepared: Prepared) -> FrameResult:
         cache_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
+        self._runner.selection = self._selection.current
         cache_map = None if cache_dropped else prepared.fold.cache_map
         self._note_gap(prepared.fold.gap)
         if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:

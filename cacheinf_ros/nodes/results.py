@@ -16,6 +16,7 @@ from cacheinf_ros.engine import Box, Decoded, ScoredClass
 from cacheinf_ros.engine.following import move_output
 from cacheinf_ros.nodes.conversions import byte_array, stamp_ns
 from cacheinf_ros.nodes.image_messages import LazyImage
+from cacheinf_ros.nodes.shape_messages import shape_fields, shapes_from
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.node_configs import ResultConfig
@@ -96,6 +97,7 @@ def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:
         "box_class_ids": [b.class_id for b in boxes],
         "box_class_names": [b.name for b in boxes],
         "box_scores": [b.score for b in boxes],
+        **shape_fields(boxes),
     }
 
 
@@ -119,17 +121,25 @@ def without_outputs(message: msg.InferenceResult) -> msg.InferenceResult:
     return message
 
 
+def with_decoded(message: msg.InferenceResult, decoded: Decoded) -> msg.InferenceResult:
+    """Have a result say other classes and boxes."""
+    for name, values in _decoded_fields(decoded).items():
+        setattr(message, name, values)
+    return message
+
+
 def decoded_from(message: msg.InferenceResult) -> Decoded:
-    """Classes and boxes of a result message; class maps are not sent."""
+    """Classes, and boxes with their shapes, of a result message; class maps are not sent."""
     classes = zip(message.class_ids, message.class_names, message.class_scores, strict=True)
     boxes = zip(
         message.box_x, message.box_y, message.box_width, message.box_height,
-        message.box_class_ids, message.box_class_names, message.box_scores, strict=True,
+        message.box_class_ids, message.box_class_names, message.box_scores, shapes_from(message), strict=True,
     )  # fmt: skip
     return Decoded(
         classes=tuple(ScoredClass(id=i, name=name, score=score) for i, name, score in classes),
         boxes=tuple(
-            Box(x=x, y=y, width=w, height=h, class_id=i, name=name, score=score) for x, y, w, h, i, name, score in boxes
+            Box(x=x, y=y, width=w, height=h, class_id=i, name=name, score=score, key_points=points, outlines=outlines)
+            for x, y, w, h, i, name, score, (points, outlines) in boxes
         ),
         class_map=None,
     )

@@ -98,6 +98,21 @@ class ModelConfig(Config):
     )
 
 
+class AnswerConfig(Config):
+    """Which of the model's answers are reported."""
+
+    score_threshold: float = parameter(
+        0.0,
+        "boxes and classes below this score are left out; 0: as the model's card says",
+        low=0.0,
+        high=1.0,
+        live=True,
+    )
+    classes: str = parameter(
+        "", "classes to report, names or ids separated by commas, such as person, car; empty: all", live=True
+    )
+
+
 class ResultConfig(Config):
     """The topics of results."""
 

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Decoded
+from cacheinf_ros.engine import Box, Decoded
 from cacheinf_ros.matching import draw_overlay
 
 _BOX = (255, 160, 0)  # BGR
+_OUTLINE = (60, 200, 60)
+_KEY_POINT = (0, 80, 255)
+_SEEN = 0.5  # score of a key point from which on it is drawn
 _LINE_HEIGHT = 18
 _BLOCK = 10
 
@@ -19,13 +22,13 @@ _BLOCK = 10
 def draw_result(
     image: NDArray[np.uint8], cache_map: CacheMap | None, lines: list[str], decoded: Decoded | None
 ) -> NDArray[np.uint8]:
-    """A copy of the frame with its map, the boxes found and lines of text at the bottom.
+    """A copy of the frame with its map, the objects found and lines of text at the bottom.
 
     Args:
         image: uint8 [height, width, 3], BGR.
         cache_map: what was reused; None, or a map of another size: nothing.
         lines: what to write.
-        decoded: boxes to draw.
+        decoded: boxes to draw, with the outlines of their masks and their key points.
     """
     size = (image.shape[0], image.shape[1])
     if cache_map is None or cache_map.image_size != size:
@@ -34,10 +37,19 @@ def draw_result(
     for box in decoded.boxes if decoded else ():
         corner = (round(box.x), round(box.y))
         cv2.rectangle(picture, corner, (round(box.x + box.width), round(box.y + box.height)), _BOX, 2)
+        _draw_shape(picture, box)
         _write(picture, f"{box.name} {box.score:.2f}", (corner[0], max(12, corner[1] - 4)))
     for row, line in enumerate(reversed(lines)):
         _write(picture, line, (6, size[0] - 8 - _LINE_HEIGHT * row))
     return picture
+
+
+def _draw_shape(picture: NDArray[np.uint8], box: Box) -> None:
+    polygons = [np.round(outline).astype(np.int32) for outline in box.outlines]
+    cv2.polylines(picture, polygons, isClosed=True, color=_OUTLINE, thickness=2)
+    for point in box.key_points:
+        if point.score >= _SEEN:
+            cv2.circle(picture, (round(point.x), round(point.y)), 3, _KEY_POINT, cv2.FILLED)
 
 
 def _write(picture: NDArray[np.uint8], text: str, place: tuple[int, int]) -> None:

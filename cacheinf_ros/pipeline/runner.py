@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, RemotePeer, decode
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, RemotePeer, Selection, decode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -36,6 +36,7 @@ class Runner:
     Attributes:
         engine: that runs it.
         dense_ms: what a frame takes without a cache, as measured on this machine.
+        selection: which of the model's answers are wanted, from the next frame on.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Runner:
         self._model = model
         self._input_size = model.input_size
         self._config = config
+        self.selection = Selection()
         self._note = note
         self.engine = Engine(model, config, with_server=with_server)
         self.dense_ms = self.engine.cost.dense_ms
@@ -192,7 +194,7 @@ class Runner:
 
     def _frame_result(self, result: EngineResult, image_size: tuple[int, int]) -> FrameResult:
         started = time.perf_counter()
-        decoded = decode(result.outputs, self._model.card, image_size, result.motion)
+        decoded = decode(result.outputs, self._model.card, image_size, result.motion, self.selection)
         decode_ms = 1e3 * (time.perf_counter() - started)
         return FrameResult(
             model=self.name,

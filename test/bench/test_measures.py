@@ -8,7 +8,7 @@ from cacheinf_ros.bench.answer import Answer
 from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
 from cacheinf_ros.bench.quality import ErrorScale
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.card import Centers
+from cacheinf_ros.graph.decoder_configs import Centers
 from cacheinf_ros.sources import open_source
 
 CARD = ModelCard(name="test", factory="test", input_size=(2, 2))

@@ -9,7 +9,7 @@ import pytest
 from cacheinf_ros.engine import decode
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.card import Boxes, ClassVector, FastestDet, SsdBoxes
+from cacheinf_ros.graph.decoder_configs import Boxes, ClassVector, FastestDet, SsdBoxes
 
 
 def card(**values: object) -> ModelCard:

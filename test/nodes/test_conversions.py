@@ -18,7 +18,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from strategies import cache_maps, textured
 
-from cacheinf_ros.engine import Box, Decoded, Mode, ScoredClass
+from cacheinf_ros.engine import Box, Decoded, KeyPoint, Mode, ScoredClass
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.conversions import (
     cache_map_message,
@@ -32,7 +32,7 @@ from cacheinf_ros.nodes.conversions import (
     stamp_ns,
     time_message,
 )
-from cacheinf_ros.nodes.results import decoded_from, outputs_from, result_message
+from cacheinf_ros.nodes.results import decoded_from, outputs_from, result_message, with_decoded
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 
@@ -130,6 +130,22 @@ def test_outputs_that_are_too_large_are_left_out_and_said_to_be() -> None:
     assert list(message.output_names) == ["large", "small"]
     assert list(message.output_sizes) == [0, 4]
     assert list(outputs_from(message)) == ["small"]
+
+
+def test_key_points_and_outlines_survive() -> None:
+    boxes = (
+        Box(x=1, y=2, width=3, height=4, class_id=1, name="dog", score=0.25, outlines=(((0, 1), (2, 1), (2, 3)),)),
+        Box(x=1, y=2, width=3, height=4, class_id=0, name="cat", score=0.5),
+        Box(
+            x=1, y=2, width=3, height=4, class_id=0, name="cat", score=0.5, key_points=(KeyPoint(1, 2, 0.5),),
+            outlines=(((5, 5), (6, 6)), ((7, 7),)),
+        ),
+    )  # fmt: skip
+    decoded = Decoded(boxes=boxes)
+    message = result_message(header(), FrameResult(model="m", mode="exact", decoded=decoded), 0)
+    assert list(message.box_outlines) == [1, 0, 2] and list(message.box_key_points) == [0, 0, 1]
+    assert decoded_from(message) == decoded
+    assert decoded_from(with_decoded(message, Decoded(boxes=boxes[1:2]))) == Decoded(boxes=boxes[1:2])
 
 
 def test_classes_and_boxes_survive() -> None:

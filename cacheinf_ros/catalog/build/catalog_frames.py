@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.graph.card import Centers, ClassVector
+from cacheinf_ros.graph.decoder_configs import Centers, ClassVector
 from cacheinf_ros.sources import OBJECT_LABELS, Scene, SceneTruth, open_source
 from cacheinf_ros.sources.scenes import PHOTOGRAPHS, MotionPreset
 

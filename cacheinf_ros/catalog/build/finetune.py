@@ -21,7 +21,7 @@ from cacheinf_ros.catalog.build.training import one_cycle
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.card import Attributes, Centers, ClassVector
+from cacheinf_ros.graph.decoder_configs import Attributes, Centers, ClassVector
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
 """Compares a batch of outputs with what they should be."""

@@ -16,7 +16,7 @@ from cacheinf_ros.engine import Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.card import Attributes, Detector
+from cacheinf_ros.graph.decoder_configs import Attributes, Detector
 
 
 class Measure(Enum):

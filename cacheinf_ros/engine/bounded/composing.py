@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.propagation import propagate
-from cacheinf_ros.engine.following import in_input
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.geometry import Brush, KeyframePolicy, KeyframeWindow
 
@@ -32,7 +31,12 @@ def compose_frames(
     for i, frame in enumerate(frames):
         image = preprocessor.resize(frame)
         cache_map = maps[i] if maps else None
-        if composed and cache_map is not None and not cache_map.is_empty and _follows(keyframe, cache_map):
+        if (
+            composed
+            and cache_map is not None
+            and not cache_map.is_empty
+            and _follows(keyframe, preprocessor, cache_map)
+        ):
             picture = composed[-1].copy()
             brush.paint(image, _touched(preprocessor, cache_map), keyframe.motion, picture)
             image = picture
@@ -42,8 +46,8 @@ def compose_frames(
     return composed
 
 
-def _follows(keyframe: KeyframeWindow, cache_map: CacheMap) -> bool:
-    return keyframe.follow(in_input(cache_map.motion, cache_map.image_size, keyframe.size)) is not None
+def _follows(keyframe: KeyframeWindow, preprocessor: Preprocessor, cache_map: CacheMap) -> bool:
+    return keyframe.follow(preprocessor.in_input(cache_map.motion, cache_map.image_size)) is not None
 
 
 def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.uint8]:

@@ -12,7 +12,8 @@ from cacheinf_ros.engine.decisions.boxes import BoxDecisions
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps, is_class_scores
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task
-from cacheinf_ros.graph.card import Detector, ModelCard
+from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.decoder_configs import Detector
 
 
 def task_of_model(

@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a model's outputs mean: classes, boxes or a class map."""
+"""What a model's outputs mean: classes, boxes with masks and key points, or a class map."""
 
 from cacheinf_ros.engine.decoders.decode import decode
-from cacheinf_ros.engine.decoders.decoded import Box, Decoded, ScoredClass
+from cacheinf_ros.engine.decoders.decoded import Box, Decoded, KeyPoint, ScoredClass
+from cacheinf_ros.engine.decoders.selection import Selection
 
-__all__ = ["Box", "Decoded", "ScoredClass", "decode"]
+__all__ = ["Box", "Decoded", "KeyPoint", "ScoredClass", "Selection", "decode"]

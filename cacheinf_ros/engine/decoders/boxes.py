@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.decoders.probabilities import sigmoid, softmax
 from cacheinf_ros.engine.decoders.suppress import Found, best_class, suppress
-from cacheinf_ros.graph.card import Boxes
+from cacheinf_ros.graph.decoder_configs import Boxes
+
+_ACTIVATIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "none": lambda scores: scores,
+    "softmax": softmax,
+    "sigmoid": sigmoid,
+}
 
 
 def decode_boxes(boxes: NDArray[Any], scores: NDArray[Any], decoder: Boxes, input_size: tuple[int, int]) -> Found:
@@ -25,7 +33,7 @@ def decode_boxes(boxes: NDArray[Any], scores: NDArray[Any], decoder: Boxes, inpu
     """
     if boxes.ndim != 3 or boxes.shape[2] != 4 or scores.shape[:2] != boxes.shape[:2]:
         raise ValueError(f"boxes are [1, n, 4] and scores [1, n, classes], not {boxes.shape} and {scores.shape}")
-    best, classes = best_class(scores[0], decoder.background)
+    best, classes = best_class(_ACTIVATIONS[decoder.activation](scores[0]), decoder.background)
     chosen = np.flatnonzero(best >= decoder.score_threshold)
     return suppress(
         _left_top(boxes[0, chosen].astype(np.float32), decoder, input_size),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,19 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decoders.boxes import decode_boxes
 from cacheinf_ros.engine.decoders.centers import decode_centers
-from cacheinf_ros.engine.decoders.decoded import Box, Decoded, ScoredClass
+from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass, label_of
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
+from cacheinf_ros.engine.decoders.instances import Instances
+from cacheinf_ros.engine.decoders.nanodet import decode_nanodet
+from cacheinf_ros.engine.decoders.probabilities import softmax
+from cacheinf_ros.engine.decoders.selection import Selection
 from cacheinf_ros.engine.decoders.ssd import decode_ssd
-from cacheinf_ros.engine.decoders.suppress import Found
-from cacheinf_ros.engine.following import move_boxes, move_class_map
+from cacheinf_ros.engine.decoders.yolo import decode_yolo
+from cacheinf_ros.engine.following import move_class_map
+from cacheinf_ros.engine.placement import Placement
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import (
+from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.decoder_configs import (
     Attributes,
     Centers,
     ClassVector,
@@ -25,14 +32,22 @@ from cacheinf_ros.graph.card import (
     DenseMap,
     Detector,
     FastestDet,
-    ModelCard,
+    NanoDet,
     SsdBoxes,
+    Yolo,
 )
 
 Outputs = dict[str, NDArray[Any]]
+_ALL = Selection()
 
 
-def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motion: Motion | None = None) -> Decoded:
+def decode(
+    outputs: Outputs,
+    card: ModelCard,
+    image_size: tuple[int, int],
+    motion: Motion | None = None,
+    selection: Selection = _ALL,
+) -> Decoded:
     """Read the outputs of one frame.
 
     Args:
@@ -40,6 +55,7 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motio
         card: its ``decoder`` says how; without one, the shape of a single output decides.
         image_size: (height, width) of the frame, which boxes refer to.
         motion: where the frame shows what the outputs are for, in pixels of the model's input; None: at its place.
+        selection: which classes and boxes are wanted; attributes and class maps are given whole.
 
     Raises:
         ModelError: the outputs are not what the card promises.
@@ -48,17 +64,16 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motio
     is_certain = card.decoder is not None
     try:
         if isinstance(decoder, ClassVector):
-            return Decoded(classes=_classes(_only(outputs), decoder, card), is_certain=is_certain)
+            return Decoded(classes=_classes(_only(outputs), decoder, card, selection), is_certain=is_certain)
         if isinstance(decoder, Attributes):
             return Decoded(classes=_attributes(outputs, decoder))
         if isinstance(decoder, DenseMap):
-            class_map = _only(outputs)[0].argmax(0).astype(np.uint8)
-            moved_map = class_map if motion is None else move_class_map(class_map, motion, _size(card))
-            return Decoded(class_map=moved_map, is_certain=is_certain)
+            class_map = _class_map(_only(outputs), _place(card, image_size), motion or Motion.none())
+            return Decoded(class_map=class_map, is_certain=is_certain)
         if decoder is not None:
-            boxes, scores, ids = _found(outputs, decoder, _size(card))
-            moved = boxes if motion is None else move_boxes(boxes, motion)
-            return Decoded(boxes=_boxes(moved, scores, ids, card, image_size))
+            found = _found(outputs, _with_threshold(decoder, selection), _size(card))
+            boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
+            return selection.applied(Decoded(boxes=boxes))
     except (KeyError, IndexError, ValueError) as error:
         shapes = {name: value.shape for name, value in outputs.items()}
         raise ModelError(
@@ -67,23 +82,37 @@ def decode(outputs: Outputs, card: ModelCard, image_size: tuple[int, int], motio
     return Decoded(is_certain=False)
 
 
-def _found(outputs: Outputs, decoder: Detector, input_size: tuple[int, int]) -> Found:
+def _found(outputs: Outputs, decoder: Detector, input_size: tuple[int, int]) -> Instances:
+    if isinstance(decoder, Yolo):
+        return decode_yolo(outputs, decoder, input_size)
     if isinstance(decoder, Centers):
-        return decode_centers(_only(outputs), stride=decoder.stride, score_threshold=decoder.score_threshold)
+        centers = decode_centers(_only(outputs), stride=decoder.stride, score_threshold=decoder.score_threshold)
+        return Instances.of(centers)
     if isinstance(decoder, FastestDet):
-        return decode_fastestdet(_only(outputs), decoder, input_size)
+        return Instances.of(decode_fastestdet(_only(outputs), decoder, input_size))
+    if isinstance(decoder, NanoDet):
+        return Instances.of(decode_nanodet(outputs, decoder, input_size))
     boxes, scores = outputs[decoder.boxes], outputs[decoder.scores]
     if isinstance(decoder, SsdBoxes):
-        return decode_ssd(boxes, scores, decoder, input_size)
-    return decode_boxes(boxes, scores, decoder, input_size)
+        return Instances.of(decode_ssd(boxes, scores, decoder, input_size))
+    return Instances.of(decode_boxes(boxes, scores, decoder, input_size))
+
+
+def _with_threshold(decoder: Detector, selection: Selection) -> Detector:
+    if selection.score_threshold is None:
+        return decoder
+    return decoder.model_copy(update={"score_threshold": selection.score_threshold})
 
 
 def _guessed(outputs: Outputs) -> Decoder | None:
     if len(outputs) != 1:
         return None
-    shape = _only(outputs).shape
+    output = _only(outputs)
+    shape = output.shape
     if len(shape) == 2 and shape[0] == 1 and shape[1] > 1:
         return ClassVector()
+    if len(shape) == 3 and shape[0] == 1 and output.dtype.kind in "iu":
+        return DenseMap()
     return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None
 
 
@@ -97,10 +126,23 @@ def _size(card: ModelCard) -> tuple[int, int]:
     return card.input_size
 
 
-def _classes(vector: NDArray[Any], decoder: ClassVector, card: ModelCard) -> tuple[ScoredClass, ...]:
+def _place(card: ModelCard, image_size: tuple[int, int]) -> Placement:
+    return Placement.of(image_size, _size(card), card.resize)
+
+
+def _class_map(output: NDArray[Any], place: Placement, motion: Motion) -> NDArray[np.uint8]:
+    classes = output[0] if output.ndim == 3 else output[0].argmax(0)
+    moved = move_class_map(classes.astype(np.uint8), motion, place.input_size)
+    return moved[place.map_content((moved.shape[0], moved.shape[1]))]
+
+
+def _classes(
+    vector: NDArray[Any], decoder: ClassVector, card: ModelCard, selection: Selection
+) -> tuple[ScoredClass, ...]:
     scores = _probabilities(vector) if decoder.softmax else vector.reshape(-1).astype(np.float64)
-    best = np.argsort(-scores, kind="stable")[: decoder.top_k]
-    return tuple(ScoredClass(id=int(i), name=_label(card.labels, int(i)), score=float(scores[i])) for i in best)
+    ordered = (int(i) for i in np.argsort(-scores, kind="stable"))
+    best = islice((i for i in ordered if selection.shows(i, float(scores[i]))), decoder.top_k)
+    return tuple(ScoredClass(id=i, name=label_of(card.labels, i), score=float(scores[i])) for i in best)
 
 
 def _attributes(outputs: Outputs, decoder: Attributes) -> tuple[ScoredClass, ...]:
@@ -108,31 +150,10 @@ def _attributes(outputs: Outputs, decoder: Attributes) -> tuple[ScoredClass, ...
     for attribute in decoder.attributes:
         scores = _probabilities(outputs[attribute.output])
         best = int(scores.argmax())
-        name = f"{attribute.name}: {_label(attribute.labels, best)}"
+        name = f"{attribute.name}: {label_of(attribute.labels, best)}"
         found.append(ScoredClass(id=best, name=name, score=float(scores[best])))
     return tuple(found)
 
 
 def _probabilities(logits: NDArray[Any]) -> NDArray[np.float64]:
-    values = logits.reshape(-1).astype(np.float64)
-    exponentials: NDArray[np.float64] = np.exp(values - values.max())
-    return exponentials / exponentials.sum()
-
-
-def _boxes(
-    boxes: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    ids: NDArray[np.int64],
-    card: ModelCard,
-    image_size: tuple[int, int],
-) -> tuple[Box, ...]:
-    height, width = _size(card)
-    scale = np.array([image_size[1] / width, image_size[0] / height] * 2)
-    return tuple(
-        Box(x=x, y=y, width=w, height=h, class_id=int(i), name=_label(card.labels, int(i)), score=float(s))
-        for (x, y, w, h), s, i in zip((boxes * scale).tolist(), scores, ids, strict=True)
-    )
-
-
-def _label(labels: tuple[str, ...], index: int) -> str:
-    return labels[index] if index < len(labels) else str(index)
+    return softmax(logits.reshape(-1).astype(np.float64))

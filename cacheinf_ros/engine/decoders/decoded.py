@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,23 @@ class ScoredClass:
     score: float
 
 
+class KeyPoint(NamedTuple):
+    """A place on an object, such as a joint, in pixels of the frame; with its score, 0 to 1."""
+
+    x: float
+    y: float
+    score: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A detection; left, top, width and height in pixels of the frame."""
+    """A detection; left, top, width and height in pixels of the frame.
+
+    Attributes:
+        key_points: in the model's order; empty where it gives none.
+        outlines: polygons ((x, y), ...) around the parts of the object's mask, in pixels of the frame; holes are left
+            out; empty where the model gives no masks.
+    """
 
     x: float
     y: float
@@ -29,6 +44,8 @@ class Box:
     class_id: int
     name: str
     score: float
+    key_points: tuple[KeyPoint, ...] = ()
+    outlines: tuple[tuple[tuple[float, float], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +55,7 @@ class Decoded:
     Attributes:
         classes: best first; of several attributes, each one's best.
         boxes: best first.
-        class_map: uint8 [height, width] at the model's output size, or None.
+        class_map: uint8 [height, width] of the frame, at the size that it has in the model's output, or None.
         is_certain: whether the model's card says how its outputs are to be read; else their shape was taken as a hint.
     """
 
@@ -46,3 +63,8 @@ class Decoded:
     boxes: tuple[Box, ...] = ()
     class_map: NDArray[np.uint8] | None = None
     is_certain: bool = field(default=True, compare=False)
+
+
+def label_of(labels: tuple[str, ...], class_id: int) -> str:
+    """The name of a class, or its number where it has none."""
+    return labels[class_id] if class_id < len(labels) else str(class_id)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decoders.suppress import Found, best_class, suppress
-from cacheinf_ros.graph.card import FastestDet
+from cacheinf_ros.graph.decoder_configs import FastestDet
 
 _SCORE_SHARE = 0.6  # of the cell's own score in the geometric mean; the class has the rest
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.decoders.probabilities import softmax
 from cacheinf_ros.engine.decoders.suppress import Found, best_class, suppress
-from cacheinf_ros.graph.card import SsdBoxes
+from cacheinf_ros.graph.decoder_configs import SsdBoxes
 
 Size = tuple[int, int]
 
@@ -32,7 +33,7 @@ def decode_ssd(offsets: NDArray[Any], scores: NDArray[Any], decoder: SsdBoxes, i
             f"an input of {input_size} has {len(priors)} priors; offsets are [1, priors, 4] and scores "
             f"[1, priors, classes], not {offsets.shape} and {scores.shape}"
         )
-    best, classes = best_class(_softmax(scores[0]) if decoder.softmax else scores[0], decoder.background)
+    best, classes = best_class(softmax(scores[0]) if decoder.softmax else scores[0], decoder.background)
     chosen = np.flatnonzero(best >= decoder.score_threshold)
     return suppress(
         _moved(priors[chosen], offsets[0, chosen].astype(np.float32), decoder),
@@ -72,9 +73,3 @@ def _moved(priors: NDArray[np.float32], offsets: NDArray[np.float32], decoder: S
     centres = priors[:, :2] + offsets[:, :2] * decoder.center_variance * priors[:, 2:]
     sizes = priors[:, 2:] * np.exp(offsets[:, 2:] * decoder.size_variance)
     return np.concatenate([centres - sizes / 2, sizes], axis=1).astype(np.float32)
-
-
-def _softmax(logits: NDArray[Any]) -> NDArray[np.float32]:
-    """Over the last axis."""
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True), dtype=np.float32)
-    return np.asarray(powers / powers.sum(axis=-1, keepdims=True), np.float32)

@@ -36,9 +36,21 @@ def suppress(
         scores: float32 [n].
         classes: int64 [n].
     """
+    kept = surviving(boxes, scores, classes, score_threshold=score_threshold, iou_threshold=iou_threshold)
+    return boxes[kept], scores[kept], classes[kept]
+
+
+def surviving(
+    boxes: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    classes: NDArray[np.int64],
+    *,
+    score_threshold: float,
+    iou_threshold: float,
+) -> NDArray[np.int64]:
+    """The indices of what :func:`suppress` keeps, best first."""
     kept = np.array(
         cv2.dnn.NMSBoxesBatched(boxes.tolist(), scores.tolist(), classes.tolist(), score_threshold, iou_threshold),
         np.int64,
     ).reshape(-1)
-    kept = kept[np.argsort(-scores[kept], kind="stable")]
-    return boxes[kept], scores[kept], classes[kept]
+    return kept[np.argsort(-scores[kept], kind="stable")]

@@ -76,7 +76,7 @@ class Identity:
     @classmethod
     def stated(cls, name: str, graph: str, card: ModelCard) -> Identity:
         """Of a model that is not loaded: its name, :func:`graph_hash` of its graph, and its card with an input size."""
-        prepared = (card.input_size, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
+        prepared = (card.input_size, card.resize, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
         network = hashlib.sha256(f"{graph}{prepared}".encode()).hexdigest()[:32]
         return cls(model=name, network=network)
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.engine.decisions.boxes import SOFT, BoxDecisions, SoftBoxes
-from cacheinf_ros.graph.card import Boxes, ModelCard
+from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph.decoder_configs import Boxes
 
 CARD = ModelCard(name="boxes", input_size=(100, 100), decoder=Boxes(relative=False, score_threshold=0.5))
 TASK = BoxDecisions(CARD)

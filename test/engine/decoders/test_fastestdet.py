@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
-from cacheinf_ros.graph.card import FastestDet
+from cacheinf_ros.graph.decoder_configs import FastestDet
 
 SIZE = (80, 160)
 

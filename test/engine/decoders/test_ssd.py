@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.engine.decoders.ssd import decode_ssd, prior_boxes
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.graph.card import SsdBoxes
+from cacheinf_ros.graph.decoder_configs import SsdBoxes
 
 SIZE = (240, 320)
 TWO_HEADS = SsdBoxes(strides=(8, 16), min_boxes=((10, 20), (40,)))

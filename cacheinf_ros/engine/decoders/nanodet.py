@@ -1,0 +1,72 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Boxes from the outputs of NanoDet and NanoDet-Plus (github.com/RangiLyu/nanodet), without anchors.
+
+The distance of each side from the cell's point is the mean of a distribution over whole strides (generalised focal
+loss, arXiv 2006.04388).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.decoders.cells import Cells, grid_size
+from cacheinf_ros.engine.decoders.probabilities import softmax
+from cacheinf_ros.engine.decoders.suppress import Found, best_class, suppress
+from cacheinf_ros.graph.decoder_configs import NanoDet
+
+Size = tuple[int, int]
+
+
+def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_size: Size) -> Found:
+    """Read every cell's box, and keep the best of overlapping ones.
+
+    Args:
+        outputs: of each grid scores [1, n, classes] and logits of distances [1, n, 4 * bins] (left, top, right,
+            bottom), in any order; or of all grids together both, [1, n, classes + 4 * bins].
+        decoder: how to read them.
+        input_size: (height, width) of the model's input.
+
+    Raises:
+        ValueError: the shapes do not fit the grids.
+    """
+    scores, logits = _together(list(outputs.values()), decoder, input_size)
+    best, classes = best_class(scores)
+    chosen = np.flatnonzero(best >= decoder.score_threshold)
+    return suppress(
+        _boxes(logits[chosen], chosen, decoder, input_size),
+        best[chosen],
+        classes[chosen],
+        score_threshold=decoder.score_threshold,
+        iou_threshold=decoder.iou_threshold,
+    )
+
+
+def _together(
+    outputs: list[NDArray[Any]], decoder: NanoDet, input_size: Size
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scores [n, classes] and logits [n, 4 * bins] of all grids."""
+    rows = [output.reshape(-1, output.shape[-1]).astype(np.float32) for output in outputs]
+    counts = [int(np.prod(grid_size(stride, input_size))) for stride in decoder.strides]
+    width = 4 * decoder.bins
+    if len(rows) == 1 and len(rows[0]) == sum(counts) and rows[0].shape[1] > width:
+        return rows[0][:, :-width], rows[0][:, -width:]
+    pairs = [[each for each in rows if len(each) == count] for count in counts]
+    if any(len(pair) != 2 or width not in (pair[0].shape[1], pair[1].shape[1]) for pair in pairs):
+        raise ValueError(f"an input of {input_size} has grids of {counts} cells, each with classes and {width} logits")
+    ordered = [pair if pair[1].shape[1] == width else pair[::-1] for pair in pairs]
+    return np.concatenate([pair[0] for pair in ordered]), np.concatenate([pair[1] for pair in ordered])
+
+
+def _boxes(
+    logits: NDArray[np.float32], chosen: NDArray[np.int64], decoder: NanoDet, input_size: Size
+) -> NDArray[np.float32]:
+    """float32 [chosen, 4], (x, y, width, height) in pixels of the input."""
+    cells = Cells.of(decoder.strides, input_size)
+    strides = cells.strides[chosen, None]
+    shares = softmax(logits.reshape(-1, 4, decoder.bins))
+    distances = (shares @ np.arange(decoder.bins, dtype=np.float32)) * strides
+    points = (cells.corners[chosen] + decoder.cell_center) * strides
+    return np.concatenate([points - distances[:, :2], distances[:, :2] + distances[:, 2:]], axis=1).astype(np.float32)

@@ -1,0 +1,85 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where a frame lies in the model's input: all over it, or with a margin that keeps its proportions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.graph.card import Resize
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A frame in the model's input.
+
+    Attributes:
+        image_size: (height, width) of the frame.
+        input_size: (height, width) of the model's input.
+        size: (height, width) of the frame there.
+        top, left: pixels of the margin above and on the left.
+    """
+
+    image_size: Size
+    input_size: Size
+    size: Size
+    top: int = 0
+    left: int = 0
+
+    @classmethod
+    def of(cls, image_size: Size, input_size: Size, resize: Resize) -> Placement:
+        """Place a frame as a model card asks; margins are rounded as ultralytics and YOLOX round them."""
+        if resize == "stretch":
+            return cls(image_size=image_size, input_size=input_size, size=input_size)
+        factor = min(side / of for side, of in zip(input_size, image_size, strict=True))
+        rounded = int if resize == "letterbox_corner" else round
+        height, width = (max(1, rounded(side * factor + 1e-9)) for side in image_size)
+        if resize == "letterbox_corner":
+            return cls(image_size=image_size, input_size=input_size, size=(height, width))
+        top, left = (round((whole - part) / 2 - 0.1) for whole, part in zip(input_size, (height, width), strict=True))
+        return cls(image_size=image_size, input_size=input_size, size=(height, width), top=top, left=left)
+
+    @property
+    def has_margin(self) -> bool:
+        """Whether some pixels of the input show nothing of the frame."""
+        return self.size != self.input_size
+
+    @property
+    def content(self) -> tuple[slice, slice]:
+        """Rows and columns of the input that show the frame."""
+        return slice(self.top, self.top + self.size[0]), slice(self.left, self.left + self.size[1])
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Pixels of the input per pixel of the frame, across and along."""
+        return self.size[1] / self.image_size[1], self.size[0] / self.image_size[0]
+
+    def in_input(self, motion: Motion) -> Motion:
+        """A motion in pixels of the frame, in pixels of the model's input."""
+        scaled = motion.scaled(*self.scale)
+        if (self.top, self.left) == (0, 0) or scaled.shift is not None:
+            return scaled
+        back, there = Motion.translation(-self.left, -self.top), Motion.translation(self.left, self.top)
+        matrix = back.then(scaled).then(there).matrix
+        return Motion(matrix=matrix / matrix[2, 2])
+
+    def points_in_frame(self, points: NDArray[np.float32]) -> NDArray[np.float64]:
+        """[..., 2], (x, y) in pixels of the input, in pixels of the frame."""
+        return (points.astype(np.float64) - (self.left, self.top)) / self.scale
+
+    def boxes_in_frame(self, boxes: NDArray[np.float32]) -> NDArray[np.float64]:
+        """[n, 4], (x, y, width, height) in pixels of the input, in pixels of the frame."""
+        return np.concatenate([self.points_in_frame(boxes[:, :2]), boxes[:, 2:] / self.scale], axis=1)
+
+    def map_content(self, size: Size) -> tuple[slice, slice]:
+        """Rows and columns of a map of the whole input with this size that show the frame."""
+        spans = []
+        for part, whole, cells in zip(self.content, self.input_size, size, strict=True):
+            first = min(round(part.start * cells / whole), cells - 1)
+            spans.append(slice(first, max(round(part.stop * cells / whole), first + 1)))
+        return spans[0], spans[1]

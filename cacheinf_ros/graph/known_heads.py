@@ -1,0 +1,145 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Families of detectors by the shapes of their outputs, whatever they were trained on: YOLO, YOLOX, NanoDet, DETR.
+
+Each function says what a graph of its family tells of the decoder, as fields of a model card's ``decoder`` and, where
+they are known, ``labels``: a list, or the name of a list that comes with the package. None: another family.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cacheinf_ros.graph.export_notes import ExportNotes
+from cacheinf_ros.graph.ir import Conv, Elementwise, Global, Graph, Pool, Resample
+
+Shape = tuple[int, ...]
+
+_COCO_CLASSES = 80
+_COCO_KEY_POINTS = (17, 3)
+_YOLO_STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
+_NANODET_STRIDES, _NANODET_PLUS_STRIDES = (8, 16, 32), (8, 16, 32, 64)
+_NANODET_LOGITS = 4 * 8
+_ANCHORS = 3  # of each of YOLOv5's cells
+
+
+def yolo_head(graph: Graph, notes: ExportNotes) -> dict[str, Any] | None:
+    """[1, 4 + classes, n] (v8, v11) or [1, 3 n, 5 + classes] (v5), with as many values more as masks' prototypes
+    [1, masks, h, w] in a second output, or with key points.
+    """
+    shapes = [(name, graph.tensors[tensor].shape) for name, tensor in graph.outputs]
+    if not 1 <= len(shapes) <= 2 or len(shapes[0][1]) != 3:
+        return None
+    values_first = _layout(shapes[0][1], graph)
+    if values_first is None:
+        return None
+    decoder: dict[str, Any] = {"values_first": values_first, "objectness": not values_first}
+    classes = shapes[0][1][1 if values_first else 2] - (4 if values_first else 5)
+    if len(shapes) == 2:
+        if len(shapes[1][1]) != 4 or shapes[1][1][0] != 1:
+            return None
+        decoder["masks"] = shapes[1][0]
+        classes -= shapes[1][1][1]
+    elif values_first:
+        points = _key_points(classes, notes)
+        if points is not None:
+            decoder |= {"key_points": points[0], "key_point_values": points[1]}
+            classes -= points[0] * points[1]
+    labels = _labels(classes, notes, is_pose=bool(decoder.get("key_points")))
+    return {**decoder, "labels": labels} if classes > 0 else None
+
+
+def yolox_head(graph: Graph) -> dict[str, Any] | None:
+    """[1, n, 5 + classes] that leave the network as convolutions gave them: boxes are still relative to their cells."""
+    shape = _only_shape(graph)
+    if shape is None or shape[1] not in _counts(graph, (_YOLO_STRIDES[0],)) or shape[2] <= 5 or not _is_raw(graph):
+        return None
+    if shape[2] == _COCO_CLASSES + _NANODET_LOGITS:
+        return None  # NanoDet-Plus
+    labels = "coco" if shape[2] == 5 + _COCO_CLASSES else None
+    return {"strides": _YOLO_STRIDES[0], "labels": labels}
+
+
+def nanodet_head(graph: Graph) -> dict[str, Any] | None:
+    """Of each of three grids [1, n, 80] and [1, n, 32]; or of NanoDet-Plus' four together [1, n, 80 + 32]."""
+    cells = _cells(graph, _NANODET_PLUS_STRIDES)
+    if _only_shape(graph) == (1, sum(cells), _COCO_CLASSES + _NANODET_LOGITS):
+        return {"strides": _NANODET_PLUS_STRIDES, "cell_center": 0.0, "labels": "coco"}
+    widths = (_COCO_CLASSES, _NANODET_LOGITS)
+    expected = sorted((count, width) for count in _cells(graph, _NANODET_STRIDES) for width in widths)
+    shapes = [graph.tensors[tensor].shape for _, tensor in graph.outputs]
+    return {"labels": "coco"} if sorted(shape[-2:] for shape in shapes) == expected else None
+
+
+def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None:
+    """Logits [1, queries, classes] and boxes [1, queries, 4]."""
+    shapes = {name: graph.tensors[tensor].shape for name, tensor in graph.outputs}
+    if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes.values()):
+        return None
+    logits, boxes = sorted(shapes, key=lambda name: -shapes[name][2])
+    if shapes[logits] != (1, queries, classes) or shapes[boxes] != (1, queries, 4):
+        return None
+    return {"scores": logits, "boxes": boxes}
+
+
+def rtdetr_head(graph: Graph) -> dict[str, Any] | None:
+    """As DETR, but others give as many scores, which are probabilities already: its output must be called logits."""
+    decoder = detr_head(graph, 300, _COCO_CLASSES)
+    return decoder if decoder is not None and "logits" in decoder["scores"] else None
+
+
+def _layout(shape: Shape, graph: Graph) -> bool | None:
+    """Whether the values come before the boxes; None: there are not as many boxes as YOLO gives."""
+    counts = _counts(graph, _YOLO_STRIDES)
+    if shape[2] in counts and shape[1] > 4:
+        return True
+    return False if shape[1] in {_ANCHORS * count for count in counts} and shape[2] > 5 else None
+
+
+def _counts(graph: Graph, candidates: tuple[tuple[int, ...], ...]) -> set[int]:
+    return {sum(_cells(graph, strides)) for strides in candidates}
+
+
+def _cells(graph: Graph, strides: tuple[int, ...]) -> list[int]:
+    height, width = graph.tensors[graph.input].size
+    return [-(-height // stride) * -(-width // stride) for stride in strides]
+
+
+def _only_shape(graph: Graph) -> Shape | None:
+    """Of the only output, if it has three dimensions."""
+    shapes = [graph.tensors[tensor].shape for _, tensor in graph.outputs]
+    return shapes[0] if len(shapes) == 1 and len(shapes[0]) == 3 else None
+
+
+def _key_points(values: int, notes: ExportNotes) -> tuple[int, int] | None:
+    """How many there are, and numbers of each. Where the file does not say, 52 values are a person's pose in COCO."""
+    if notes.task:
+        return notes.key_point_shape if notes.task == "pose" else None
+    return _COCO_KEY_POINTS if values == 1 + _COCO_KEY_POINTS[0] * _COCO_KEY_POINTS[1] else None
+
+
+def _labels(classes: int, notes: ExportNotes, *, is_pose: bool) -> Any:
+    if len(notes.labels) == classes:
+        return list(notes.labels)
+    if is_pose and classes == 1:
+        return ["person"]
+    return "coco" if classes == _COCO_CLASSES else None
+
+
+def _is_raw(graph: Graph) -> bool:
+    """Whether nothing is computed between the last convolutions and the output, but scores' activations."""
+    made_by = {operator.output: operator for operator in graph.operators}
+    waiting = [tensor for _, tensor in graph.outputs]
+    while waiting:
+        operator = made_by.get(waiting.pop())
+        if operator is None or isinstance(operator, (Pool, Resample)):
+            return False
+        if isinstance(operator, Global) and operator.target.split(".")[1] not in _MOVES:
+            return False
+        if isinstance(operator, Elementwise) and operator.combine is not None:
+            return False
+        if not isinstance(operator, Conv):
+            waiting += operator.inputs
+    return True
+
+
+_MOVES = {"cat", "permute", "reshape", "transpose", "view"}

@@ -1,0 +1,257 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The exported shapes and operators of YOLOv5, v8, v11 and YOLOX with narrow random layers, and their ONNX files.
+
+Written from the papers and the exported graphs; outputs and operators are theirs (SiLU, SPPF, attention in v11, the
+distribution focal loss's softmax, anchors, strides), depth and width are not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import onnx
+import torch
+from torch import Tensor, nn
+
+STRIDES = (8, 16, 32)
+_BINS = 16
+_ANCHORS = ((10, 13, 16, 30, 33, 23), (30, 61, 62, 45, 59, 119), (116, 90, 156, 198, 373, 326))
+
+
+def conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs), nn.SiLU()
+    )
+
+
+class C2f(nn.Module):
+    """Two halves; one of them goes on through a bottleneck."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        half = outputs // 2
+        self.first, self.last = conv(inputs, outputs), conv(3 * half, outputs)
+        self.inner = nn.Sequential(conv(half, half, 3), conv(half, half, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = list(self.first(x).chunk(2, 1))
+        parts.append(parts[-1] + self.inner(parts[-1]))
+        return self.last(torch.cat(parts, 1))
+
+
+class Pyramid(nn.Module):
+    """SPPF: one maximum after the other."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first, self.last = conv(channels, channels // 2), conv(2 * channels, channels)
+        self.pool = nn.MaxPool2d(5, 1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [self.first(x)]
+        for _ in range(3):
+            parts.append(self.pool(parts[-1]))
+        return self.last(torch.cat(parts, 1))
+
+
+class Attention(nn.Module):
+    """Of v11: each pixel looks at all of the coarsest level."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.qkv, self.project = conv(channels, 2 * channels), conv(channels, channels)
+        self.place = nn.Conv2d(channels, channels, 3, 1, 1, groups=channels)
+        self.keys = channels // 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        _, channels, height, width = x.shape
+        qkv = self.qkv(x).view(1, 1, 2 * channels, height * width)
+        q, k, v = qkv.split([self.keys, self.keys, channels], dim=2)
+        weights = ((q.transpose(-2, -1) @ k) * self.keys**-0.5).softmax(dim=-1)
+        seen = (v @ weights.transpose(-2, -1)).view(1, channels, height, width)
+        return x + self.project(seen + self.place(v.reshape(1, channels, height, width)))
+
+
+class Body(nn.Module):
+    """Features at strides 8, 16 and 32, the fine ones with what the coarse ones know."""
+
+    def __init__(self, width: int, *, attends: bool) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv(3, width, 3, 2), conv(width, width, 3, 2), C2f(width, width))
+        self.down = nn.ModuleList(nn.Sequential(conv(width, width, 3, 2), C2f(width, width)) for _ in STRIDES)
+        self.wide = nn.Sequential(Pyramid(width), Attention(width) if attends else nn.Identity())
+        self.up = nn.ModuleList(C2f(2 * width, width) for _ in STRIDES[1:])
+        self.enlarge = nn.Upsample(scale_factor=2)
+
+    def forward(self, image: Tensor) -> list[Tensor]:
+        levels = []
+        x = self.stem(image)
+        for down in self.down:
+            x = down(x)
+            levels.append(x)
+        levels[-1] = self.wide(levels[-1])
+        for level, up in zip((1, 0), self.up, strict=True):
+            levels[level] = up(torch.cat([self.enlarge(levels[level + 1]), levels[level]], 1))
+        return levels
+
+
+def _grid(levels: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """[2, n] corners of the cells in cells, [1, n] strides."""
+    corners, strides = [], []
+    for level, stride in zip(levels, STRIDES, strict=True):
+        height, width = level.shape[2:]
+        y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+        corners.append(torch.stack([x.flatten(), y.flatten()]).float())
+        strides.append(torch.full((1, height * width), float(stride)))
+    return torch.cat(corners, 1), torch.cat(strides, 1)
+
+
+class Prototypes(nn.Module):
+    def __init__(self, width: int, masks: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            conv(width, width, 3), nn.ConvTranspose2d(width, width, 2, 2), conv(width, width, 3), conv(width, masks)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class Yolo8(nn.Module):
+    """v8, and with attention v11: boxes [1, 4 + classes + extra, n]; with masks their prototypes too."""
+
+    def __init__(self, classes: int = 80, width: int = 16, *, masks: int = 0, key_points: int = 0, v11: bool = False):
+        super().__init__()
+        self.body = Body(width, attends=v11)
+        self.classes, self.masks, self.key_points = classes, masks, key_points
+        extra = masks or 3 * key_points
+        self.boxes = nn.ModuleList(
+            nn.Sequential(conv(width, width, 3), nn.Conv2d(width, 4 * _BINS, 1)) for _ in STRIDES
+        )
+        self.scores = nn.ModuleList(nn.Sequential(conv(width, width, 3), nn.Conv2d(width, classes, 1)) for _ in STRIDES)
+        self.extra = nn.ModuleList(nn.Conv2d(width, extra, 1) for _ in STRIDES) if extra else None
+        self.prototypes = Prototypes(width, masks) if masks else None
+        self.bins = nn.Conv2d(_BINS, 1, 1, bias=False)
+        self.bins.weight.data[:] = torch.arange(_BINS).float().view(1, _BINS, 1, 1)
+
+    def forward(self, image: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        levels = self.body(image)
+        corners, strides = _grid(levels)
+        both = [torch.cat([b(x), s(x)], 1) for b, s, x in zip(self.boxes, self.scores, levels, strict=True)]
+        boxes, scores = torch.cat([x.flatten(2) for x in both], 2).split((4 * _BINS, self.classes), 1)
+        n = boxes.shape[2]
+        sides = self.bins(boxes.view(1, 4, _BINS, n).transpose(2, 1).softmax(1)).view(1, 4, n)
+        before, behind = sides.chunk(2, 1)
+        first, last = corners + 0.5 - before, corners + 0.5 + behind
+        parts = [torch.cat([(first + last) / 2, last - first], 1) * strides, scores.sigmoid()]
+        if self.extra is not None:
+            extra = torch.cat([e(x).flatten(2) for e, x in zip(self.extra, levels, strict=True)], 2)
+            parts.append(self._points(extra, corners, strides) if self.key_points else extra)
+        output = torch.cat(parts, 1)
+        return output if self.prototypes is None else (output, self.prototypes(levels[0]))
+
+    def _points(self, values: Tensor, corners: Tensor, strides: Tensor) -> Tensor:
+        points = values.view(1, self.key_points, 3, -1)
+        places = (points[:, :, :2] * 2.0 + corners) * strides
+        return torch.cat([places, points[:, :, 2:3].sigmoid()], 2).view(1, 3 * self.key_points, -1)
+
+
+class Yolo5(nn.Module):
+    """v5: boxes [1, 3 n, 5 + classes + masks], relative to anchors inside, decoded outside."""
+
+    def __init__(self, classes: int = 80, width: int = 16, *, masks: int = 0) -> None:
+        super().__init__()
+        self.body = Body(width, attends=False)
+        self.values = (2, 2, 1 + classes, masks)
+        self.heads = nn.ModuleList(nn.Conv2d(width, 3 * sum(self.values), 1) for _ in STRIDES)
+        self.prototypes = Prototypes(width, masks) if masks else None
+
+    def forward(self, image: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        levels, outputs = self.body(image), []
+        for level, head, stride, anchors in zip(levels, self.heads, STRIDES, _ANCHORS, strict=True):
+            height, width = level.shape[2:]
+            x = head(level).view(1, 3, sum(self.values), height, width).permute(0, 1, 3, 4, 2).contiguous()
+            rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+            grid = torch.stack([columns, rows], 2).float().expand(1, 3, height, width, 2) - 0.5
+            sizes = torch.tensor(anchors).float().view(1, 3, 1, 1, 2).expand(1, 3, height, width, 2)
+            places, sides, scores, masks = x.split(self.values, 4)
+            places = (places.sigmoid() * 2 + grid) * stride
+            y = torch.cat([places, (sides.sigmoid() * 2) ** 2 * sizes, scores.sigmoid(), masks], 4)
+            outputs.append(y.view(1, -1, sum(self.values)))
+        output = torch.cat(outputs, 1)
+        return output if self.prototypes is None else (output, self.prototypes(levels[0]))
+
+
+class YoloX(nn.Module):
+    """YOLOX as it is exported: [1, n, 5 + classes], boxes in cells and logarithms of cells."""
+
+    def __init__(self, classes: int = 80, width: int = 16) -> None:
+        super().__init__()
+        self.body = Body(width, attends=False)
+        self.heads = nn.ModuleList(nn.ModuleList(nn.Conv2d(width, c, 1) for c in (4, 1, classes)) for _ in STRIDES)
+
+    def forward(self, image: Tensor) -> Tensor:
+        outputs = []
+        for level, (box, score, classes) in zip(self.body(image), self.heads, strict=True):
+            outputs.append(torch.cat([box(level), score(level).sigmoid(), classes(level).sigmoid()], 1))
+        return torch.cat([x.flatten(2) for x in outputs], 2).permute(0, 2, 1)
+
+
+class NanoDetPlus(nn.Module):
+    """NanoDet-Plus as it is exported: [1, n, classes + 4 * 8] of four levels, scores first."""
+
+    def __init__(self, classes: int = 80, width: int = 16) -> None:
+        super().__init__()
+        self.body, self.coarser = Body(width, attends=False), conv(width, width, 3, 2)
+        self.heads, self.classes = nn.ModuleList(nn.Conv2d(width, classes + 32, 1) for _ in range(4)), classes
+
+    def forward(self, image: Tensor) -> Tensor:
+        levels = self.body(image)
+        outputs = []
+        for level, head in zip([*levels, self.coarser(levels[-1])], self.heads, strict=True):
+            scores, sides = head(level).split([self.classes, 32], 1)
+            outputs.append(torch.cat([scores.sigmoid(), sides], 1).flatten(2))
+        return torch.cat(outputs, 2).permute(0, 2, 1)
+
+
+class QueryHead(nn.Module):
+    """What DETR's outputs look like: some answers about the whole image."""
+
+    def __init__(self, queries: int = 100, classes: int = 92) -> None:
+        super().__init__()
+        self.queries, self.features = queries, nn.Conv2d(3, 8, 3, 8, 1)
+        self.logits, self.boxes = nn.Linear(8, queries * classes), nn.Linear(8, queries * 4)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.features(image).mean((2, 3))
+        logits, boxes = (layer(x).view(1, self.queries, -1) for layer in (self.logits, self.boxes))
+        return logits, boxes.sigmoid()
+
+
+def lively(module: nn.Module, seed: int = 0) -> nn.Module:
+    """With random weights that let the image through to every output, and different statistics in each batch norm."""
+    generator = torch.Generator().manual_seed(seed)
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean.normal_(0, 0.1, generator=generator)
+            layer.running_var.uniform_(0.1, 0.4, generator=generator)
+    return module.eval()
+
+
+def exported(module: nn.Module, path: Path, size: tuple[int, int], **metadata: str) -> Path:
+    """Write the ONNX file, as ultralytics and others do."""
+    image = torch.zeros(1, 3, *size)
+    outputs = module(image)
+    count = len(outputs) if isinstance(outputs, tuple) else 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module, (image,), path, dynamo=False, opset_version=12, input_names=["images"],
+            output_names=[f"output{i}" for i in range(count)],
+        )  # fmt: skip
+    if metadata:
+        model = onnx.load(path)
+        onnx.helper.set_model_props(model, metadata)
+        onnx.save(model, path)
+    return path
