@@ -56,7 +56,7 @@ class CachedInferenceNode(FrameNode):
         get = self.parameters.get
         queue_size = self._queue_size = get(ImageConfig).queue_size
         self._pipeline = Pipeline(self, make_scheduler)
-        self._tracker = MapProducer(get(MatchingConfig))
+        self._producer = MapProducer(get(MatchingConfig))
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
         self._matching: Worker[Arrival] = Worker(self._arrivals, self._match, failed=self.health.failed)
@@ -74,26 +74,26 @@ class CachedInferenceNode(FrameNode):
 
     def _match(self, arrival: Arrival) -> None:
         with guarded(f"frame {arrival.stamp_ns}") as failure:
-            matched, link = self._link(arrival)
+            matched, update = self._link(arrival)
         if failure:
             matched = _Matched(arrival=arrival, error=failure.reason)
-            link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
-        self.store(lambda: self._add(matched, link))
+            update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
+        self.store(lambda: self._add(matched, update))
 
     def _link(self, arrival: Arrival) -> tuple[_Matched, MapUpdate]:
         image = image_from(arrival.message)
         get = self.parameters.get
         if not self._pipeline.wants_maps:
-            link = self._tracker.unwanted(arrival.stamp_ns, (image.shape[0], image.shape[1]))
-            return _Matched(arrival=arrival, image=image), link
-        link = self._tracker.link(
+            update = self._producer.unwanted(arrival.stamp_ns, (image.shape[0], image.shape[1]))
+            return _Matched(arrival=arrival, image=image), update
+        update = self._producer.link(
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
-        return _Matched(arrival=arrival, image=image, matching_ms=link.matching_ms), link
+        return _Matched(arrival=arrival, image=image, matching_ms=update.matching_ms), update
 
-    def _add(self, matched: _Matched, link: MapUpdate) -> None:
+    def _add(self, matched: _Matched, update: MapUpdate) -> None:
         self._matched.add_frame(matched, matched.arrival.stamp_ns, matched.arrival.received_ns)
-        self._matched.add_map(link)
+        self._matched.add_map(update)
 
     def _wants_more(self) -> bool:
         """Whether frames are to be matched. Not too many ahead where they queue up: the chain of maps has an end. Where
@@ -105,8 +105,8 @@ class CachedInferenceNode(FrameNode):
         self._matching.tell(lambda: None)  # there is room for one more
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
-        if computed is not None and computed.engine.cached:
-            self._tracker.learn(paired.stamp_ns, computed.engine.active_share, computed.engine.stage_ms["compute"])
+        if computed is not None and computed.engine.cached and not computed.stands:
+            self._producer.learn(paired.stamp_ns, computed.engine.active_share, computed.engine.stage_ms["compute"])
         self.store(lambda: self._matched.note(paired, outcome))
 
 

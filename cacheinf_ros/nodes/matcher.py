@@ -25,7 +25,7 @@ class MatcherNode(FrameNode):
         super().__init__("matcher", MatchingConfig, ImageConfig, CacheMapConfig)
         get = self.parameters.get
         self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
-        self._tracker = MapProducer(get(MatchingConfig))
+        self._producer = MapProducer(get(MatchingConfig))
         self._engine_mode, self._dense_ms = Mode.EXACT, 0.0  # until told: what every mode can follow
         self._maps = publish_on(self, CacheMap, get(CacheMapConfig).cache_map_topic, profile(MAP_DEPTH))
         self._overlay = LazyImage(self, "~/overlay")
@@ -52,15 +52,15 @@ class MatcherNode(FrameNode):
     def _match(self, arrival: Arrival) -> None:
         self.health.count("accepted")
         with guarded(f"frame {arrival.stamp_ns}") as failure:
-            link = self._link(arrival)
+            update = self._link(arrival)
         if failure:
-            link = self._tracker.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
-        self._maps.publish(cache_map_message(arrival.header, link))
-        self.health.result(arrival.age_ms, link.cache_map.reuse_ratio, failure.reason)
+            update = self._producer.unreadable(arrival.stamp_ns, image_size(arrival.message), failure.reason)
+        self._maps.publish(cache_map_message(arrival.header, update))
+        self.health.result(arrival.age_ms, update.cache_map.reuse_ratio, failure.reason)
 
     def _link(self, arrival: Arrival) -> MapUpdate:
         image = image_from(arrival.message)
-        link = self._tracker.link(
+        update = self._producer.link(
             image,
             arrival.stamp_ns,
             self.parameters.get(MatchingConfig),
@@ -68,8 +68,8 @@ class MatcherNode(FrameNode):
             dense_ms=self._dense_ms,
         )
         if self._overlay.is_wanted:
-            self._overlay.publish(arrival.header, draw_overlay(image, link.cache_map))
-        return link
+            self._overlay.publish(arrival.header, draw_overlay(image, update.cache_map))
+        return update
 
 
 def main() -> int:

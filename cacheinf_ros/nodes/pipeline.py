@@ -181,20 +181,24 @@ class Pipeline:
         return self._message(arrival, result), result.decoded, result.outcome
 
     def _run(self, prepared: Prepared) -> FrameResult:
-        cache_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
+        image, fold = prepared.image, prepared.fold
+        self._note_gap(fold.gap)
+        sharing = None if self._policy is OffloadPolicy.REMOTE_JPEG else self._sharing
+        was_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
         self._runner.selection = self._selection.current
-        cache_map = None if cache_dropped else prepared.fold.cache_map
-        self._note_gap(prepared.fold.gap)
-        if cache_map is None or cache_map.image_size != prepared.image.shape[:2]:
+        cache_map = None if was_dropped else fold.cache_map
+        if cache_map is None or cache_map.image_size != image.shape[:2]:
             self._runner.drop_cache()
             cache_map = None
-        shares = self._sharing is not None and self._policy is not OffloadPolicy.REMOTE_JPEG
-        result = self._run_shared(prepared.image, cache_map) if shares else self._run_alone(prepared, cache_map)
+        partner = sharing.partner() if sharing else None
+        result = self._runner.infer(image, cache_map, partner, matching_ms=prepared.matching_ms or 0.0)
+        compute_ms, was_shared = result.engine.stage_ms["compute"], result.engine.where != "local"
+        spent = sharing.computed(was_shared=was_shared, took_ms=compute_ms) if sharing else Spent(compute_ms=compute_ms)
         self._note_unfollowed(cache_map, result)
         if prepared.matching_ms is not None:
             result = result.after({"match": prepared.matching_ms})
-        beside_ms = sum(result.engine.stage_ms.values()) - result.engine.stage_ms["compute"]
-        self._spent = replace(self._spent, compute_ms=self._spent.compute_ms + beside_ms)
+        beside_ms = sum(result.engine.stage_ms.values()) - compute_ms
+        self._spent = replace(spent, compute_ms=spent.compute_ms + beside_ms)
         return result
 
     @property
@@ -204,18 +208,6 @@ class Pipeline:
     @property
     def _policy(self) -> OffloadPolicy:
         return self._node.parameters.get(UseServerConfig).offload_policy
-
-    def _run_alone(self, prepared: Prepared, cache_map: CacheMap | None) -> FrameResult:
-        result = self._runner.infer(prepared.image, cache_map, matching_ms=prepared.matching_ms or 0.0)
-        self._spent = Spent(compute_ms=result.engine.stage_ms["compute"])
-        return result
-
-    def _run_shared(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> FrameResult:
-        assert self._sharing is not None
-        result = self._runner.infer(image, cache_map, self._sharing.partner())
-        engine = result.engine
-        self._spent = self._sharing.computed(was_shared=engine.where != "local", took_ms=engine.stage_ms["compute"])
-        return result
 
     def _note_gap(self, gap: str) -> None:
         if gap not in ("", EMPTY):

@@ -60,7 +60,9 @@ class Runner:
         self._promised: PromisedAnswers | None = None
         self._with_server = with_server
         self._last: FrameResult | None = None
-        self._image_size = (0, 0)
+        self._asked: tuple[tuple[int, int], Selection] | None = (
+            None  # size of the last frame, and what was wanted of it
+        )
         self._audits = self._broken = 0
         note("cache_mb", f"{self.engine.cache_bytes / 1e6:.0f}")
         note("arena_mb", f"{self.engine.arena_bytes / 1e6:.0f}")
@@ -142,8 +144,9 @@ class Runner:
     ) -> FrameResult:
         if self._promised is None:
             self._promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
-        if image.shape[:2] != self._image_size:
-            self._image_size, self._last = (image.shape[0], image.shape[1]), None
+        asked = (image.shape[0], image.shape[1]), self.selection
+        if asked != self._asked:
+            self._asked, self._last = asked, None
             self._promised.lost()
         if self._promised.wants_thresholds and self.engine.calibration is None:
             self._calibrate(image, cache_map)
@@ -154,7 +157,7 @@ class Runner:
             unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages)
             return replace(self._last, engine=unchanged, stands=True)
         result = self._promised.run(image, cache_map, matching_ms)
-        self._last = self._frame_result(result, self._image_size)
+        self._last = self._frame_result(result, asked[0])
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:

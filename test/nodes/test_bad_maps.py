@@ -1,0 +1,61 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""An inference node that receives cache maps which contradict themselves: every frame has its result all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
+
+MS = 1_000_000
+SIZE = (48, 64)
+DEADLINE_S = 60.0
+
+
+def test_bad_maps_cost_reuse_and_not_the_node(
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    from cacheinf_ros.cache_map import CacheMap, Motion
+    from cacheinf_ros.msg import CacheMap as CacheMapMessage
+    from cacheinf_ros.nodes.conversions import cache_map_message
+    from cacheinf_ros.nodes.topics import MAP_DEPTH, profile
+    from cacheinf_ros.pipeline.map_chain import MapUpdate
+
+    inference = nodes.start(inference_command("inference", map_timeout_ms=20_000.0))
+    maps = station.node.create_publisher(CacheMapMessage, "cache_map", profile(MAP_DEPTH))
+    inference.wait_ready()
+    images = [camera_image(number * 100 * MS) for number in range(1, 6)]
+    station.wait_for_nodes(images[0], subscribers=1)
+    assert wait_until(lambda: maps.get_subscription_count() == 2, DEADLINE_S)  # the node, and the station
+
+    def publish_map(number: int, motion: Motion) -> None:
+        whole = CacheMap.of_blocks(np.ones((5, 7), np.bool_), SIZE, 10, motion)
+        stamp, before = number * 100 * MS, number - 1
+        update = MapUpdate(
+            session="a", sequence=number, reference_sequence=before, stamp_ns=stamp, cache_map=whole,
+            reference_stamp_ns=before * 100 * MS,
+        )  # fmt: skip
+        maps.publish(cache_map_message(images[number - 1].header, update))
+
+    nowhere = Motion(matrix=np.zeros((3, 3)))
+    for number, motion in ((1, Motion.none()), (2, Motion.none()), (3, nowhere), (4, Motion.none()), (5, nowhere)):
+        publish_map(number, motion)
+        if number != 2:  # the maps of 2 and 3 are to be folded
+            station.publish(images[number - 1])
+            station.expect({1: 1, 3: 2, 4: 3, 5: 4}[number])
+    first, folded, after, alone = station.results
+    assert not (first.error or folded.error or after.error)
+    assert (folded.reuse_ratio, after.reuse_ratio) == (0.0, pytest.approx(1.0))
+    assert alone.error or alone.reuse_ratio == 0.0
+    assert wait_until(lambda: station.said("inference").get("results") == "4", DEADLINE_S)
+    assert int(station.said("inference")["gaps"]) >= 1
