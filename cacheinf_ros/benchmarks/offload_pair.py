@@ -41,7 +41,7 @@ class Pair:
     def use(self, system: str) -> None:
         """Go over to one of :data:`.offload_setting.SYSTEMS`."""
         robot = Mode.DENSE if system == DENSE else Mode.EXACT
-        self.recorder.set_parameters(_ROBOT, mode=robot.value, offload_policy=_policy(system).value)
+        self.recorder.set_parameters(_ROBOT, **{"mode": robot.value, "server.policy": _policy(system).value})
         if self.server is not None:
             server = Mode.DENSE if system == OffloadPolicy.REMOTE_JPEG.value else Mode.EXACT
             self.recorder.set_parameters(_SERVER, mode=server.value)
@@ -95,12 +95,14 @@ def _robot(setting: Setting, policy: OffloadPolicy, limited: Mapping[str, str]) 
         parameters=lossless(
             **setting.engine(threads=1, mode=Mode.EXACT.value, **limited),
             result_topic=RESULT_TOPIC,
-            use_server=True,
-            offload_policy=policy.value,
-            schedule_s=setting.schedule_s,
-            wire_image=setting.wire_image.value,
-            server_deadline_ms=60_000.0,
-            probe_s=0.2,
+            **{
+                "server.use": True,
+                "server.policy": policy.value,
+                "server.schedule_s": setting.schedule_s,
+                "server.wire_image": setting.wire_image.value,
+                "server.deadline_ms": 60_000.0,
+                "server.probe_s": 0.2,
+            },
         ),
     )
 

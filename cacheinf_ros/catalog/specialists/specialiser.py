@@ -15,7 +15,7 @@ from math import comb
 
 from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow, Dominance, Pair, find_dominance
 from cacheinf_ros.catalog.specialists.specialist import Specialist
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, unlisted
 
 _UNLIKELY = 0.05
 
@@ -23,26 +23,26 @@ _UNLIKELY = 0.05
 class SpecialiseConfig(Config):
     """When a skew counts as one, and when as ended; named as the node's parameters are."""
 
-    specialise_window_s: float = parameter(
+    specialise_window_s: float = unlisted(
         30.0, "results of this long decide whether classes dominate, s", low=1, high=3600
     )
-    specialise_results: int = parameter(50, "fewest results that decide whether classes dominate", low=1, high=100_000)
-    specialise_watch_s: float = parameter(
+    specialise_results: int = unlisted(50, "fewest results that decide whether classes dominate", low=1, high=100_000)
+    specialise_watch_s: float = unlisted(
         10.0, "results of this long decide whether a skew has ended, s", low=1, high=600
     )
-    specialise_watch_results: int = parameter(
+    specialise_watch_results: int = unlisted(
         10, "fewest results that decide whether a skew has ended", low=1, high=100_000
     )
-    specialise_slack: float = parameter(
+    specialise_slack: float = unlisted(
         0.1, "a skew has ended when its classes' share is lower than what it took by more than this", low=0, high=1
     )
-    specialise_audit_every: int = parameter(
+    specialise_audit_every: int = unlisted(
         15, "of a specialist's answers, every how manieth is checked by the generic model; 0: none", low=0, high=100_000
     )
-    specialise_most_contradicted: float = parameter(
+    specialise_most_contradicted: float = unlisted(
         0.1, "share of a specialist's answers that may be contradicted beyond what was expected", low=0, high=1
     )
-    specialise_pause_s: float = parameter(
+    specialise_pause_s: float = unlisted(
         30.0, "after a specialist was withdrawn or found useless: no other for so long, s", low=0
     )
 
