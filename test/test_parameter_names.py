@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig, CatalogServerConfig
 from cacheinf_ros.catalog.specialists.specialiser import SpecialiseConfig
@@ -30,8 +33,11 @@ TWICE = ("image_topic", "image_transport", "queue_size", "server.use")
 DECLARED = {each.name: each for config in (*PARTS, *OF_NODES) for each in config.declarations()}
 
 
-def cells(line: str) -> list[str]:
-    return [cell.replace("`", "").strip() for cell in line.strip().strip("|").split("|")]
+def as_written(default: Any) -> str:
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(as_written, default))}]"
+    plain = default.value if isinstance(default, Enum) else default
+    return {"": '""', math.inf: ".inf"}.get(plain, str(plain))
 
 
 def test_all_names_are_known() -> None:
@@ -50,14 +56,18 @@ def test_the_changelog_tells_what_has_become_of_each() -> None:
     assert {old for old, _ in rows} == set(RENAMED) | set(GONE)
 
 
-def test_docs_list_every_parameter_with_its_default() -> None:
-    """Beside those of topics that ROS itself declares."""
+def test_docs_list_every_parameter_as_it_is_declared() -> None:
     section = (ROOT / "docs" / "nodes.md").read_text().partition("## Parameters")[2].partition("\n## ")[0]
-    rows = [cells(line) for line in section.splitlines() if line.startswith("| `")]
-    assert {row[0] for row in rows} == set(DECLARED)
-    for name, _, live, text in rows:
-        if name not in TWICE:
-            assert (live == "yes", text) == (DECLARED[name].live, DECLARED[name].info.description), name
+    listed, _, unlisted = section.partition("### Not listed")
+    rows = {
+        part: re.findall(r"^\| `(.+?)` \| (.*?) \| (.*?) \| (.+) \|$", part, re.MULTILINE)
+        for part in (listed, unlisted)
+    }
+    assert {name for names in rows.values() for name, *_ in names} == set(DECLARED)
+    for part, each in ((part, each) for part, found in rows.items() for each in found if each[0] not in TWICE):
+        declared = DECLARED[each[0]]
+        written = (as_written(declared.info.default), "yes" if declared.live else "", declared.info.description)
+        assert (each[1:], part is listed) == (written, declared.listed), each[0]
 
 
 def test_what_is_said() -> None:
