@@ -9,9 +9,12 @@ written in one place only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.fields import FieldInfo
 
 from cacheinf_ros.errors import ConfigError
 
@@ -19,10 +22,34 @@ Value = bool | int | float | str | Sequence[str] | Sequence[float]
 """What a parameter of a node may be."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """How a field is declared as a ROS parameter.
+
+    Attributes:
+        field: name of the field.
+        name: of the parameter; what is before its dot is its group.
+        info: default, range and description.
+        live: whether the value may change while the node runs.
+        listed: whether every node that has it declares it; else only one that was given it at its start.
+    """
+
+    field: str
+    name: str
+    info: FieldInfo
+    live: bool
+    listed: bool
+
+
 class Config(BaseModel):
-    """Base of the configuration of one part: immutable, unknown names refused."""
+    """Base of the configuration of one part: immutable, unknown names refused.
+
+    Attributes:
+        group: of its parameters, which are then named GROUP.FIELD; empty: they have none.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=False)
+    group: ClassVar[str] = ""
 
     @classmethod
     def checked(cls, **values: Any) -> Self:
@@ -31,6 +58,13 @@ class Config(BaseModel):
             return cls(**values)
         except ValidationError as error:
             raise ConfigError("; ".join(_complaints(cls, error))) from None
+
+    @classmethod
+    def declarations(cls) -> tuple[Declaration, ...]:
+        """How the fields are declared as ROS parameters, in the order in which they are written; settings are not."""
+        return tuple(
+            _declaration(cls, field, info) for field, info in cls.model_fields.items() if not _is_setting(info)
+        )
 
     def changed(self, **values: Any) -> Self:
         """A copy with some values replaced, checked like a new one."""
@@ -49,7 +83,14 @@ class CurrentConfigs(Protocol):
 
 
 def parameter(
-    default: Any, description: str, *, low: float | None = None, high: float | None = None, live: bool = False
+    default: Any,
+    description: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    live: bool = False,
+    name: str = "",
+    listed: bool = True,
 ) -> Any:
     """Declare a field of a :class:`Config`.
 
@@ -58,8 +99,20 @@ def parameter(
         description: one sentence, with the unit.
         low, high: inclusive range of a number.
         live: whether the value may change while the node runs.
+        name: of the ROS parameter; empty: the field's own, in the group of its class.
+        listed: whether every node that has it declares it; else only one that was given it at its start.
     """
-    return Field(default, description=description, ge=low, le=high, json_schema_extra={"live": live})
+    extra: dict[str, JsonValue] = {"live": live, "name": name, "listed": listed}
+    return Field(default, description=description, ge=low, le=high, json_schema_extra=extra)
+
+
+def setting(default: Any, description: str, *, low: float | None = None, high: float | None = None) -> Any:
+    """Declare a field that no user is asked about: nodes run with its default, experiments set it in Python."""
+    return Field(default, description=description, ge=low, le=high, json_schema_extra={"is_parameter": False})
+
+
+unlisted = partial(parameter, listed=False)
+"""A parameter that next to nobody needs: ``ros2 param list`` shows it only where it was given."""
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
@@ -76,7 +129,22 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     return int(parts[0]), int(parts[1])
 
 
+def _is_setting(info: FieldInfo) -> bool:
+    return isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("is_parameter") is False
+
+
+def _declaration(cls: type[Config], field: str, info: FieldInfo) -> Declaration:
+    extra: Any = info.json_schema_extra or {}
+    name = extra.get("name") or (f"{cls.group}.{field}" if cls.group else field)
+    return Declaration(
+        field=field, name=name, info=info, live=extra.get("live", False), listed=extra.get("listed", True)
+    )
+
+
 def _complaints(cls: type[Config], error: ValidationError) -> list[str]:
+    names = {each.field: each.name for each in cls.declarations()}
+    places = [".".join(names.get(str(part), str(part)) for part in e["loc"]) for e in error.errors()]
     return [
-        f"{'.'.join(map(str, e['loc'])) or cls.__name__} = {e['input']!r}: {e['msg'].lower()}" for e in error.errors()
+        f"{place or cls.__name__} = {e['input']!r}: {e['msg'].lower()}"
+        for place, e in zip(places, error.errors(), strict=True)
     ]

@@ -7,12 +7,12 @@ asserts that names, types and choices are those of the configurations.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.parameter_names import RENAMED, meant_by, what_became_of
 
 Value = bool | int | float | str | list[str] | list[float]
 
@@ -106,9 +106,9 @@ ENGINE = (
     Argument("threads", INTEGER, "threads of the engine's own kernels"),
 )
 RESULTS = (Argument("outputs", TEXT, "what results carry: decoded or all"),)
-USE_SERVER = Argument("use_server", FLAG, "share frames with a server")
-START_SERVER = Argument("use_server", FLAG, "start a server too, and share frames with it")
-OFFLOAD_POLICY = Argument("offload_policy", TEXT, "who computes what, with a server: see docs/nodes.md")
+USE_SERVER = Argument("server.use", FLAG, "share frames with a server")
+START_SERVER = Argument("server.use", FLAG, "start a server too, and share frames with it")
+OFFLOAD_POLICY = Argument("server.policy", TEXT, "who computes what, with a server: see docs/nodes.md")
 SINGLE_PROCESS = Argument(
     "single_process", FLAG, "matching and inference in one process, or in two", "true", is_parameter=False
 )
@@ -185,9 +185,15 @@ def refuse_unknown(arguments: Iterable[Argument], given: Sequence[str]) -> None:
         raise ConfigError(f"{', '.join(complaints)}. The arguments are: {', '.join(sorted(known))}")
 
 
+def say_former(arguments: Iterable[Argument], configurations: Iterable[str]) -> list[str]:
+    """What has become of arguments that another launch file still gives under their former names, a line for each."""
+    known = {argument.name for argument in arguments}
+    return [f"launch argument {what_became_of(name)}" for name in configurations if RENAMED.get(name) in known]
+
+
 def _complaint(name: str, known: Sequence[str]) -> str:
-    similar = difflib.get_close_matches(name, known, n=1)
-    return f"unknown launch argument {name!r}" + (f" (did you mean {similar[0]!r}?)" if similar else "")
+    became = what_became_of(name)
+    return f"launch argument {became}" if became else f"unknown launch argument {name!r}{meant_by(name, known)}"
 
 
 def is_launched_itself(file: Path, command_line: Sequence[str]) -> bool:

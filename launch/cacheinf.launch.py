@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Everything on one machine: matching and inference, and with ``use_server:=true`` the server."""
+"""Everything on one machine: matching and inference, and with ``server.use:=true`` the server."""
 
 from launch_ros.actions import Node
 
@@ -9,7 +9,7 @@ from launch import LaunchDescription
 
 
 def nodes(given: Given) -> list[Node]:
-    return [*robot_nodes(given), *([node("server", given)] if given.flag("use_server") else [])]
+    return [*robot_nodes(given), *([node("server", given)] if given.flag("server.use") else [])]
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -11,7 +11,7 @@ from launch import LaunchDescription
 def nodes(given: Given) -> list[Node]:
     if not given.flag("server"):
         return [node("catalog_inference", given)]
-    return [node("catalog_inference", given, parameters={"use_server": True}), node("server", given)]
+    return [node("catalog_inference", given, parameters={"server.use": True}), node("server", given)]
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -16,7 +16,7 @@ from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.offload.protocol.packets import Packet
 
 SHARES, ANSWERS = "relayed_shares", "relayed_answers"
-SERVER = {"share_topic": SHARES, "shared_topic": ANSWERS}
+SERVER = {"server.share_topic": SHARES, "server.shared_topic": ANSWERS}
 """Parameters of a server at the relay's other end."""
 _MANY = QoSProfile(depth=1000)
 _KEPT = 300  # packets, for replaying

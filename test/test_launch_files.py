@@ -33,6 +33,7 @@ from cacheinf_ros.launch_arguments import (
     Given,
     is_launched_itself,
     refuse_unknown,
+    say_former,
 )
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, ReplayConfig, ResultConfig, UseServerConfig
@@ -56,7 +57,7 @@ def in_yaml(node: str) -> dict[str, Any]:
 
 
 def fields(*configs: type[Config]) -> dict[str, Any]:
-    return {name: field for config in configs for name, field in config.model_fields.items()}
+    return {each.name: each.info for config in configs for each in config.declarations()}
 
 
 def plain(value: Any) -> Any:
@@ -125,7 +126,7 @@ def test_lists_are_separated_by_commas() -> None:
 
 @pytest.mark.parametrize(
     ("given", "wanted"),
-    [({"threshold": "high"}, "a number"), ({"block_size": "8.5"}, "a whole number"), ({"use_server": "flase"}, "true")],
+    [({"threshold": "high"}, "a number"), ({"block_size": "8.5"}, "a whole number"), ({"server.use": "flase"}, "true")],
 )
 def test_a_value_that_means_nothing_is_refused(given: dict[str, str], wanted: str) -> None:
     with pytest.raises(ConfigError, match=wanted):
@@ -136,6 +137,14 @@ def test_an_unknown_argument_is_refused_with_those_that_there_are() -> None:
     refuse_unknown(ROBOT, ["threshold:=20", "launch-prefix:=nice", "sigterm_timeout:=3"])
     with pytest.raises(ConfigError, match=r"'treshold' \(did you mean 'threshold'\?\).*block_size.*weights"):
         refuse_unknown(ROBOT, ["treshold:=20", "mode:=exact"])
+
+
+def test_a_former_argument_is_told() -> None:
+    robot = (START_SERVER, *ROBOT)
+    with pytest.raises(ConfigError, match=r"launch argument 'use_server' is now 'server\.use'"):
+        refuse_unknown(robot, ["use_server:=true"])
+    includers = ["offload_policy", "threads", "cache"]  # the last was never an argument
+    assert say_former(robot, includers) == ["launch argument 'offload_policy' is now 'server.policy'"]
 
 
 def test_arguments_of_a_file_that_includes_ours_are_its_own(tmp_path: Path) -> None:
@@ -219,14 +228,14 @@ def launch_file(name: str) -> Path:
     [
         ("cacheinf", [], {"cached_inference": {}}),
         ("cacheinf", ["single_process:=false"], {"matcher": {}, "inference": {}}),
-        ("cacheinf", ["use_server:=true"], {"cached_inference": {"use_server": True}, "server": {"use_server": True}}),
-        ("robot", [], {"cached_inference": {"use_server": True}}),
-        ("robot", ["use_server:=0", "threads:=1"], {"cached_inference": {"use_server": False, "threads": 1}}),
+        ("cacheinf", ["server.use:=true"], {"cached_inference": {"server.use": True}, "server": {"server.use": True}}),
+        ("robot", [], {"cached_inference": {"server.use": True}}),
+        ("robot", ["server.use:=0", "threads:=1"], {"cached_inference": {"server.use": False, "threads": 1}}),
         ("server", ["model:=m", "catalogs:=a,b"], {"server": {"model": "m", "catalogs": ("a", "b")}}),
         ("replay", [], {"replay": {}}),
         ("replay", ["loop:=true", "rate:=5"], {"replay": {"loop": True, "rate": 5.0}}),
         ("catalog", ["rates:=5,1"], {"catalog_inference": {"rates": (5.0, 1.0)}}),
-        ("catalog", ["server:=true"], {"catalog_inference": {"use_server": True}, "server": {}}),
+        ("catalog", ["server:=true"], {"catalog_inference": {"server.use": True}, "server": {}}),
     ],
 )
 def test_processes_and_what_overrides_their_file(
@@ -283,7 +292,7 @@ def test_a_file_that_includes_ours_has_arguments_of_its_own(tmp_path: Path) -> N
         "    return LaunchDescription([IncludeLaunchDescription(ours, launch_arguments=[('threads', '1')])])\n"
     )
     processes, _ = launched(including, "camera:=left")
-    assert processes["cached_inference"].parameters == {"threads": 1, "use_server": True}
+    assert processes["cached_inference"].parameters == {"threads": 1, "server.use": True}
 
 
 WITHOUT = {name: "" for name in (PROFILES_VARIABLE, "FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_BUILTIN_TRANSPORTS")}

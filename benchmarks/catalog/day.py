@@ -147,17 +147,17 @@ class _Life:
         folders = [str(folder.path) for folder in self.folders]
         catalogs: dict[str, Value] = {"catalogs": folders, "mode": "dense", "matcher": "identity", "threads": 1}
         camera: dict[str, Value] = {"image_topic": IMAGE_TOPIC, "image_transport": "compressed"}
-        power = POWER.model_dump()
-        prices = {"price_server_s": PRICES.price_server_s, "price_mb": PRICES.price_mb}
+        power = {each.name: getattr(POWER, each.field) for each in type(POWER).declarations()}
+        prices = {"server.price_s": PRICES.price_server_s, "server.price_mb": PRICES.price_mb}
         server = group.start(NodeCommand(executable="server", parameters=catalogs))
         robot = group.start(
             NodeCommand(
                 executable=_NODE,
                 parameters={
                     **catalogs, **camera, **power, **prices, **self.budget, "result_topic": RESULT_TOPIC,
-                    "rates": [self.day.rate_hz], "policy": self.policy, "use_server": True,
-                    "budget_horizon_s": self.day.day_s + _START_S, "wire_image": "jpeg", "probe_s": 0.5,
-                    "probe_max_s": 1.0, "image_reliability": "reliable",
+                    "rates": [self.day.rate_hz], "policy": self.policy, "server.use": True,
+                    "budget_horizon_s": self.day.day_s + _START_S, "server.wire_image": "jpeg",
+                    "server.probe_s": 0.5, "server.probe_max_s": 1.0, "image_reliability": "reliable",
                     f"qos_overrides./{RESULT_TOPIC}.publisher.durability": "transient_local",  # as the recorder asks
                 },
             )

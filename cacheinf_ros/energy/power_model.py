@@ -20,6 +20,8 @@ _PAUSE_S = 10.0  # without a frame: what is drawn meanwhile is no frame's
 class PowerModel(Config):
     """Watts; the defaults are about those of a Jetson Xavier NX with a wireless card."""
 
+    group = "energy"
+
     idle_w: float = parameter(5.0, "power model: the robot's computer at rest, W", low=0.0, high=10_000.0)
     compute_w: float = parameter(10.0, "power model: what computing adds, W", low=0.0, high=10_000.0)
     transmit_w: float = parameter(1.5, "power model: what sending adds, W", low=0.0, high=10_000.0)

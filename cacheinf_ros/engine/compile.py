@@ -36,8 +36,8 @@ def compile_program(
         caching = _caching_without_cost(model, config)
     if side is not None and caching != EVERYTHING:
         raise EngineError(
-            "operators can be split between robot and server only where every map is kept: set cache to all and "
-            "cache_budget_mb to -1, or offload_policy to local or remote_jpeg"
+            "operators can be split between robot and server only where every map is kept: set cache.keep to all "
+            "and cache.budget_mb to -1, or server.policy to local or remote_jpeg"
         )
     if caching == EVERYTHING:
         program = Program(graph, kernels, debug_memory=config.debug_memory, side=side)

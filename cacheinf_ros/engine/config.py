@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, setting
 from cacheinf_ros.mode import Mode
 
 
@@ -39,18 +39,20 @@ class EngineConfig(Config):
     cache: Cache = parameter(
         Cache.ALL,
         "which feature maps are kept between frames without a budget: all, or merged: as few as cost 10 % more time",
+        name="cache.keep",
     )
     cache_budget_mb: float = parameter(
         -1.0,
         "most memory for maps kept between frames beside inputs and outputs, 10**6 bytes; 0: none, dense; -1: any",
         low=-1.0,
         high=1e6,
+        name="cache.budget_mb",
     )
-    debug_memory: bool = parameter(
+    debug_memory: bool = setting(
         False, "overwrite memory of feature maps with NaN where nothing may read it: slow, to find errors"
     )
-    dense_fallback: bool = parameter(
-        True, "compute everything where frames with as much change have been slower with the cache", live=True
+    dense_fallback: bool = setting(
+        True, "compute everything where frames with as much change have been slower with the cache"
     )
     max_loss: float = parameter(
         0.02,
@@ -66,13 +68,17 @@ class EngineConfig(Config):
     max_missed: float = parameter(
         0.2, "bounded mode: share of the outputs' change that may be missed, RMS", low=0.0, high=1.0, live=True
     )
-    max_motion_error: float = parameter(
+    max_motion_error: float = setting(
         0.8,
         "bounded mode: error that following a moving camera may cost, RMS over the outputs' spread",
         low=0.0,
         high=10.0,
-        live=True,
     )
     audit_every: int = parameter(
-        100, "bounded mode: frames between two audits by a dense frame; 0: none", low=0, high=2000, live=True
+        100,
+        "bounded mode: frames between two audits by a dense frame; 0: none",
+        low=0,
+        high=2000,
+        live=True,
+        name="cache.audit_every",
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidatorFunctionWrapHandler, field_validator
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, setting, unlisted
 from cacheinf_ros.mode import Mode
 
 IDENTICAL = 100.0
@@ -48,7 +48,7 @@ _GONE: Mapping[str, str] = {  # matchers that users may still ask for: what has 
 
 
 class MatchingConfig(Config):
-    """How a frame is compared with the reference (DeepCache section 4). All of it may change while a node runs."""
+    """How a frame is compared with the reference (DeepCache section 4). All parameters may change while a node runs."""
 
     matcher: MatcherName = parameter(
         MatcherName.AUTO,
@@ -63,30 +63,25 @@ class MatchingConfig(Config):
         high=100.0,
         live=True,
     )
-    warp_threshold: float = parameter(
+    warp_threshold: float = setting(
         3.0,
         "homography: largest mean difference of a reusable quarter block, in grey levels beyond resampling",
         low=0.0,
         high=60.0,
-        live=True,
     )
-    adapt_to_noise: bool = parameter(
+    adapt_to_noise: bool = setting(
         True,
         "a block whose difference the camera's noise explains is reusable below the threshold too, unless that is 100",
-        live=True,
     )
-    dense_ms: float = parameter(
+    dense_ms: float = setting(
         0.0,
         "auto: what a frame takes without a cache, ms; 0: as measured by a model in the same process, else 100",
         low=0.0,
         high=2000.0,
-        live=True,
     )
     block_size: int = parameter(10, "side of a block, in pixels", low=2, high=128, live=True)
-    k_skip: int = parameter(
-        2, "diamond_optimised searches only every k-th block in each direction", low=1, high=16, live=True
-    )
-    search_range: int = parameter(
+    k_skip: int = setting(2, "diamond_optimised searches only every k-th block in each direction", low=1, high=16)
+    search_range: int = unlisted(
         16, "largest movement that is searched for in each direction, in pixels", low=0, high=64, live=True
     )
     expiry: int = parameter(

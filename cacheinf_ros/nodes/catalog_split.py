@@ -127,13 +127,13 @@ class CatalogSplit:
     """Used by the node's worker thread only."""
 
     def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Iterable[Catalog], sender: Sender) -> None:
-        """Prepare; :class:`ConfigError` where ``offload_policy`` splits nothing."""
+        """Prepare; :class:`ConfigError` where ``server.policy`` splits nothing."""
         self._get = get = node.parameters.get
         self._offload, self._prices = get(OffloadConfig), config.prices
         policy = get(SharingConfig).offload_policy
         if policy not in DIVIDING:
             raise ConfigError(
-                f"offload_policy {policy.value} splits no frames: choose another one, or keep "
+                f"server.policy {policy.value} splits no frames: choose another one, or keep "
                 "requests here with policy: device_only"
             )
         refuse_others(node, DIVIDING)

@@ -12,13 +12,12 @@ import rclpy
 import rclpy.logging
 from rclpy.exceptions import InvalidNamespaceException, NameValidationException, ParameterException
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.fast_dds import set_up_middleware
-from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.nodes.ros_logging import log_to_ros
 from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.pipeline.health import Health
@@ -33,12 +32,11 @@ _GIVE_WAY_S = 0.005  # parameter services wait no longer for it
 _SIGNAL_PATIENCE_S = 0.2  # Python sees a signal only when the executor returns
 
 
-class FrameNode(Node):
+class FrameNode(ConfiguredNode):
     """A node whose callbacks store frames and whose worker thread works on them."""
 
     def __init__(self, name: str, *configs: type[Config]) -> None:
-        super().__init__(name)
-        self.parameters = Parameters(self, *configs, WatchConfig)
+        super().__init__(name, *configs, WatchConfig)
         self.health = Health()
         self.ended = threading.Event()
         self._workers: list[Worker[Any]] = []

@@ -10,9 +10,9 @@ from cacheinf_ros.nodes.conversions import image_from, link_from
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
-from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
+from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline.guard import guarded
-from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig, PairingConfig
+from cacheinf_ros.pipeline.node_configs import ImageConfig, PairingConfig
 from cacheinf_ros.pipeline.pairing import FramePairing, Paired
 
 _NS_PER_MS = 1_000_000
@@ -22,7 +22,7 @@ class InferenceNode(FrameNode):
     """Pairs images with the matcher's cache maps; publishes one result for every frame that it accepts."""
 
     def __init__(self) -> None:
-        super().__init__("inference", EngineConfig, *Pipeline.CONFIGS, ImageConfig, CacheMapConfig, PairingConfig)
+        super().__init__("inference", EngineConfig, *Pipeline.CONFIGS, ImageConfig, PairingConfig)
         get = self.parameters.get
         self._pipeline = Pipeline(self)
         self._pairing: FramePairing[Arrival] = FramePairing(
@@ -30,13 +30,9 @@ class InferenceNode(FrameNode):
             queue_size=get(ImageConfig).queue_size,
         )
         self._told: EngineState | None = None
-        self._engine_state = publish_on(
-            self, EngineState, engine_state_topic(self, get(CacheMapConfig)), profile(1, latched=True)
-        )
+        self._engine_state = publish_on(self, EngineState, engine_state_topic(self), profile(1, latched=True))
         self._tell_engine_state()
-        self._maps = subscribe_to(
-            self, CacheMap, get(CacheMapConfig).cache_map_topic, self._store_map, profile(MAP_DEPTH)
-        )
+        self._maps = subscribe_to(self, CacheMap, CACHE_MAPS, self._store_map, profile(MAP_DEPTH))
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         gives_way = not self._pipeline.waits_for_server
         self.begin(self._pairing, self._infer, self._pipeline.rest, gives_way=gives_way)

@@ -8,11 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEnvironmentVariable
 from launch_ros.actions import Node
 
 from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE, set_up_middleware
-from cacheinf_ros.launch_arguments import PACKAGE, Argument, Given, Value, is_launched_itself, refuse_unknown
+from cacheinf_ros.launch_arguments import (
+    PACKAGE,
+    Argument,
+    Given,
+    Value,
+    is_launched_itself,
+    refuse_unknown,
+    say_former,
+)
 from launch import LaunchContext, LaunchDescription
 
 
@@ -28,7 +36,9 @@ def describe(file: str, arguments: Sequence[Argument], nodes: Callable[[Given], 
     def start(context: LaunchContext) -> list[Any]:
         if is_launched_itself(Path(file), sys.argv):  # else they are the arguments of the file that includes this one
             refuse_unknown(arguments, context.argv)
-        return [*set_middleware(context.environment), *nodes(Given(arguments, context.launch_configurations))]
+        given = context.launch_configurations
+        told = [LogInfo(msg=line) for line in say_former(arguments, given)]
+        return [*told, *set_middleware(context.environment), *nodes(Given(arguments, given))]
 
     params_file = Path(file).parents[1] / "config" / "cacheinf.yaml"
     defaults = {"params_file": str(params_file)}

@@ -26,7 +26,7 @@ class Sender:
         self._link: LimitedLink | None = None
         if config.limit_link:
             self._link = LimitedLink(find_trace(config.limit_link))
-            self._logger.warning(f"limit_link: what is sent is held up as on a link of {config.limit_link!r}")
+            self._logger.warning(f"server.limit_link: what is sent is held up as on a link of {config.limit_link!r}")
 
     def publish(self, publisher: Publisher[Any], message: Any, size: int) -> None:
         """Publish a message of about so many bytes."""

@@ -22,16 +22,16 @@ def changeable_to(started_with: OffloadPolicy) -> frozenset[OffloadPolicy]:
 
 
 def refuse_others(node: Node, allowed: Collection[OffloadPolicy]) -> None:
-    """Let a node refuse to change ``offload_policy`` to any other."""
+    """Let a node refuse to change ``server.policy`` to any other."""
 
     def check(parameters: list[Parameter[Any]]) -> SetParametersResult:
-        wanted = [parameter.value for parameter in parameters if parameter.name == "offload_policy"]
+        wanted = [parameter.value for parameter in parameters if parameter.name == "server.policy"]
         possible = [policy.value for policy in OffloadPolicy if policy in allowed]
         if all(value in possible for value in wanted):
             return SetParametersResult(successful=True)
         return SetParametersResult(
             successful=False,
-            reason=f"offload_policy {wanted[-1]}: this node runs with {', '.join(possible)}; for others start it anew",
+            reason=f"server.policy {wanted[-1]}: this node runs with {', '.join(possible)}; for others start it anew",
         )
 
     node.add_on_set_parameters_callback(check)

@@ -10,11 +10,11 @@ from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival, LazyImage
-from cacheinf_ros.nodes.topics import MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
+from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.map_producer import MapProducer
-from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageConfig
+from cacheinf_ros.pipeline.node_configs import ImageConfig
 from cacheinf_ros.pipeline.pairing import LatestQueue
 
 
@@ -22,17 +22,16 @@ class MatcherNode(FrameNode):
     """Publishes one cache map for every frame that it accepts, in order."""
 
     def __init__(self) -> None:
-        super().__init__("matcher", MatchingConfig, ImageConfig, CacheMapConfig)
+        super().__init__("matcher", MatchingConfig, ImageConfig)
         get = self.parameters.get
         self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
         self._producer = MapProducer(get(MatchingConfig))
         self._engine_mode, self._dense_ms = Mode.EXACT, 0.0  # until told: what every mode can follow
-        self._maps = publish_on(self, CacheMap, get(CacheMapConfig).cache_map_topic, profile(MAP_DEPTH))
+        self._maps = publish_on(self, CacheMap, CACHE_MAPS, profile(MAP_DEPTH))
         self._overlay = LazyImage(self, "~/overlay")
         self._engine_states = subscribe_to(
-            self, EngineState, engine_state_topic(self, get(CacheMapConfig)), self._store_engine_state,
-            profile(1, latched=True),
-        )  # fmt: skip
+            self, EngineState, engine_state_topic(self), self._store_engine_state, profile(1, latched=True)
+        )
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self.begin(self._queue, self._match)
 

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
 from pydantic.fields import FieldInfo
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
-from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.exceptions import InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from cacheinf_ros.config import C, Config
+from cacheinf_ros.config import C, Config, Declaration
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.parameter_names import KNOWN, RENAMED, meant_by, what_became_of
 
 _INT_MAX = 2**63 - 1
+_QOS = "qos_overrides."  # of all nodes' topics: one file is given to all of them
 
 
 class Parameters:
@@ -29,12 +31,14 @@ class Parameters:
     def __init__(self, node: Node, *classes: type[Config]) -> None:
         """Declare the fields of ``classes``; :class:`ConfigError` where the user gave an unusable value."""
         self._classes = classes
-        self._values: dict[str, Any] = {}
-        # in the order in which rqt lists them: what can be tuned comes first
-        for name, field in sorted(_fields(classes), key=lambda each: not _is_live(each[1])):
-            self._values[name] = _declare(node, name, field)
+        self._declarations = {each.name: each for cls in classes for each in cls.declarations()}
+        given = _by_their_names_now(node, self._declarations)
+        self._values = {name: _value(each.info, given.get(name)) for name, each in self._declarations.items()}
         self._configs = self._checked(self._values)
-        self._is_float = {name for name, field in _fields(classes) if _takes_float(field)}
+        # in the order in which rqt lists them: what can be tuned comes first
+        for each in sorted(self._declarations.values(), key=lambda each: not each.live):
+            if self._is_in_use(each.name) and (each.listed or each.name in given):
+                _declare(node, each, self._values[each.name])
         node.add_pre_set_parameters_callback(self._whole_numbers_as_floats)
         node.add_on_set_parameters_callback(self._validate)
         node.add_post_set_parameters_callback(self._apply)
@@ -45,11 +49,23 @@ class Parameters:
         assert isinstance(config, cls)
         return config
 
+    def why_not(self, name: str) -> str:
+        """Why there is no such parameter to set now, and what to do."""
+        if not self._is_in_use(name):
+            return f"{name} has no effect here: start the node with {_switch(name)}: true"
+        if name in self._declarations:
+            return f"{name} is set when the node starts, with -p or in a YAML file"
+        return what_became_of(name) or f"there is no parameter {name!r}{meant_by(name, self._declarations)}"
+
+    def _is_in_use(self, name: str) -> bool:
+        """Whether its group is: what is about a server is not, for a node that uses none."""
+        return name == _switch(name) or bool(self._values.get(_switch(name), True))
+
     def _whole_numbers_as_floats(self, parameters: list[Parameter[Any]]) -> list[Parameter[Any]]:
         """``ros2 param set`` makes 5 an integer, which rclpy refuses for a float without saying what would do."""
         return [
             Parameter(p.name, value=float(p.value))
-            if p.name in self._is_float and p.type_ is Parameter.Type.INTEGER
+            if p.type_ is Parameter.Type.INTEGER and isinstance(self._values.get(p.name), float)
             else p
             for p in parameters
         ]
@@ -70,15 +86,29 @@ class Parameters:
         return self._values | {p.name: p.value for p in parameters if p.name in self._values}
 
     def _checked(self, values: dict[str, Any]) -> dict[type[Config], Config]:
-        return {cls: cls.checked(**{name: values[name] for name in cls.model_fields}) for cls in self._classes}
+        return {
+            cls: cls.checked(**{each.field: values[each.name] for each in cls.declarations()}) for cls in self._classes
+        }
 
 
-def describe(field: FieldInfo) -> ParameterDescriptor:
-    """The descriptor of a field declared with :func:`cacheinf_ros.config.parameter`.
+def given_parameters(node: Node) -> Mapping[str, Parameter[Any]]:
+    """What the user gave, in files, on the command line or to the constructor, also what no node has declared."""
+    given: dict[str, Parameter[Any]] = node._parameter_overrides  # rclpy has no public way that knows all three
+    return given
+
+
+def current_name(parameter: Parameter[Any]) -> Parameter[Any]:
+    """The parameter under the name that it has now."""
+    return Parameter(RENAMED[parameter.name], value=parameter.value) if parameter.name in RENAMED else parameter
+
+
+def describe(declaration: Declaration) -> ParameterDescriptor:
+    """The descriptor of a field.
 
     Floats get step 0: rclpy rejects values off the step, and rqt's slider has only 100 positions.
     """
-    descriptor = ParameterDescriptor(description=field.description or "", read_only=not _is_live(field))
+    field = declaration.info
+    descriptor = ParameterDescriptor(description=field.description or "", read_only=not declaration.live)
     low, high = _bound(field, "ge"), _bound(field, "le")
     if isinstance(field.default, Enum):
         descriptor.additional_constraints = "one of: " + ", ".join(str(choice.value) for choice in type(field.default))
@@ -93,40 +123,46 @@ def describe(field: FieldInfo) -> ParameterDescriptor:
     return descriptor
 
 
-def _fields(classes: tuple[type[Config], ...]) -> Iterator[tuple[str, FieldInfo]]:
-    for cls in classes:
-        yield from cls.model_fields.items()
+def _by_their_names_now(node: Node, own: Iterable[str]) -> dict[str, Parameter[Any]]:
+    """What the user gave, by name; one line of the log says which names are no longer, or never were.
+
+    Args:
+        own: names of the node's parameters; those of our other nodes may be in the same file.
+    """
+    given = given_parameters(node)
+    known = KNOWN | set(own)
+    strange = [name for name in given if not (name in known or name.startswith(_QOS) or node.has_parameter(name))]
+    if strange:
+        told = [what_became_of(name) or f"{name!r} is unknown{meant_by(name, known)}" for name in strange]
+        node.get_logger().warning(f"parameters: {'; '.join(told)}")
+    renamed = {now.name: now for now in map(current_name, given.values())}
+    return {**renamed, **given}  # where both were given, the name that there is wins
 
 
-def _declare(node: Node, name: str, field: FieldInfo) -> Any:
+def _switch(name: str) -> str:
+    """The parameter without which those of its group have no effect, if there is one."""
+    return f"{name.partition('.')[0]}.use"
+
+
+def _value(field: FieldInfo, given: Parameter[Any] | None) -> Any:
+    """The default, or what was given if it is of the same type; a whole number does for a float."""
     default = field.default.value if isinstance(field.default, Enum) else field.default
+    if given is None:
+        return default
+    wanted = Parameter.Type.from_parameter_value(default)
+    if wanted is Parameter.Type.DOUBLE and given.type_ is Parameter.Type.INTEGER:
+        return float(given.value)
+    if given.type_ is not wanted:
+        kind = wanted.name.lower().replace("_", " ")
+        raise ConfigError(f"parameter {given.name}: {given.value!r} is no {kind}: give one, for example {default!r}")
+    return given.value
+
+
+def _declare(node: Node, declaration: Declaration, value: Any) -> None:
     try:
-        if _takes_float(field):
-            return _declare_float(node, name, default, describe(field))
-        return node.declare_parameter(name, default, describe(field)).value
-    except InvalidParameterTypeException as error:
-        hint = f", for example {default!r}"
-        raise ConfigError(f"parameter {name}: {error}; give a {type(default).__name__}{hint}") from None
+        node.declare_parameter(declaration.name, value, describe(declaration), ignore_override=True)
     except InvalidParameterValueException as error:
-        raise ConfigError(f"parameter {name}: {error}") from None
-
-
-def _declare_float(node: Node, name: str, default: float, descriptor: ParameterDescriptor) -> float:
-    """Declare a float that a file or the command line may give as a whole number."""
-    given = node.declare_parameter(name, default, ParameterDescriptor(dynamic_typing=True)).value
-    node.undeclare_parameter(name)
-    if isinstance(given, int) and not isinstance(given, bool):
-        return float(node.declare_parameter(name, float(given), descriptor, ignore_override=True).value)
-    return float(node.declare_parameter(name, default, descriptor).value)
-
-
-def _takes_float(field: FieldInfo) -> bool:
-    return isinstance(field.default, float)
-
-
-def _is_live(field: FieldInfo) -> bool:
-    extra = field.json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get("live"))
+        raise ConfigError(f"parameter {declaration.name}: {error}") from None
 
 
 def _bound(field: FieldInfo, name: str) -> float | None:

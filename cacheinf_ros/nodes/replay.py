@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from itertools import islice
 
 from rclpy.duration import Duration
-from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
 from cacheinf_ros.errors import SourceError
+from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.nodes.conversions import compressed_message, time_message
 from cacheinf_ros.nodes.frame_node import READY, run_node
 from cacheinf_ros.nodes.image_messages import serialized_image
-from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import image_topic, profile, publish_on
 from cacheinf_ros.pipeline.node_configs import ImageTransport, ReplayConfig, StampSource
 from cacheinf_ros.sources import Frame, open_source
@@ -28,12 +27,12 @@ _FIRST_STAMP_NS = _NS_PER_S  # a stamp of 0 means "unknown" to much of ROS
 _POLL_S = 0.02
 
 
-class ReplayNode(Node):
+class ReplayNode(ConfiguredNode):
     """Publishes at the wanted rate in a thread of its own, and ends with the source."""
 
     def __init__(self) -> None:
-        super().__init__("replay")
-        self.config = Parameters(self, ReplayConfig).get(ReplayConfig)
+        super().__init__("replay", ReplayConfig)
+        self.config = self.parameters.get(ReplayConfig)
         self._source = open_source(self.config.source)
         message_type, topic = image_topic(self.config.image_topic, self.config.image_transport)
         self._images = publish_on(self, message_type, topic, profile(self.config.queue_size))

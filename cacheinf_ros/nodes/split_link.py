@@ -102,7 +102,7 @@ class SplitLink:
         if self._partner is not None and self._choice is None:
             return "engine mode deepcache shares no frames"
         if self._policy not in DIVIDING:
-            return f"offload_policy is {self._policy.value}"
+            return f"server.policy is {self._policy.value}"
         if self._choice is not None and self._choice.split is None:
             return "alone it was predicted to end sooner"
         return self.session.complaint or "the session has only just started"

@@ -92,7 +92,7 @@ class SplitRobots:
             return True
         name, oldest = next(iter(self._robots.items()))
         if not oldest.is_silent(_SILENT_S):
-            self._complain("a robot was turned away: raise max_robots")
+            self._complain("a robot was turned away: raise server.max_robots")
             return False
         self._forget(name)
         self._node.get_logger().info(f"forgot {name}: too many robots")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor
@@ -16,19 +16,22 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.pipeline.node_configs import CacheMapConfig, ImageTransport, Reliability
+from cacheinf_ros.nodes.parameters import given_parameters
+from cacheinf_ros.pipeline.node_configs import ImageTransport, Reliability
 
 MAP_DEPTH = 32
 """Cache maps are small, and a lost one is a gap in the chain: keep more of them than of images."""
 
+CACHE_MAPS = "cache_map"
+"""The topic between matcher and inference."""
+
 _DEPTH_AND_DURABILITY = (QoSPolicyKind.DEPTH, QoSPolicyKind.DURABILITY)  # latched: reach whom DDS introduces late
-_OVERRIDABLE = QoSOverridingOptions(policy_kinds=(*_DEPTH_AND_DURABILITY, QoSPolicyKind.RELIABILITY))
-_IMAGES_OVERRIDABLE = QoSOverridingOptions(policy_kinds=_DEPTH_AND_DURABILITY)
+_OVERRIDABLE = (*_DEPTH_AND_DURABILITY, QoSPolicyKind.RELIABILITY)
 
 
-def engine_state_topic(node: Node, config: CacheMapConfig) -> str:
+def engine_state_topic(node: Node) -> str:
     """The topic on which the user of cache maps tells the matcher its mode; it follows a remapped map topic."""
-    return f"{node.resolve_topic_name(config.cache_map_topic)}/engine"
+    return f"{node.resolve_topic_name(CACHE_MAPS)}/engine"
 
 
 def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:
@@ -43,7 +46,8 @@ def profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSP
 
 def publish_on(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
     """A publisher whose QoS the parameters ``qos_overrides.TOPIC.publisher.*`` override."""
-    return node.create_publisher(message_type, topic, qos, qos_overriding_options=_OVERRIDABLE)
+    options = _overridden(node, f"{node.resolve_topic_name(topic)}.publisher", _OVERRIDABLE)
+    return node.create_publisher(message_type, topic, qos, qos_overriding_options=options)
 
 
 def publish_to_one(node: Node, message_type: type[Any], topic: str, qos: QoSProfile) -> Publisher[Any]:
@@ -55,7 +59,8 @@ def subscribe_to(
     node: Node, message_type: type[Any], topic: str, callback: Callable[[Any], None], qos: QoSProfile
 ) -> Subscription[Any]:
     """A subscription whose QoS the parameters ``qos_overrides.TOPIC.subscription.*`` override."""
-    return node.create_subscription(message_type, topic, callback, qos, qos_overriding_options=_OVERRIDABLE)
+    options = _overridden(node, f"{node.resolve_topic_name(topic)}.subscription", _OVERRIDABLE)
+    return node.create_subscription(message_type, topic, callback, qos, qos_overriding_options=options)
 
 
 def subscribe_to_one(
@@ -74,10 +79,10 @@ def subscribe_to_images(
     events: SubscriptionEventCallbacks,
 ) -> Subscription[Any]:
     """A subscription to serialized images, that may be replaced by one with another reliability."""
+    options = _overridden(node, f"{node.resolve_topic_name(topic)}.subscription", _DEPTH_AND_DURABILITY)
     return node.create_subscription(
-        message_type, topic, callback, qos, raw=True, event_callbacks=events,
-        qos_overriding_options=_IMAGES_OVERRIDABLE,
-    )  # fmt: skip
+        message_type, topic, callback, qos, raw=True, event_callbacks=events, qos_overriding_options=options
+    )
 
 
 def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliability:
@@ -87,6 +92,8 @@ def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliab
         ConfigError: it says anything but a :class:`Reliability`.
     """
     name = f"qos_overrides.{topic}.subscription.reliability"
+    if name not in given_parameters(node):
+        return asked
     description = "reliability of the subscription to images: auto, reliable or best_effort"
     value = node.declare_parameter(
         name, asked.value, ParameterDescriptor(description=description, read_only=True)
@@ -103,3 +110,9 @@ def image_topic(topic: str, transport: ImageTransport) -> tuple[type[Any], str]:
     if transport is ImageTransport.RAW:
         return Image, topic
     return CompressedImage, topic if topic.endswith("/compressed") else f"{topic}/compressed"
+
+
+def _overridden(node: Node, end: str, kinds: Sequence[QoSPolicyKind]) -> QoSOverridingOptions:
+    """Those policies of an end of a topic that the user gave: the others take no place among the parameters."""
+    given = given_parameters(node)
+    return QoSOverridingOptions([kind for kind in kinds if f"qos_overrides.{end}.{kind.name.lower()}" in given])

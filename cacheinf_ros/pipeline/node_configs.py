@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, unlisted
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 
@@ -46,10 +46,12 @@ class StampSource(Enum):
 class WatchConfig(Config):
     """When a node reports itself as slow or stuck in /diagnostics."""
 
+    group = "diagnostics"
+
     latency_budget_ms: float = parameter(
         200.0, "a frame that took longer makes /diagnostics WARN, ms", low=0.0, high=4000.0, live=True
     )
-    stuck_after_s: float = parameter(
+    stuck_after_s: float = unlisted(
         10.0, "working on one frame for longer makes /diagnostics ERROR, s", low=0.1, high=200.0, live=True
     )
 
@@ -61,25 +63,19 @@ class ImageConfig(Config):
         "camera/image", "the camera's images; '/compressed' is appended for compressed transport"
     )
     image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
-    image_reliability: Reliability = parameter(
+    image_reliability: Reliability = unlisted(
         Reliability.AUTO,
         "auto: reliable where all publishers are, which loses nothing, else best_effort, which receives from every one",
     )
-    queue_size: int = parameter(
+    queue_size: int = unlisted(
         1, "frames that wait while one is worked on; 1: the latest wins; more for recordings", low=1, high=10_000
     )
-
-
-class CacheMapConfig(Config):
-    """The topic between matcher and inference."""
-
-    cache_map_topic: str = parameter("cache_map", "cache maps from the matcher to the inference node")
 
 
 class PairingConfig(Config):
     """How the inference node waits for cache maps."""
 
-    map_timeout_ms: float = parameter(
+    map_timeout_ms: float = unlisted(
         200.0, "time after which a frame is computed without its cache map, ms", low=0.0, high=60_000.0
     )
 
@@ -122,7 +118,7 @@ class ResultConfig(Config):
         "what results carry: decoded (classes, boxes; raw tensors only where the model has no decoder) or all",
         live=True,
     )
-    max_output_bytes: int = parameter(
+    max_output_bytes: int = unlisted(
         900_000, "outputs that do not fit in so many bytes are left out of the result", low=0, high=2**31 - 1
     )
 
@@ -130,16 +126,20 @@ class ResultConfig(Config):
 class ServerTopicsConfig(Config):
     """The topics between inference and server."""
 
-    request_topic: str = parameter("frame_requests", "whole frames from the robots to the server")
-    response_topic: str = parameter("frame_responses", "answers; one topic per robot below this name")
-    share_topic: str = parameter("frame_shares", "what robots send to the server while they share frames with it")
-    shared_topic: str = parameter("frame_shared", "what the server sends; one topic per session below this name")
+    group = "server"
+
+    request_topic: str = unlisted("frame_requests", "whole frames from the robots to the server")
+    response_topic: str = unlisted("frame_responses", "answers; one topic per robot below this name")
+    share_topic: str = unlisted("frame_shares", "what robots send to the server while they share frames with it")
+    shared_topic: str = unlisted("frame_shared", "what the server sends; one topic per session below this name")
 
 
 class LimitConfig(Config):
     """A link that is made slower than it is."""
 
-    limit_link: str = parameter(
+    group = "server"
+
+    limit_link: str = unlisted(
         "",
         "for trying out: send no faster than over a link of so many Mbit/s, or over one that follows a trace: a CSV "
         "file with the columns seconds and mbit_s, or one of config/traces; empty: as fast as it goes",
@@ -149,14 +149,17 @@ class LimitConfig(Config):
 class SharingConfig(Config):
     """How frames are shared with a server."""
 
+    group = "server"
+
     offload_policy: OffloadPolicy = parameter(
         OffloadPolicy.CACHEINF,
         "who computes what: cacheinf divides every operator's rows, with caches, whichever way a frame ends soonest; "
         "local, remote (changed pixels go to the server), remote_jpeg (whole frames do); a node started with local or "
         "remote_jpeg changes between these two only",
         live=True,
+        name="server.policy",
     )
-    schedule_s: float = parameter(
+    schedule_s: float = unlisted(
         50.0, "how long to search for schedules when a server is met for the first time, s", low=1.0, high=3600.0
     )
 
@@ -165,12 +168,16 @@ class UseServerConfig(SharingConfig):
     """Whether the inference node uses a server, and how."""
 
     use_server: bool = parameter(
-        False, "share frames with a server, and compute alone those of which its part does not come in time"
+        False,
+        "share frames with a server, and compute alone those of which its part does not come in time",
+        name="server.use",
     )
 
 
 class ServerConfig(Config):
     """The server's own limits."""
+
+    group = "server"
 
     max_robots: int = parameter(
         4,
@@ -201,11 +208,11 @@ class ReplayConfig(Config):
     stamp: StampSource = parameter(StampSource.CLOCK, "stamps: this node's clock, or the source's time from 1 s on")
     publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")
     wait_for_subscribers: int = parameter(0, "subscribers to the images to wait for before the first", low=0, high=100)
-    wait_timeout_s: float = parameter(60.0, "how long to wait for them, s", low=0.0, high=3600.0)
-    settle_s: float = parameter(
+    wait_timeout_s: float = unlisted(60.0, "how long to wait for them, s", low=0.0, high=3600.0)
+    settle_s: float = unlisted(
         0.3, "pause once they are there: they may learn of us later than we of them, s", low=0.0, high=3600.0
     )
-    queue_size: int = parameter(
+    queue_size: int = unlisted(
         2, "images kept for reliable subscribers that have not received them yet; more lose none", low=1, high=10_000
     )
-    linger_s: float = parameter(1.0, "how long to wait for the last image to be received, s", low=0.0, high=3600.0)
+    linger_s: float = unlisted(1.0, "how long to wait for the last image to be received, s", low=0.0, high=3600.0)

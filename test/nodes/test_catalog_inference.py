@@ -59,10 +59,10 @@ def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
         NodeCommand(
             executable="catalog_inference",
             parameters={
-                "catalogs": catalogs, "rates": [30.0, 10.0], "policy": "server_first", "use_server": True,
+                "catalogs": catalogs, "rates": [30.0, 10.0], "policy": "server_first", "server.use": True,
                 "image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results",
-                "threads": 1, "server_deadline_ms": 1000.0, "load_deadline_ms": 30_000.0, "probe_s": 0.2,
-                "probe_max_s": 0.5,
+                "threads": 1, "server.deadline_ms": 1000.0, "server.load_deadline_ms": 30_000.0,
+                "server.probe_s": 0.2, "server.probe_max_s": 0.5,
             },
         )
     )  # fmt: skip

@@ -36,7 +36,7 @@ COSTS = {
     Place.CLOUD: Cost(energy_j=5.0, money=1e-2),
 }
 
-NO_POWER = dict.fromkeys(("idle_w", "compute_w", "transmit_w", "receive_w"), 0.0)
+NO_POWER = dict.fromkeys(("energy.idle_w", "energy.compute_w", "energy.transmit_w", "energy.receive_w"), 0.0)
 
 
 class Link:
@@ -110,12 +110,12 @@ def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
         NodeCommand(
             executable="catalog_inference",
             parameters={
-                "catalogs": catalogs, "rates": [30.0, 10.0], "use_server": True, "offload_policy": "remote",
+                "catalogs": catalogs, "rates": [30.0, 10.0], "server.use": True, "server.policy": "remote",
                 # both places fit, and splitting takes less. Nothing takes anything really: at most it is believed that
                 # the catalog is 50 times too dear, and that does not put the device before a split
                 "energy_budget_j": 12.0 * 3600.0, "budget_horizon_s": 3600.0, **NO_POWER,
                 "image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results",
-                "threads": 1, "server_deadline_ms": 1000.0, "probe_s": 0.2, "probe_max_s": 0.5,
+                "threads": 1, "server.deadline_ms": 1000.0, "server.probe_s": 0.2, "server.probe_max_s": 0.5,
             },
         )
     )  # fmt: skip

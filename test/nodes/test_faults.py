@@ -90,10 +90,11 @@ def film(
 ) -> Film:
     robot = nodes.start(
         inference_command(
-            "cached_inference", use_server=True, offload_policy="remote", server_deadline_ms=1e3 * DEADLINE_S,
-            probe_s=0.1,
+            "cached_inference",
+            **{"server.use": True, "server.policy": "remote"},
+            **{"server.deadline_ms": 1e3 * DEADLINE_S, "server.probe_s": 0.1},
         )
-    )  # fmt: skip
+    )
     robot.wait_ready()
     return Film(shared_station, camera_image, robot)
 

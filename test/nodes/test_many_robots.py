@@ -24,7 +24,7 @@ PICTURES = 10
 ROUNDS = 12
 START_S = 60.0
 FRAME_S = 10.0
-TOPICS = {"share_topic": "/frame_shares", "shared_topic": "/frame_shared"}
+TOPICS = {"server.share_topic": "/frame_shares", "server.shared_topic": "/frame_shared"}
 _MANY = QoSProfile(depth=100)
 
 
@@ -32,10 +32,14 @@ class Robot:
     """A robot's node, its camera, and what it says."""
 
     def __init__(self, number: int, nodes: NodeGroup, station: Any, command: Callable[..., NodeCommand]) -> None:
-        name, given = f"robot{number}", command(
-            "cached_inference", use_server=True, offload_policy="remote", server_deadline_ms=5000.0, probe_s=0.1,
-            **TOPICS,
-        )  # fmt: skip
+        name, given = (
+            f"robot{number}",
+            command(
+                "cached_inference",
+                **{"server.use": True, "server.policy": "remote", "server.deadline_ms": 5000.0, "server.probe_s": 0.1},
+                **TOPICS,
+            ),
+        )
         self._first_seed = number * PICTURES
         self.process = nodes.start(
             NodeCommand(executable=given.executable, namespace=f"/{name}", name=name, parameters=given.parameters)
@@ -79,7 +83,7 @@ def test_each_gets_its_share_and_its_own_results(
     for number in range(PICTURES):
         for robot, result in zip(robots, film(number), strict=True):
             robot.right.append(result)
-    server = nodes.start(inference_command("server", max_robots=ROBOTS, **TOPICS))
+    server = nodes.start(inference_command("server", **{"server.max_robots": ROBOTS}, **TOPICS))
     server.wait_ready()
     number = PICTURES
     while not all(result.where == "shared" for result in film(number)):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 
 import pytest
 
@@ -14,15 +15,23 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 from collections.abc import Iterator
 from typing import Any
 
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import ListParameters, SetParameters
 from rclpy.parameter import Parameter
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.config import Config, parameter, setting, unlisted
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
+from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.nodes.parameters import Parameters, describe
-from cacheinf_ros.pipeline.node_configs import ServerConfig, WatchConfig
+from cacheinf_ros.nodes.topics import profile, publish_on
+from cacheinf_ros.pipeline.node_configs import ImageConfig, ServerConfig, UseServerConfig, WatchConfig
+from cacheinf_ros.pipeline.polling import wait_until
+
+TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 
 
 class Colour(Enum):
@@ -35,6 +44,8 @@ class Paint(Config):
     layers: int = parameter(2, "layers of paint", low=1, high=5, live=True)
     litres: float = parameter(1.0, "amount, litres", low=0.0, live=True)
     brand: str = parameter("any", "who made it")
+    recipe: str = unlisted("secret", "what is in it")
+    formula: str = setting("CaCO3", "what only the laboratory changes")
 
 
 @pytest.fixture
@@ -46,7 +57,7 @@ def context() -> Iterator[Any]:
 
 
 def test_a_descriptor_says_what_the_field_says() -> None:
-    fields = Paint.model_fields
+    fields = {each.name: each for each in Paint.declarations()}
     assert describe(fields["brand"]).read_only
     assert describe(fields["colour"]).additional_constraints == "one of: red, blue"
     assert (describe(fields["layers"]).integer_range[0].to_value, describe(fields["layers"]).read_only) == (5, False)
@@ -101,8 +112,137 @@ def test_what_can_be_tuned_comes_first(context: Any) -> None:
 @pytest.mark.parametrize("config", [EngineConfig, MatchingConfig, WatchConfig, ServerConfig])
 def test_sliders_are_tools(config: type[Config]) -> None:
     """A slider has a hundred positions: a range far beyond the default leaves none that anybody wants."""
-    for name, field in config.model_fields.items():
-        descriptor = describe(field)
+    for each in config.declarations():
+        descriptor = describe(each)
         for bounds in (*descriptor.floating_point_range, *descriptor.integer_range):
-            if not descriptor.read_only and field.default:
-                assert bounds.to_value <= 20 * field.default, name
+            if not descriptor.read_only and each.info.default:
+                assert bounds.to_value <= 20 * each.info.default, each.name
+
+
+def test_what_nobody_needs_is_declared_where_it_was_given(context: Any) -> None:
+    node = rclpy.create_node("painter", context=context)
+    assert Parameters(node, Paint).get(Paint).recipe == "secret"
+    assert not node.has_parameter("recipe")
+    node = rclpy.create_node("painter", context=context, parameter_overrides=[Parameter("recipe", value="ours")])
+    assert Parameters(node, Paint).get(Paint).recipe == "ours"
+    assert node.has_parameter("recipe")
+
+
+def test_a_setting_is_no_parameter(context: Any) -> None:
+    node = rclpy.create_node("painter", context=context, parameter_overrides=[Parameter("formula", value="H2O")])
+    assert Parameters(node, Paint).get(Paint) == Paint()
+    assert not node.has_parameter("formula")
+
+
+def robot(*given: str) -> ConfiguredNode:
+    """A node of the default context with what a robot is told about a server, started with these words."""
+    rclpy.init(args=["--ros-args", *(word for each in given for word in ("-p", each))])
+    return ConfiguredNode("robot", UseServerConfig, WatchConfig, EngineConfig, ImageConfig)
+
+
+@pytest.fixture
+def _ended() -> Iterator[None]:
+    yield
+    rclpy.try_shutdown()
+
+
+@pytest.mark.usefixtures("_ended")
+def test_what_is_about_a_server_is_there_where_one_is_used() -> None:
+    node = robot()
+    assert not node.has_parameter("server.policy")
+    answer = node.set_parameters_atomically([Parameter("server.policy", value="local")])
+    assert (answer.successful, answer.reason) == (
+        False, "server.policy has no effect here: start the node with server.use: true",
+    )  # fmt: skip
+    rclpy.try_shutdown()
+    assert robot("server.use:=true", "server.policy:=remote").get_parameter("server.policy").value == "remote"
+
+
+@pytest.mark.usefixtures("_ended")
+def test_former_and_unknown_names_are_told(capfd: pytest.CaptureFixture[str]) -> None:
+    node = robot("use_server:=true", "offload_policy:=local", "cache_map_topic:=m", "trheads:=1", "matcher:=identity")
+    assert node.parameters.get(UseServerConfig).use_server
+    assert node.get_parameter("server.policy").value == "local"
+    (told,) = (line for line in capfd.readouterr().err.splitlines() if "WARN" in line)
+    for part in (
+        "'use_server' is now 'server.use'",
+        "'offload_policy' is now 'server.policy'",
+        "'cache_map_topic' is gone: remap",
+        "'trheads' is unknown (did you mean 'threads'?)",
+    ):
+        assert part in told
+    assert "matcher" not in told  # another node's
+
+
+@pytest.mark.usefixtures("_ended")
+def test_what_there_is_now_wins_over_its_former_name() -> None:
+    assert robot("max_robots:=3", "server.use:=false", "use_server:=true").get_parameter("server.use").value is False
+
+
+@pytest.mark.usefixtures("_ended")
+@pytest.mark.parametrize("given", ["use_server:=maybe", "server.use:=3"])
+def test_what_is_of_another_type_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match=r"parameter server\.use: .* is no bool: give one, for example False"):
+        robot(given)
+
+
+@pytest.mark.usefixtures("_ended")
+def test_names_while_the_node_runs() -> None:
+    node = robot()
+
+    def refusal(name: str, value: Any) -> str:
+        answer = node.set_parameters_atomically([Parameter(name, value=value)])
+        return "" if answer.successful else answer.reason
+
+    assert refusal("latency_budget_ms", 100.0) == ""
+    assert node.parameters.get(WatchConfig).latency_budget_ms == 100.0
+    assert "out of range" in refusal("latency_budget_ms", -1.0)
+    assert refusal("queue_size", 2) == "queue_size is set when the node starts, with -p or in a YAML file"
+    assert refusal("max_eror", 0.1) == "there is no parameter 'max_eror' (did you mean 'max_error'?)"
+    assert "remap" in refusal("cache_map_topic", "m")
+
+
+@pytest.mark.usefixtures("_ended")
+def test_policies_of_a_topic_are_parameters_where_they_were_given() -> None:
+    from std_msgs.msg import Header
+
+    node = robot("qos_overrides./a.publisher.depth:=7")
+    depths = [publish_on(node, Header, topic, profile(2)).qos_profile.depth for topic in ("a", "b")]
+    assert depths == [7, 2]
+    assert [name for name in node._parameters if name.startswith("qos")] == ["qos_overrides./a.publisher.depth"]
+
+
+@pytest.mark.parametrize(
+    ("executable", "given", "most"),
+    [
+        ("cached_inference", {}, 30),
+        ("cached_inference", {"server.use": True}, 30),
+        ("inference", {}, 30),
+        ("matcher", {}, 20),
+        ("server", {}, 30),
+        ("replay", {"source": "scene:fixed", "wait_for_subscribers": 9}, 20),
+    ],
+)
+def test_a_list_of_parameters_fits_on_a_screen(
+    nodes: NodeGroup, station: Any, executable: str, given: dict[str, Any], most: int
+) -> None:
+    model = {"model": TINY, "threads": 1} if executable not in ("matcher", "replay") else {}
+    process = nodes.start(NodeCommand(executable=executable, parameters={**model, **given}))
+    process.wait_ready(60.0)
+    client = station.node.create_client(ListParameters, f"{executable}/list_parameters")
+    assert client.wait_for_service(60.0)
+    future = client.call_async(ListParameters.Request())
+    assert wait_until(future.done, 20.0)
+    names = sorted(future.result().result.names)
+    station.node.destroy_client(client)
+    process.stop()
+    assert "parameters:" not in process.output
+    assert len(names) <= most, names
+    assert {name.partition(".")[0] for name in names if "." in name} <= {"server", "cache", "energy", "diagnostics"}
+
+
+@pytest.mark.parametrize(("given", "most"), [([], 35), ([Parameter("server.use", value=True)], 35)])
+def test_so_does_that_of_the_node_with_catalogs(context: Any, given: list[Any], most: int) -> None:
+    node = rclpy.create_node("catalog_inference", context=context, parameter_overrides=given)
+    Parameters(node, CatalogConfig, ImageConfig, *CatalogPipeline.CONFIGS, WatchConfig)
+    assert len(node._parameters) <= most, sorted(node._parameters)

@@ -21,11 +21,8 @@ def robot(nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeC
     node = nodes.start(
         inference_command(
             "cached_inference",
-            use_server=True,
-            offload_policy="remote_jpeg",
-            server_deadline_ms=1000.0,
-            probe_s=0.2,
-            probe_max_s=0.5,
+            **{"server.use": True, "server.policy": "remote_jpeg", "server.deadline_ms": 1000.0},
+            **{"server.probe_s": 0.2, "server.probe_max_s": 0.5},
         )
     )
     node.wait_ready()

@@ -22,9 +22,10 @@ OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
 def robot_command(inference_command: Callable[..., NodeCommand]) -> Callable[[str], NodeCommand]:
     def make(policy: str) -> NodeCommand:
         return inference_command(
-            "cached_inference", use_server=True, offload_policy=policy, server_deadline_ms=2000.0, probe_s=0.1,
-            schedule_s=1.0,
-        )  # fmt: skip
+            "cached_inference",
+            **{"server.use": True, "server.policy": policy, "server.schedule_s": 1.0},
+            **{"server.deadline_ms": 2000.0, "server.probe_s": 0.1},
+        )
 
     return make
 
@@ -84,7 +85,7 @@ def test_a_server_with_another_model_is_refused(
     camera_image: Callable[..., Any],
     inference_command: Callable[..., NodeCommand],
 ) -> None:
-    robot = nodes.start(inference_command("cached_inference", use_server=True, probe_s=0.1))
+    robot = nodes.start(inference_command("cached_inference", **{"server.use": True, "server.probe_s": 0.1}))
     robot.wait_ready()
     server = nodes.start(inference_command("server", model=OTHER))
     server.wait_ready()
@@ -127,7 +128,7 @@ def test_the_policy_changes_while_the_robot_works(
         return result
 
     def change(policy: str) -> Any:
-        (answer,), _ = station.set_parameters("cached_inference", offload_policy=policy)
+        (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": policy})
         return answer
 
     station.wait_for_nodes(camera_image(0), subscribers=1)
@@ -144,7 +145,7 @@ def test_the_policy_changes_while_the_robot_works(
     while "schedules are solved" not in robot.output:
         assert time.monotonic() < deadline
         frame()
-    assert "offload_policy" in change("everything").reason
+    assert "server.policy" in change("everything").reason
     assert robot.stop() == 0
     assert server.stop() == 0
     assert "Traceback" not in robot.output + server.output
@@ -159,7 +160,7 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
     robot_command: Callable[[str], NodeCommand],
 ) -> None:
     forget_after_s = 5.0 if is_killed else 600.0  # who ends says so
-    server = nodes.start(inference_command("server", forget_after_s=forget_after_s))
+    server = nodes.start(inference_command("server", **{"server.forget_after_s": forget_after_s}))
     robot = nodes.start(robot_command("remote"))
     server.wait_ready()
     robot.wait_ready()
@@ -177,12 +178,12 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
 def test_what_is_made_to_compute_alone_divides_no_work(
     nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand]
 ) -> None:
-    robot = nodes.start(inference_command("cached_inference", use_server=True, offload_policy="local"))
+    robot = nodes.start(inference_command("cached_inference", **{"server.use": True, "server.policy": "local"}))
     robot.wait_ready()
-    (answer,), _ = station.set_parameters("cached_inference", offload_policy="cacheinf")
+    (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": "cacheinf"})
     assert not answer.successful
     assert "start it anew" in answer.reason
     assert "local, remote_jpeg" in answer.reason
-    (answer,), _ = station.set_parameters("cached_inference", offload_policy="remote_jpeg")
+    (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": "remote_jpeg"})
     assert answer.successful
     assert robot.stop() == 0

@@ -40,7 +40,7 @@ class Pair:
 
     def use(self, system: System) -> None:
         """Go over to a system."""
-        parameters = {"mode": system.robot.value, "offload_policy": system.policy.value, **system.parameters}
+        parameters = {"mode": system.robot.value, "server.policy": system.policy.value, **system.parameters}
         self.recorder.set_parameters(_ROBOT, **parameters)
         if self.server is not None:
             self.recorder.set_parameters(_SERVER, mode=system.server.value)
@@ -95,12 +95,14 @@ def _robot(setting: Setting, policy: OffloadPolicy, limited: Mapping[str, str]) 
         parameters=lossless(
             **setting.engine(threads=1, mode=Mode.EXACT.value, **limited),
             result_topic=RESULT_TOPIC,
-            use_server=True,
-            offload_policy=policy.value,
-            schedule_s=setting.schedule_s,
-            wire_image=setting.wire_image.value,
-            server_deadline_ms=60_000.0,
-            probe_s=0.2,
+            **{
+                "server.use": True,
+                "server.policy": policy.value,
+                "server.schedule_s": setting.schedule_s,
+                "server.wire_image": setting.wire_image.value,
+                "server.deadline_ms": 60_000.0,
+                "server.probe_s": 0.2,
+            },
         ),
     )
 

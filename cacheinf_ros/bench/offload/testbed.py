@@ -110,7 +110,7 @@ class SideBySide(Testbed):
 
     def parameters(self, link: str) -> Mapping[str, str]:
         """As :meth:`Testbed.parameters`."""
-        return {"limit_link": link}
+        return {"server.limit_link": link}
 
     def link(self, trace: Trace) -> AbstractContextManager[None]:
         """The nodes see to it."""

@@ -18,7 +18,7 @@ from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
 from cacheinf_ros.catalog.specialists.specialist_folder import reserving
 from cacheinf_ros.catalog.variant import Catalog, Place
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, setting, unlisted
 from cacheinf_ros.errors import CatalogError, ConfigError
 
 _RATES_HZ = (0.001, 1000.0)
@@ -88,6 +88,7 @@ class CatalogServerConfig(CatalogFoldersConfig):
         "memory for variants from catalogs, of all robots together, 10**6 bytes; the least recently used are dropped",
         low=1.0,
         high=1e7,
+        name="server.catalog_memory_mb",
     )
 
 
@@ -120,18 +121,32 @@ class CatalogConfig(CatalogFoldersConfig):
         "built with --specialise",
         live=True,
     )
-    share_operators: bool = parameter(
+    share_operators: bool = setting(
         True, "run leading operators that models on this device have in common once, where they are asked at one rate"
     )
-    use_server: bool = parameter(False, "have a server with the same catalogs serve requests too, whole or in part")
-    load_deadline_ms: float = parameter(
-        5000.0, "time for the server to load a variant, beside server_deadline_ms, ms", low=0.0, high=600_000.0
+    use_server: bool = parameter(
+        False, "have a server with the same catalogs serve requests too, whole or in part", name="server.use"
     )
-    price_server_s: float = parameter(
-        PriceConfig().price_server_s, "dollars per second of the server's time", low=0.0, high=1e3
+    load_deadline_ms: float = unlisted(
+        5000.0,
+        "time for the server to load a variant, beside server.deadline_ms, ms",
+        low=0.0,
+        high=600_000.0,
+        name="server.load_deadline_ms",
     )
-    price_mb: float = parameter(
-        PriceConfig().price_mb, "dollars per 10**6 bytes to and from the server", low=0.0, high=1e3
+    price_server_s: float = unlisted(
+        PriceConfig().price_server_s,
+        "dollars per second of the server's time",
+        low=0.0,
+        high=1e3,
+        name="server.price_s",
+    )
+    price_mb: float = unlisted(
+        PriceConfig().price_mb,
+        "dollars per 10**6 bytes to and from the server",
+        low=0.0,
+        high=1e3,
+        name="server.price_mb",
     )
 
     @field_validator("rates", mode="before")
@@ -179,7 +194,7 @@ class CatalogConfig(CatalogFoldersConfig):
                 cannot be read.
         """
         if not self.places:
-            raise ConfigError(f"policy {self.policy.value} needs a server: set use_server: true")
+            raise ConfigError(f"policy {self.policy.value} needs a server: set server.use: true")
         demands = tuple(
             Demand(catalog=in_places(reserving(folder), self.places), rate_hz=rate)
             for folder, rate in zip(folders, self.rates_hz, strict=True)

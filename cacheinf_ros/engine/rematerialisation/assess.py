@@ -57,7 +57,7 @@ class Assessor:
         if not cost.curves:
             raise EngineError(
                 "which caches to merge is decided by what operators cost, which is measured of compiled kernels only; "
-                "use them (device cpu, `make build`), or set cache to all and cache_budget_mb to -1 or 0"
+                "use them (device cpu, `make build`), or set cache.keep to all and cache.budget_mb to -1 or 0"
             )
         operators = [o for o in layout.operators if o.output in layout.graph.tensors]  # no mere copies
         unknown = {layout.root(o.output) for o in operators if o.output not in cost.curves}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, unlisted
 
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
@@ -44,17 +44,23 @@ class WireImage(Enum):
 class OffloadConfig(Config):
     """How frames are sent to a server."""
 
+    group = "server"
+
     server_deadline_ms: float = parameter(
-        200.0, "time after which a frame shared with the server is computed locally instead, ms", low=1.0, high=60_000.0
+        200.0,
+        "time after which a frame shared with the server is computed locally instead, ms",
+        low=1.0,
+        high=60_000.0,
+        name="server.deadline_ms",
     )
-    wire_image: WireImage = parameter(WireImage.PNG, "encoding of pixels sent: png is lossless, jpeg much smaller")
-    wire_dtype: WireType = parameter(
+    wire_image: WireImage = unlisted(WireImage.PNG, "encoding of pixels sent: png is lossless, jpeg much smaller")
+    wire_dtype: WireType = unlisted(
         WireType.FLOAT32, "numbers of feature maps on the wire: float32 is exact, float16 half, int8 a quarter of it"
     )
-    wire_compress: bool = parameter(False, "compress feature maps on the wire: for links below some 20 Mbit/s")
-    jpeg_quality: int = parameter(90, "quality of jpeg", low=1, high=100)
-    probe_s: float = parameter(0.5, "time until a server that failed is tried again, s", low=0.01, high=600.0)
-    probe_max_s: float = parameter(30.0, "limit to which that time doubles at each failure, s", low=0.01, high=600.0)
+    wire_compress: bool = unlisted(False, "compress feature maps on the wire: for links below some 20 Mbit/s")
+    jpeg_quality: int = unlisted(90, "quality of jpeg", low=1, high=100)
+    probe_s: float = unlisted(0.5, "time until a server that failed is tried again, s", low=0.01, high=600.0)
+    probe_max_s: float = unlisted(30.0, "limit to which that time doubles at each failure, s", low=0.01, high=600.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,7 +70,7 @@ def test_places_are_left_out() -> None:
 
 
 def test_nobody_to_ask() -> None:
-    with pytest.raises(ConfigError, match="needs a server: set use_server: true"):
+    with pytest.raises(ConfigError, match=r"needs a server: set server\.use: true"):
         CatalogConfig.checked(policy="server_only").demands(())
     with pytest.raises(ConfigError, match="name folders that `cacheinf catalog build` has written"):
         CatalogConfig.checked().demands(())

@@ -1,0 +1,87 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Names of parameters that there are, and what those have become that there were: for nodes and launch files.
+
+No configuration is imported here: that takes seconds, and launch files need the names. A test holds them against the
+configurations, and the table in CHANGELOG.rst against :data:`RENAMED` and :data:`GONE`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+RENAMED = {
+    "audit_every": "cache.audit_every",
+    "cache": "cache.keep",
+    "cache_budget_mb": "cache.budget_mb",
+    "catalog_memory_mb": "server.catalog_memory_mb",
+    "compute_w": "energy.compute_w",
+    "forget_after_s": "server.forget_after_s",
+    "idle_w": "energy.idle_w",
+    "jpeg_quality": "server.jpeg_quality",
+    "latency_budget_ms": "diagnostics.latency_budget_ms",
+    "limit_link": "server.limit_link",
+    "load_deadline_ms": "server.load_deadline_ms",
+    "max_robots": "server.max_robots",
+    "offload_policy": "server.policy",
+    "price_mb": "server.price_mb",
+    "price_server_s": "server.price_s",
+    "probe_max_s": "server.probe_max_s",
+    "probe_s": "server.probe_s",
+    "receive_w": "energy.receive_w",
+    "request_topic": "server.request_topic",
+    "response_topic": "server.response_topic",
+    "schedule_s": "server.schedule_s",
+    "server_deadline_ms": "server.deadline_ms",
+    "share_topic": "server.share_topic",
+    "shared_topic": "server.shared_topic",
+    "stuck_after_s": "diagnostics.stuck_after_s",
+    "transmit_w": "energy.transmit_w",
+    "use_server": "server.use",
+    "wire_compress": "server.wire_compress",
+    "wire_dtype": "server.wire_dtype",
+    "wire_image": "server.wire_image",
+}
+"""Former name -> name: nodes take the value over."""
+
+GONE = {
+    "adapt_to_noise": "always on, unless threshold is 100",
+    "cache_map_topic": "remap the topic: -r cache_map:=NAME, or remappings in a launch file",
+    "debug_memory": "only tests and experiments need it: EngineConfig(debug_memory=True)",
+    "dense_fallback": "always on; with mode dense everything is computed",
+    "dense_ms": "always as measured: the matcher hears it from the inference node",
+    "k_skip": "always 2, as in the paper; matcher diamond searches every block",
+    "max_motion_error": "always 0.8; max_error and max_missed are the bounds to choose",
+    "share_operators": "always on",
+    "warp_threshold": "always 3 grey levels; the matchers that look at single blocks go by threshold",
+}
+"""Former name -> what to do instead."""
+
+_NAMES = """
+block_size budget_horizon_s cache.audit_every cache.budget_mb cache.keep catalogs cloud_budget device device_memory_mb
+diagnostics.latency_budget_ms diagnostics.stuck_after_s energy.compute_w energy.idle_w energy.receive_w
+energy.transmit_w energy_budget_j expiry frame_id frames image_reliability image_topic image_transport input_size
+linger_s loop map_timeout_ms matcher max_error max_missed max_output_bytes mode model outputs policy precision
+publish_clock queue_size rate rates result_topic search_range server.catalog_memory_mb server.deadline_ms
+server.forget_after_s server.jpeg_quality server.limit_link server.load_deadline_ms server.max_robots server.policy
+server.price_mb server.price_s server.probe_max_s server.probe_s server.request_topic server.response_topic
+server.schedule_s server.share_topic server.shared_topic server.use server.wire_compress server.wire_dtype
+server.wire_image settle_s source specialise specialise_audit_every specialise_most_contradicted specialise_pause_s
+specialise_results specialise_slack specialise_watch_results specialise_watch_s specialise_window_s stamp threads
+threshold wait_for_subscribers wait_timeout_s weights
+"""
+KNOWN = frozenset(_NAMES.split())
+"""Of all nodes together."""
+
+
+def what_became_of(name: str) -> str:
+    """Say it of a former name, as "'use_server' is now 'server.use'"; empty: there was no such name."""
+    if name in RENAMED:
+        return f"{name!r} is now {RENAMED[name]!r}"
+    return f"{name!r} is gone: {GONE[name]}" if name in GONE else ""
+
+
+def meant_by(name: str, known: Iterable[str]) -> str:
+    """A question about the known name that is most like an unknown one; empty: none is."""
+    similar = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {similar[0]!r}?)" if similar else ""
