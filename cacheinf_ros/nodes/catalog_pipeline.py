@@ -33,6 +33,7 @@ from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.result_messages import result_message
+from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -66,14 +67,18 @@ class CatalogPipeline:
         catalogs = [demand.catalog for demand in self._demands]
         if Place.DEVICE in config.places or Place.SPLIT in config.places:
             prepare_catalogs(node, self._folders)
-        sender = Sender(node, node.parameters.get(LimitConfig))
-        self._split = None
-        if any(Place.SPLIT in variant.costs for catalog in catalogs for variant in catalog.variants):
-            self._split = CatalogSplit(node, config, catalogs, sender)
+        self._connection = self._split = None
+        if Place.CLOUD in config.places or Place.SPLIT in config.places:
+            sender = Sender(node, node.parameters.get(LimitConfig))
+            self._connection = ServerConnection(node, node.parameters.get(ServerTopicsConfig), sender)
+        if self._connection and any(Place.SPLIT in v.costs for catalog in catalogs for v in catalog.variants):
+            self._split = CatalogSplit(node, config, catalogs, self._connection)
         self._device = DeviceModels(
             self._folders, node.parameters, node.health.note, node.get_logger().info, self._split
         )
-        self._cloud = CatalogCloud(node, config, catalogs, sender) if Place.CLOUD in config.places else None
+        self._cloud = None
+        if self._connection and Place.CLOUD in config.places:
+            self._cloud = CatalogCloud(node, config, self._folders, self._connection)
         self._energy = RequestEnergy(node, node.parameters.get(PowerModel), node.health)
         self._report = CatalogReport(node.health, self.models)
         self._results = publish_on(
@@ -125,12 +130,12 @@ class CatalogPipeline:
     def close(self) -> None:
         """End the sessions with a server and what runs in the background; when the node does not spin any more."""
         self._device.drop_all()
-        if self._split is not None:
-            self._split.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def _is_connected(self, model: str) -> bool:
         is_lost = self._split is not None and self._split.is_lost(model)
-        return self._cloud is not None and self._cloud.is_up and not is_lost
+        return self._cloud is not None and self._cloud.is_up(model) and not is_lost
 
     def _begin(self, config: CatalogConfig) -> Scheduler:
         start_s = time.monotonic()
@@ -175,7 +180,7 @@ class CatalogPipeline:
         else:
             message = self._here(decision, arrival, view, why)
         if self._cloud is not None and self._scheduler.account.money > 0:
-            self._scheduler.spend(0.0, self._cloud.probe(model, arrival.header, view.image))
+            self._scheduler.spend(0.0, self._cloud.probe(model, view.stamp_ns, view.image))
         return message
 
     def _seen(self, arrival: Arrival) -> View:

@@ -162,20 +162,6 @@ def _rectangles_from(message: msg.CacheMap) -> NDArray[np.int32]:
     return rectangles
 
 
-def request_message(
-    header: Header, *, session: str, sequence: int, model: str, wire: str, data: bytes
-) -> msg.FrameRequest:
-    """A frame for the server, encoded with :func:`encode`."""
-    return msg.FrameRequest(
-        header=header, session=session, sequence=sequence, model=model, format=wire, data=byte_array(data)
-    )
-
-
-def encoded_image_from(request: msg.FrameRequest) -> Pixels:
-    """The frame that a robot sent: uint8 [height, width, 3], BGR."""
-    return decode_compressed(request.data, request.format)
-
-
 def status_message(name: str, status: Status) -> DiagnosticStatus:
     """A node's report on itself."""
     return DiagnosticStatus(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources.layouts import FullChroma, Interleaved, Layout, Mosaic, Paired, QuarterChroma, RawImage
+from cacheinf_ros.sources.picture_files import AS_STORED
 
 _REMEDY = "publish the camera's colour or grey pictures instead, as bgr8, rgb8 or mono8"
 
@@ -98,10 +99,10 @@ def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
         raise MessageError(f"a compressed image of format {description!r} is a depth image; {_REMEDY}")
     stored = _stored_encoding(description)
     if stored.startswith("bayer_"):
-        mosaic = _read_file(data, description, cv2.IMREAD_GRAYSCALE)
+        mosaic = _read_file(data, description, cv2.IMREAD_GRAYSCALE | cv2.IMREAD_IGNORE_ORIENTATION)
         height, width = mosaic.shape
         return decode_image(stored.replace("16", "8"), height, width, width, mosaic)
-    image = _read_file(data, description, cv2.IMREAD_COLOR)
+    image = _read_file(data, description, AS_STORED)
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2BGR), np.uint8) if stored.startswith("rgb") else image
 
 
