@@ -145,6 +145,7 @@ class WholeFrameModels:
 
     def _answer(self, session: str, content: bytes) -> bytes:
         started = time.monotonic()
+        self._health.count("received")
         self._health.count("accepted")
         with self._lock:
             self._started[session] = started

@@ -95,6 +95,7 @@ def test_a_server_with_another_model_is_refused(
         sent += 1
         station.publish(camera_image(10**13 + sent * 50_000_000))
         assert station.expect(sent)[-1].where == "local"
+    assert wait_until(lambda: station.said("server").get("sharing robots") == "0", START_S)  # it keeps no place
     assert server.stop() == 0
     assert robot.stop() == 0
 
