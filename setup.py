@@ -101,6 +101,9 @@ def cmake_install(build: Path, prefixes: list[str], *, messages: bool) -> Path:
     """Run CMake; returns the folder it installed into."""
     stage = build / "stage"
     shutil.rmtree(stage, ignore_errors=True)
+    known = {file.stem for file in (build / "cmake" / "rosidl_adapter" / PACKAGE / "msg").glob("*.idl")}
+    if known - {file.stem for file in (ROOT / "msg").glob("*.msg")}:
+        shutil.rmtree(build / "cmake")  # rosidl does not notice that a message is gone
     options = [
         f"-DCMAKE_INSTALL_PREFIX={stage}",
         f"-DCACHEINF_MESSAGES={'ON' if messages else 'OFF'}",

@@ -19,6 +19,16 @@ class OffloadPolicy(Enum):
     """Each operator's rows are divided, with the caches of both machines (CacheInf)."""
 
     @property
+    def divides_frames(self) -> bool:
+        """Whether robot and server may both compute a part of a frame."""
+        return self not in (OffloadPolicy.LOCAL, OffloadPolicy.REMOTE_JPEG)
+
+    @property
+    def sends_frames(self) -> bool:
+        """Whether the server computes frames from their whole pictures."""
+        return self is OffloadPolicy.REMOTE_JPEG
+
+    @property
     def is_searched(self) -> bool:
         """Whether it goes by a table of schedules that must be solved first."""
         return self is OffloadPolicy.CACHEINF

@@ -14,9 +14,10 @@ from cacheinf_ros.engine import Engine, EngineConfig, Mode, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
-from cacheinf_ros.offload.protocol.greeting import Identity
+from cacheinf_ros.offload.protocol.greeting import Identity, Work
 from cacheinf_ros.offload.protocol.packets import Packet
-from cacheinf_ros.offload.protocol.robot_session import RobotSession
+from cacheinf_ros.offload.protocol.row_service import RowWorker
+from cacheinf_ros.offload.protocol.row_session import RowSession
 from cacheinf_ros.offload.protocol.server_session import ServerSession
 
 ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
@@ -33,11 +34,11 @@ class Both:
         self.complaints: list[str] = []
         self.engine = Engine(model, ENGINE, with_server=True)
         assert self.engine.shared is not None
-        self.robot = RobotSession("robot", self._identity, self.engine.shared.splitting, config, self._to_server)
+        self.robot = RowSession("robot", self._identity, self.engine.shared.splitting, config, self._to_server)
         self.start_server()
 
     def start_server(self) -> None:
-        self.server = ServerSession("robot", self._helper, self._to_robot, self.complaints.append)
+        self.server = ServerSession("robot", self._worker, self._to_robot, self.complaints.append)
         self._thread = threading.Thread(target=self.server.serve)
         self._thread.start()
 
@@ -49,11 +50,12 @@ class Both:
     def connect(self) -> None:
         until(lambda: not self.robot.complaint, self.robot.poll)
 
-    def _helper(self, asked: Identity) -> tuple[PartitionWorker, list[list[float]]]:
+    def _worker(self, asked: Identity, work: Work) -> RowWorker:
+        assert work is Work.ROWS
         if asked.network != self._identity.network:
             raise MessageError("start both with the same model")
         helper = PartitionWorker(self._model, ENGINE)
-        return helper, [[0.0] * 6 for _ in helper.splitting.heights]
+        return RowWorker(helper, [[0.0] * 6 for _ in helper.splitting.heights])
 
     def _to_server(self, packet: Packet) -> None:
         for arrived in self.faults(packet):

@@ -143,7 +143,7 @@ class CatalogFolder:
             CatalogError: there is no such variant, or its file is missing, changed, or not its weights.
             ModelError: the original's architecture cannot be loaded.
         """
-        entry = self._entry(name)
+        entry = self.entry(name)
         module, card = load_module(self.file.model)
         return load_variant(entry, self.path, module, sized(card, self.file))
 
@@ -152,7 +152,7 @@ class CatalogFolder:
 
         Then nothing of the folder is read. Its module gives a dict of outputs, as graphs do.
         """
-        entry = self._entry(name)
+        entry = self.entry(name)
         path = self._kept(entry)
         graph = kept_graph(path)
         if graph is None:
@@ -179,7 +179,8 @@ class CatalogFolder:
             if not keep(self.load(entry.name).graph, self._kept(entry)):
                 return
 
-    def _entry(self, name: str) -> VariantEntry:
+    def entry(self, name: str) -> VariantEntry:
+        """What is known of a variant; :class:`CatalogError` where there is none of this name."""
         entry = next((entry for entry in self.file.variants if entry.name == name), None)
         if entry is None:
             known = ", ".join(entry.name for entry in self.file.variants)

@@ -37,7 +37,7 @@ def compile_program(
     if side is not None and caching != EVERYTHING:
         raise EngineError(
             "operators can be split between robot and server only where every map is kept: set cache.keep to all "
-            "and cache.budget_mb to -1, or server.policy to local or remote_jpeg"
+            "and cache.budget_mb to -1, or server.use to false"
         )
     if caching == EVERYTHING:
         program = Program(graph, kernels, debug_memory=config.debug_memory, side=side)

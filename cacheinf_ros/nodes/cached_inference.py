@@ -18,7 +18,7 @@ from cacheinf_ros.nodes.conversions import image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
-from cacheinf_ros.nodes.split_link import MakeScheduler
+from cacheinf_ros.nodes.row_sharing import MakeScheduler
 from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate

@@ -3,45 +3,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from cacheinf_ros.catalog import Catalog, Place
-from cacheinf_ros.catalog.scheduling import options_of
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
 from cacheinf_ros.catalog.serving.device_models import View
 from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.serving.partitioned_models import identity_of_variant
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.server_link import ServerLink
+from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import OffloadConfig
-from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _LINK = "link"  # the stage that is not the server's
 
 
 class CatalogCloud:
-    """Frames for variants on the server, called ``MODEL/VARIANT``."""
+    """Has frames computed by variants on the server: there is a session for the last variant asked of each model."""
 
-    def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Sequence[Catalog], sender: Sender) -> None:
-        """Prepare.
-
-        Args:
-            catalogs: of the models; each with a variant that runs in the cloud, or it is never asked for.
-        """
-        get = node.parameters.get
+    def __init__(
+        self, node: FrameNode, config: CatalogConfig, folders: Iterable[CatalogFolder], connection: ServerConnection
+    ) -> None:
+        """Prepare; ``folders``: of the models."""
+        self._node = node
+        self._connection = connection
         self._load_deadline_ms, self._prices = config.load_deadline_ms, config.prices
-        self._link = ServerLink(node, get(ServerTopicsConfig), get(OffloadConfig), "", node.health, sender)
-        self._tried: dict[str, str] = {}  # by model, the variant that it is tried with
-        for catalog in catalogs:
-            there = [option for option in options_of(catalog) if option.place is Place.CLOUD]
-            if there:
-                self._tried[catalog.model] = there[0].variant.name
+        self._folders = {folder.file.name: folder for folder in folders}
+        self._asked: dict[str, tuple[str, WholeFrames]] = {}  # by model, the variant and its session
 
-    @property
-    def is_up(self) -> bool:
+    def is_up(self, model: str) -> bool:
         """Whether requests are worth sending."""
-        return self._link.is_up
+        asked = self._asked.get(model)
+        return self._connection.has_server and (asked is None or not asked[1].complaint)
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[InferenceResult]:
         """Send a frame, and wait for its result.
@@ -51,11 +45,10 @@ class CatalogCloud:
             why: the server was chosen, for the result.
             is_new: whether the server has to load the variant first, for which it is given time.
         """
-        self._tried[model] = variant
-        before = self._link.bytes_sent
-        more_ms = self._load_deadline_ms if is_new else 0.0
-        message = self._link.ask(view.header, view.image, model=f"{model}/{variant}", more_ms=more_ms)
-        sent = self._link.bytes_sent - before
+        frames, is_new = self._frames_for(model, variant, is_new=is_new)
+        before = frames.bytes_sent
+        message = frames.ask(view.stamp_ns, view.image, more_ms=self._load_deadline_ms if is_new else 0.0)
+        sent = frames.bytes_sent - before
         if message is None:
             return CloudAnswer(answer=None, money=self._prices.dollars(0.0, sent))
         stages = dict(zip(message.stage_names, message.stage_ms, strict=True))
@@ -65,12 +58,28 @@ class CatalogCloud:
         return CloudAnswer(answer=message, money=money, link_ms=link_ms)
 
     def probe(self, model: str, view: View) -> float:
-        """Try a server that was lost with a frame, if it is time to, without waiting. Returns dollars to be paid.
+        """Try a server that was late with a frame, if it is time to, without waiting. Returns dollars to be paid.
 
         What the server does with it is not known, and not paid for.
         """
-        if model not in self._tried or not self._link.complaint:
+        if model not in self._asked or not self._asked[model][1].complaint:
             return 0.0
-        before = self._link.bytes_sent
-        self._link.ask(view.header, view.image, model=f"{model}/{self._tried[model]}")
-        return self._prices.dollars(0.0, self._link.bytes_sent - before)
+        frames = self._asked[model][1]
+        before = frames.bytes_sent
+        frames.ask(view.stamp_ns, view.image)
+        return self._prices.dollars(0.0, frames.bytes_sent - before)
+
+    def _frames_for(self, model: str, variant: str, *, is_new: bool) -> tuple[WholeFrames, bool]:
+        """The session for a variant, and whether the server has to load it."""
+        asked = self._asked.get(model)
+        if asked is not None and asked[0] == variant:
+            return asked[1], is_new
+        if asked is not None:
+            asked[1].close()
+        node, identity = self._node, identity_of_variant(self._folders[model], variant)
+        frames = WholeFrames(
+            node, self._connection, node.parameters.get(OffloadConfig), identity, node.health,
+            prefix=f"{model}, whole frames: ",
+        )  # fmt: skip
+        self._asked[model] = variant, frames
+        return frames, True

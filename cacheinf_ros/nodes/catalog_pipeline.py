@@ -31,6 +31,7 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.results import result_message
+from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult
@@ -64,13 +65,15 @@ class CatalogPipeline:
         self.models: Sequence[str] = tuple(catalog.model for catalog in catalogs)
         if Place.DEVICE in config.places or Place.SPLIT in config.places:
             prepare_catalogs(folders, log.info, log.error)
-        sender = Sender(node, get(LimitConfig))
-        self._split = None
-        if any(Place.SPLIT in variant.costs for catalog in catalogs for variant in catalog.variants):
-            self._split = CatalogSplit(node, config, catalogs, sender)
+        self._connection = self._split = cloud = None
+        if Place.CLOUD in config.places or Place.SPLIT in config.places:
+            self._connection = ServerConnection(node, get(ServerTopicsConfig), Sender(node, get(LimitConfig)))
+        if self._connection and any(Place.SPLIT in v.costs for catalog in catalogs for v in catalog.variants):
+            self._split = CatalogSplit(node, config, catalogs, self._connection)
         announcer = Announcer(node.health.note, log.info)
         self._device = DeviceModels(folders, node.parameters, announcer, self._split)
-        cloud = CatalogCloud(node, config, catalogs, sender) if Place.CLOUD in config.places else None
+        if self._connection and Place.CLOUD in config.places:
+            cloud = CatalogCloud(node, config, folders, self._connection)
         self._service: CatalogService[InferenceResult] = CatalogService(
             demands,
             node.parameters,
@@ -120,8 +123,8 @@ class CatalogPipeline:
     def close(self) -> None:
         """End the sessions with a server and what runs in the background; when the node does not spin any more."""
         self._device.drop_all()
-        if self._split is not None:
-            self._split.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def _seen(self, arrival: Arrival) -> View:
         """The image, decoded once for all models."""

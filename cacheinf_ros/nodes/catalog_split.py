@@ -20,15 +20,13 @@ from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.nodes.frame_node import FrameNode
-from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.live_policy import DIVIDING, refuse_others
-from cacheinf_ros.nodes.split_common import SplitCommon
-from cacheinf_ros.nodes.split_link import SplitLink
-from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.nodes.row_sharing import RowSharing
+from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig, SharingConfig
+from cacheinf_ros.pipeline.node_configs import SharingConfig
 from cacheinf_ros.pipeline.runner import Runner
 
 
@@ -68,7 +66,7 @@ class SplitCache(CachedModel):
     def __init__(
         self,
         runner: Runner,
-        link: SplitLink,
+        link: RowSharing,
         costs_so_far: PartitionCosts,
         prices: PriceConfig,
         *,
@@ -126,19 +124,20 @@ class SplitCache(CachedModel):
 class CatalogSplit:
     """Used by the node's worker thread only."""
 
-    def __init__(self, node: FrameNode, config: CatalogConfig, catalogs: Iterable[Catalog], sender: Sender) -> None:
+    def __init__(
+        self, node: FrameNode, config: CatalogConfig, catalogs: Iterable[Catalog], connection: ServerConnection
+    ) -> None:
         """Prepare; :class:`ConfigError` where ``server.policy`` splits nothing."""
         self._get = get = node.parameters.get
         self._offload, self._prices = get(OffloadConfig), config.prices
         policy = get(SharingConfig).offload_policy
-        if policy not in DIVIDING:
+        if not policy.divides_frames:
             raise ConfigError(
                 f"server.policy {policy.value} splits no frames: choose another one, or keep "
                 "requests here with policy: device_only"
             )
-        refuse_others(node, DIVIDING)
         self._node = node
-        self._common = SplitCommon(node, get(ServerTopicsConfig), sender)
+        self._connection = connection
         self._catalogs = {catalog.model: catalog for catalog in catalogs}
         contact = Contact(
             patience_s=config.load_deadline_ms / 1e3,
@@ -155,9 +154,9 @@ class CatalogSplit:
         """Compile a variant, and greet the server for it from now on; ``note``: see :class:`Runner`."""
         with Contention() as contention:
             runner = Runner(network, config, note, with_server=True)
-        link = SplitLink(
-            self._node, self._common, lambda: self._get(SharingConfig), self._offload, network, runner.engine,
-            self._node.health, slowdown=contention.slowdown, prefix=f"{model}: ",
+        link = RowSharing(
+            self._node, self._connection, lambda: self._get(SharingConfig), self._offload, Identity.of(network),
+            runner.engine, self._node.health, slowdown=contention.slowdown, prefix=f"{model}: ",
         )  # fmt: skip
         known = self._catalogs[model].find(variant)
         assert known is not None
@@ -195,11 +194,6 @@ class CatalogSplit:
                     room_bytes += cache.more_bytes
                     found.append(model)
         return found
-
-    def close(self) -> None:
-        """End all sessions at once; when the node does not spin any more."""
-        self._caches.clear()
-        self._common.close()
 
     @property
     def _open(self) -> dict[str, SplitCache]:

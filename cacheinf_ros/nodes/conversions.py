@@ -132,20 +132,6 @@ def _cache_map_from(message: msg.CacheMap) -> CacheMap:
     )
 
 
-def request_message(
-    header: Header, *, session: str, sequence: int, model: str, wire: str, data: bytes
-) -> msg.FrameRequest:
-    """A frame for the server, encoded with :func:`encode`."""
-    return msg.FrameRequest(
-        header=header, session=session, sequence=sequence, model=model, format=wire, data=byte_array(data)
-    )
-
-
-def encoded_image_from(request: msg.FrameRequest) -> Pixels:
-    """The frame that a robot sent: uint8 [height, width, 3], BGR."""
-    return decode_compressed(request.data, request.format)
-
-
 def status_message(name: str, status: Status) -> DiagnosticStatus:
     """A node's report on itself."""
     return DiagnosticStatus(

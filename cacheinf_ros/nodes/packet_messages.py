@@ -1,11 +1,18 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Packets of sessions between robot and server <-> messages."""
+"""Packets of sessions between robot and server <-> messages; and what whole frames and their results are in packets."""
 
 from __future__ import annotations
 
-from cacheinf_ros.msg import SplitPacket
+import struct
+
+from rclpy.serialization import deserialize_message, serialize_message
+
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.msg import InferenceResult, SplitPacket
 from cacheinf_ros.nodes.conversions import byte_array
 from cacheinf_ros.offload import Packet
+
+_STAMP = struct.Struct("<q")  # nanoseconds
 
 
 def packet_message(packet: Packet) -> SplitPacket:
@@ -22,3 +29,28 @@ def packet_from(message: SplitPacket) -> Packet:
         session=message.session, epoch=message.epoch, frame=message.frame, kind=message.kind, tensor=message.tensor,
         part=message.part, parts=message.parts, checksum=message.checksum, data=bytes(message.data),
     )  # fmt: skip
+
+
+def whole_frame(stamp_ns: int, picture: bytes) -> bytes:
+    """The content of a FRAME packet; ``picture``: a PNG or JPEG file."""
+    return _STAMP.pack(stamp_ns) + picture
+
+
+def stamp_and_picture(content: bytes) -> tuple[int, bytes]:
+    """The opposite; :class:`MessageError` where it is cut off."""
+    if len(content) < _STAMP.size:
+        raise MessageError(f"a frame of {len(content)} bytes is cut off")
+    return _STAMP.unpack_from(content)[0], content[_STAMP.size :]
+
+
+def result_content(message: InferenceResult) -> bytes:
+    """The content of a RESULT packet: what the robot publishes, serialized."""
+    return bytes(serialize_message(message))
+
+
+def result_from(content: bytes) -> InferenceResult:
+    """The opposite; :class:`MessageError` where it is no result."""
+    try:
+        return deserialize_message(content, InferenceResult)
+    except Exception as error:  # rclpy names none
+        raise MessageError(f"a result of {len(content)} bytes cannot be read: {error}") from None

@@ -18,13 +18,12 @@ from cacheinf_ros.nodes.energy import reported_energy
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
-from cacheinf_ros.nodes.live_policy import DIVIDING, changeable_to, refuse_others
 from cacheinf_ros.nodes.live_selection import LiveSelection
 from cacheinf_ros.nodes.results import ResultTopics, decoded_from, result_message, with_decoded, without_outputs
-from cacheinf_ros.nodes.server_link import ServerLink
-from cacheinf_ros.nodes.split_common import SplitCommon
-from cacheinf_ros.nodes.split_link import MakeScheduler, SplitLink
-from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.nodes.row_sharing import MakeScheduler, RowSharing
+from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.nodes.whole_frames import WholeFrames
+from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.offload_policy import OffloadPolicy
@@ -77,23 +76,23 @@ class Pipeline:
         get = node.parameters.get
         self._node = node
         use, topics, offload = get(UseServerConfig), get(ServerTopicsConfig), get(OffloadConfig)
-        shares_frames = use.use_server and use.offload_policy in DIVIDING
         model = open_model(get(ModelConfig))
         self._selection = LiveSelection(node, node.parameters, model.card.labels)
         with Contention() as contention:
-            self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=shares_frames)
+            self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=use.use_server)
         self._runner.warm_up()
         self._results = ResultTopics(node, get(ResultConfig))
         sender = Sender(node, get(LimitConfig))
-        self._common = SplitCommon(node, topics, sender) if shares_frames else None
-        self._server = self._sharing = None
-        if use.use_server:
-            self._server = ServerLink(node, topics, offload, model.name, node.health, sender)
-            refuse_others(node, changeable_to(use.offload_policy))
-        if self._common is not None:
-            engine = self._runner.engine
-            self._sharing = SplitLink(
-                node, self._common, lambda: get(UseServerConfig), offload, model, engine,
+        self._connection = ServerConnection(node, topics, sender) if use.use_server else None
+        self._whole = self._sharing = None
+        if self._connection is not None:
+            identity = Identity.of(model)
+            self._whole = WholeFrames(
+                node, self._connection, offload, identity, node.health,
+                is_wanted=lambda: self._policy.sends_frames,
+            )  # fmt: skip
+            self._sharing = RowSharing(
+                node, self._connection, lambda: get(UseServerConfig), offload, identity, self._runner.engine,
                 node.health, slowdown=contention.slowdown, make_scheduler=make_scheduler,
             )  # fmt: skip
         self._energy = reported_energy(node, get(PowerModel), node.health)
@@ -132,7 +131,7 @@ class Pipeline:
     @property
     def waits_for_server(self) -> bool:
         """Whether a frame may wait for what a server sends."""
-        return self._server is not None
+        return self._connection is not None
 
     @property
     def wants_maps(self) -> bool:
@@ -147,8 +146,8 @@ class Pipeline:
     def close(self) -> None:
         """End what runs in the background and tell the server; when the node does not spin any more."""
         self._runner.close()
-        if self._common is not None:
-            self._common.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def rest(self) -> None:
         """Use the time in which no frame waits."""
@@ -165,8 +164,8 @@ class Pipeline:
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
         answer = None
-        if self._server is not None and self._policy is OffloadPolicy.REMOTE_JPEG:
-            answer = self._server.ask(arrival.header, prepared.image)
+        if self._whole is not None and self._policy.sends_frames:
+            answer = self._whole.ask(arrival.stamp_ns, prepared.image)
         if answer is not None:
             answer.header = arrival.header
             self._spent = Spent(transmit_ms=answer.stage_ms[-1])  # "link": most of it is the picture's way up
@@ -183,7 +182,7 @@ class Pipeline:
     def _run(self, prepared: Prepared) -> FrameResult:
         image, fold = prepared.image, prepared.fold
         self._note_gap(fold.gap)
-        sharing = None if self._policy is OffloadPolicy.REMOTE_JPEG else self._sharing
+        sharing = None if self._policy.sends_frames else self._sharing
         was_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
         self._runner.selection = self._selection.current
         cache_map = None if was_dropped else fold.cache_map

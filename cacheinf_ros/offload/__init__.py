@@ -2,13 +2,18 @@
 """Sharing work with a server: sessions that decide what to send and what to make of the answers, without doing I/O."""
 
 from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
-from cacheinf_ros.offload.protocol.greeting import Identity
+from cacheinf_ros.offload.protocol.greeting import Identity, Work
 from cacheinf_ros.offload.protocol.packets import Packet
 from cacheinf_ros.offload.protocol.peer import Frame, FramePeer
 from cacheinf_ros.offload.protocol.robot_session import RobotSession
-from cacheinf_ros.offload.protocol.server_session import ServerSession
+from cacheinf_ros.offload.protocol.row_service import RowWorker
+from cacheinf_ros.offload.protocol.row_session import RowSession
+from cacheinf_ros.offload.protocol.server_session import ServerSession, Worker
+from cacheinf_ros.offload.protocol.whole_frame_service import WholeFrameWorker
+from cacheinf_ros.offload.protocol.whole_frame_session import WholeFrameSession
 
 __all__ = [
-    "Frame", "FramePeer", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "ServerSession",
-    "Ticket", "WireImage", "WireType",
+    "Frame", "FramePeer", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "RowSession",
+    "RowWorker", "ServerSession", "Ticket", "WholeFrameSession", "WholeFrameWorker", "WireImage", "WireType", "Work",
+    "Worker",
 ]  # fmt: skip

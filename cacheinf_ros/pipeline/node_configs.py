@@ -128,9 +128,7 @@ class ServerTopicsConfig(Config):
 
     group = "server"
 
-    request_topic: str = unlisted("frame_requests", "whole frames from the robots to the server")
-    response_topic: str = unlisted("frame_responses", "answers; one topic per robot below this name")
-    share_topic: str = unlisted("frame_shares", "what robots send to the server while they share frames with it")
+    share_topic: str = unlisted("frame_shares", "what robots send to the server")
     shared_topic: str = unlisted("frame_shared", "what the server sends; one topic per session below this name")
 
 
@@ -154,8 +152,7 @@ class SharingConfig(Config):
     offload_policy: OffloadPolicy = parameter(
         OffloadPolicy.CACHEINF,
         "who computes what: cacheinf divides every operator's rows, with caches, whichever way a frame ends soonest; "
-        "local, remote (changed pixels go to the server), remote_jpeg (whole frames do); a node started with local or "
-        "remote_jpeg changes between these two only",
+        "local, remote (changed pixels go to the server), remote_jpeg (whole frames do)",
         live=True,
         name="server.policy",
     )
@@ -180,15 +177,15 @@ class ServerConfig(Config):
     group = "server"
 
     max_robots: int = parameter(
-        4,
-        "robots that have a cache here at a time; where frames are shared, each model of a robot counts; the one heard "
-        "least recently is forgotten",
+        8,
+        "robots that have a cache here at a time; each model of a robot counts, and where it was used both ways, "
+        "sharing frames and sending whole ones count each; the one heard least recently is forgotten",
         low=1,
         high=1000,
     )
     forget_after_s: float = parameter(
         30.0,
-        "silence after which a robot that shares frames is forgotten, and the memory it takes here given back, s",
+        "silence after which a robot is forgotten, and the memory it takes here given back, s",
         low=5.0,
         high=600.0,
         live=True,

@@ -6,7 +6,7 @@ No ROS, no clock and no thread in here: time is an argument, so that loss, reord
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -40,32 +40,6 @@ class LatestQueue(Generic[T]):
     def take(self, now_ns: int) -> T | None:
         """The frame to work on, if any."""
         return self._items.popleft() if self._items and self._is_open() else None
-
-    @property
-    def waiting(self) -> int:
-        """How many are there to be taken."""
-        return len(self._items)
-
-    def deadline_ns(self) -> int | None:
-        """When :meth:`take` may answer otherwise without a new frame: never."""
-        return None
-
-
-class LatestOfEach(Generic[T]):
-    """Keeps the latest frame of each sender, and serves the senders in turn."""
-
-    def __init__(self) -> None:
-        self._items: OrderedDict[str, T] = OrderedDict()
-        self.dropped = 0
-
-    def put(self, sender: str, item: T) -> None:
-        """Add the newest frame of ``sender``, in the place of the one that it still had waiting."""
-        self.dropped += sender in self._items
-        self._items[sender] = item
-
-    def take(self, now_ns: int) -> T | None:
-        """The frame of the sender whose turn it is, if any."""
-        return self._items.popitem(last=False)[1] if self._items else None
 
     @property
     def waiting(self) -> int:

@@ -5,6 +5,7 @@ from cacheinf_ros.sources.compressed import decode_compressed
 from cacheinf_ros.sources.encoding import decode_image
 from cacheinf_ros.sources.frame import Frame, Source
 from cacheinf_ros.sources.open import open_source
+from cacheinf_ros.sources.picture_files import decode_picture
 from cacheinf_ros.sources.scenes import OBJECT_LABELS, Scene, SceneTruth
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "Source",
     "decode_compressed",
     "decode_image",
+    "decode_picture",
     "open_source",
 ]

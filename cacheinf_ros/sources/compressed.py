@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from typing import Any
 
 import cv2
@@ -13,15 +12,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources.encoding import NOT_A_PICTURE_REMEDY, decode_image, refuse_other_than_pictures
-
-MOST_PIXELS = 100_000_000
-"""Of a picture: more than any camera has, and 300 MB when decoded."""
-
-_PNG = b"\x89PNG\r\n\x1a\n"
-_JPEG = b"\xff\xd8"
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame's header (T.81, table B.1)
-_SCAN = 0xDA
-_LONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG's markers that nothing follows
+from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size
 
 
 def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
@@ -78,39 +69,9 @@ def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
 
 def _refuse_too_many_pixels(raw: bytes, description: str) -> None:
     """Look at a file's header before memory for its pixels is taken."""
-    height, width = _png_size(raw) or _jpeg_size(raw) or (0, 0)
+    height, width = picture_size(raw) or (0, 0)
     if height * width > MOST_PIXELS:
         raise MessageError(
             f"a compressed image of format {description!r} and {len(raw)} bytes claims {height} x {width} pixels and "
             f"cannot be decoded: {MOST_PIXELS} are the most; check the camera driver, or publish smaller pictures"
         )
-
-
-def _png_size(raw: bytes) -> tuple[int, int] | None:
-    """(height, width) of a PNG file, or None for any other."""
-    if len(raw) < 24 or not raw.startswith(_PNG):
-        return None
-    width, height = struct.unpack_from(">II", raw, 16)
-    return height, width
-
-
-def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
-    """(height, width) of a JPEG file, from its first frame header; None where there is none."""
-    if not raw.startswith(_JPEG):
-        return None
-    at = raw.find(b"\xff", len(_JPEG))  # decoders too look for the next marker
-    while 0 <= at <= len(raw) - 9:
-        marker = raw[at + 1]
-        if marker in _FRAMES:
-            height, width = struct.unpack_from(">HH", raw, at + 5)
-            return height, width
-        if marker == _SCAN:
-            return None
-        if marker in (0x00, 0xFF):
-            after = at + 1
-        elif marker in _LONE:
-            after = at + 2
-        else:
-            after = at + 2 + struct.unpack_from(">H", raw, at + 2)[0]
-        at = raw.find(b"\xff", after)
-    return None

@@ -12,28 +12,37 @@ from catalogs import TINY, made_catalog
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from std_msgs.msg import Header
-
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
+from cacheinf_ros.catalog.serving.partitioned_models import SplitModels, identity_of_variant
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CatalogError, MessageError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.conversions import encode, request_message
-from cacheinf_ros.nodes.served_models import ServedModels
+from cacheinf_ros.nodes.conversions import encode
+from cacheinf_ros.nodes.packet_messages import result_from, whole_frame
+from cacheinf_ros.nodes.results import outputs_from
+from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.offload import Identity
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import ResultConfig
+
+OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
+IMAGE = np.zeros((48, 64, 3), np.uint8)
 
 
 class Given:
     """Parameters without a node."""
 
     def get(self, kind: type[Any]) -> Any:
-        return {EngineConfig: EngineConfig(threads=1), MatchingConfig: MatchingConfig()}[kind]
-
-
-def ignore(name: str, text: str) -> None:
-    pass
+        known = {
+            EngineConfig: EngineConfig(threads=1),
+            MatchingConfig: MatchingConfig(),
+            ResultConfig: ResultConfig(),
+        }
+        return known[kind]
 
 
 @pytest.fixture(scope="module")
@@ -41,52 +50,83 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
     return made_catalog(tmp_path_factory.mktemp("room"), "room", {Place.CLOUD: Cost(money=1.0)})
 
 
-def served(catalog: CatalogFolder, memory_mb: float = 1000.0) -> ServedModels:
+def served(catalog: CatalogFolder, memory_mb: float = 1000.0) -> WholeFrameModels:
+    """The server's own model is another one than the catalog's: they are told apart by their hashes."""
     config = CatalogServerConfig.checked(catalogs=[str(catalog.path)], catalog_memory_mb=memory_mb)
     parameters: Any = Given()
-    return ServedModels(load_model(TINY), config, parameters)
+    models = SplitModels(load_model(OTHER, input_size=(61, 47)), config.read())
+    return WholeFrameModels(models, 1e6 * config.catalog_memory_mb, parameters, Health())
 
 
-def request(model: str, session: str = "robot") -> Any:
-    data = encode("png", np.zeros((48, 64, 3), np.uint8), 90)
-    return request_message(Header(), session=session, sequence=1, model=model, wire="png", data=data)
+def opened(models: WholeFrameModels, catalog: CatalogFolder, variant: str = "original", session: str = "robot") -> str:
+    models.open(session, identity_of_variant(catalog, variant))
+    return session
+
+
+def run(models: WholeFrameModels, session: str, stamp_ns: int) -> FrameResult:
+    return models.run(session, IMAGE, stamp_ns)
 
 
 def test_loading_is_a_stage_of_the_first_result_only(catalog: CatalogFolder) -> None:
     models = served(catalog)
-    first = models.run(request("room/original"), 1, ignore)
-    second = models.run(request("room/original"), 2, ignore)
+    session = opened(models, catalog)
+    first, second = run(models, session, 1), run(models, session, 2)
     assert "load" in first.engine.stage_ms and "load" not in second.engine.stage_ms
     assert second.engine.reuse_ratio == 1.0
-    (ours,), (exact,) = (
-        first.engine.outputs.values(),
-        models.run(request(load_model(TINY).name), 3, ignore).engine.outputs.values(),
-    )
-    np.testing.assert_allclose(ours, exact, atol=1e-6)
+    own = SplitModels(load_model(TINY), [])
+    parameters: Any = Given()
+    alone = WholeFrameModels(own, 1.0, parameters, Health())
+    alone.open("robot", Identity.of(load_model(TINY)))
+    exact = run(alone, "robot", 3)
+    assert "load" not in exact.engine.stage_ms and alone.used_bytes == 0  # the server's own is always there
+    np.testing.assert_allclose(*(next(iter(result.engine.outputs.values())) for result in (first, exact)), atol=1e-6)
 
 
 def test_each_robot_has_its_own_cache_and_is_forgotten(catalog: CatalogFolder) -> None:
     models = served(catalog)
-    models.run(request("room/original", "one"), 1, ignore)
+    run(models, opened(models, catalog, session="one"), 1)
     alone = models.used_bytes
-    other = models.run(request("room/original", "other"), 1, ignore)
+    other = run(models, opened(models, catalog, session="other"), 1)
     assert other.engine.reuse_ratio == 0.0 and models.used_bytes == 2 * alone > 0
     models.forget("one")
     assert models.used_bytes == alone
+    with pytest.raises(MessageError, match="one was forgotten"):
+        run(models, "one", 2)
 
 
 def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, tmp_path: Path) -> None:
     names = [variant.name for variant in catalog.catalog.variants][:2]
     models = served(catalog, memory_mb=1.0)
     models._capacity = 1.0  # bytes: there is room for what is asked, and nothing else
+    for name in names:
+        opened(models, catalog, name, session=name)
+    run(models, names[1], 1)
     for name in (*names, names[0]):
-        assert "load" in models.run(request(f"room/{name}"), 1, ignore).engine.stage_ms
+        is_new = name != names[0] or models._loaded.get(name) is None
+        assert ("load" in run(models, name, 2).engine.stage_ms) == is_new
+    assert len(models._loaded) == 1
     assert models.used_bytes > 0
 
 
 def test_what_is_not_there_is_refused(catalog: CatalogFolder) -> None:
     models = served(catalog)
-    with pytest.raises(MessageError, match=r"has catalogs of room, not 'hall/original': start both with one model"):
-        models.run(request("hall/original"), 1, ignore)
+    with pytest.raises(MessageError, match=r"has catalogs of room, the robot 'hall/original' with another graph"):
+        models.open("robot", Identity(model="hall/original", network="0" * 32))
     with pytest.raises(CatalogError, match="has no variant 'better'"):
-        models.run(request("room/better"), 1, ignore)
+        identity_of_variant(catalog, "better")
+    assert not models._asked
+
+
+def test_a_frame_comes_as_a_picture_and_goes_back_as_a_result(catalog: CatalogFolder) -> None:
+    models = served(catalog)
+    answer = models.open("robot", identity_of_variant(catalog, "original"))
+    message = result_from(answer(whole_frame(1, encode("png", IMAGE, 90))))
+    assert message.where == "server"
+    (ours,), (exact,) = outputs_from(message).values(), run(models, "robot", 2).outputs.values()
+    np.testing.assert_allclose(ours, exact, atol=1e-6)
+    for content in (b"", b"12345678", whole_frame(3, b"no picture")):
+        with pytest.raises(MessageError):
+            answer(content)
+    for content in (b"", b"12345678"):
+        with pytest.raises(MessageError):
+            result_from(content)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import KINDS, Faults
+from forked_nodes import ForkedNodes
 
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.offload.protocol.packets import Packet
@@ -109,13 +112,20 @@ def start_server(nodes: NodeGroup, inference_command: Callable[..., NodeCommand]
     return start
 
 
-def test_a_server_that_is_killed(film: Film, start_server: Callable[[], NodeProcess]) -> None:
+@pytest.fixture
+def servers(domain: int, tmp_path: Path, inference_command: Callable[..., NodeCommand]) -> Iterator[ForkedNodes]:
+    nodes = ForkedNodes(inference_command("server", **relays.SERVER), tmp_path / "servers.log", domain)
+    yield nodes
+    nodes.close()
+
+
+def test_a_server_that_is_killed(film: Film, servers: ForkedNodes) -> None:
     for _ in range(TIMES):
-        server = start_server()
+        server = servers.start()
         film.until_shared()
-        server.kill()
+        os.kill(server, signal.SIGKILL)
         assert film.frame() == "local"
-    assert "Traceback" not in film.robot.output
+    assert "Traceback" not in film.robot.output + servers.output
 
 
 @pytest.fixture(scope="module")

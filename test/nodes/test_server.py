@@ -64,7 +64,7 @@ def test_frames_are_computed_by_the_server_while_there_is_one(
     assert "Traceback" not in server.output
     film_until("local")
     assert not any(result.error for result in station.results)
-    assert "answers again" in robot.output
+    assert "server: answers" in robot.output
     another = nodes.start(inference_command("server"))
     another.wait_ready()
     film_until("server")
@@ -82,9 +82,9 @@ def test_a_server_with_another_model_is_refused(
     server.wait_ready()
     station.wait_for_nodes(camera_image(0), subscribers=1)
     deadline, sent = time.monotonic() + START_S, 0
-    while "start both with one model" not in robot.output and time.monotonic() < deadline:
+    while "start both with the same model" not in robot.output and time.monotonic() < deadline:
         sent += 1
         station.publish(camera_image(10**13 + sent * 50_000_000))
         assert station.expect(sent)[-1].where == "local"
-    assert "start both with one model" in robot.output
+    assert "start both with the same model" in robot.output
     server.stop()

@@ -96,6 +96,7 @@ def test_a_server_with_another_model_is_refused(
         sent += 1
         station.publish(camera_image(10**13 + sent * 50_000_000))
         assert station.expect(sent)[-1].where == "local"
+    assert wait_until(lambda: station.said("server").get("sharing robots") == "0", START_S)  # it keeps no place
     assert server.stop() == 0
     assert robot.stop() == 0
 
@@ -175,15 +176,34 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
     assert server.stop() == 0
 
 
-def test_what_is_made_to_compute_alone_divides_no_work(
-    nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand]
+@pytest.mark.parametrize("started_with", ["local", "remote_jpeg"])
+def test_what_was_started_without_sharing_shares_when_told_to(
+    started_with: str,
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+    robot_command: Callable[[str], NodeCommand],
 ) -> None:
-    robot = nodes.start(inference_command("cached_inference", **{"server.use": True, "server.policy": "local"}))
+    robot = nodes.start(robot_command(started_with))
+    server = nodes.start(inference_command("server"))
     robot.wait_ready()
-    (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": "cacheinf"})
-    assert not answer.successful
-    assert "start it anew" in answer.reason
-    assert "local, remote_jpeg" in answer.reason
-    (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": "remote_jpeg"})
-    assert answer.successful
+    server.wait_ready()
+    stamps = iter(range(4 * 10**13, 5 * 10**13, 50_000_000))
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    for policy, where in (("", "server" if started_with == "remote_jpeg" else "local"), ("remote", "shared")):
+        if policy:
+            (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": policy})
+            assert answer.successful
+        deadline = time.monotonic() + START_S
+        while True:
+            station.clear()
+            station.publish(camera_image(next(stamps)))
+            (result,) = station.expect(1)
+            assert not result.error
+            if result.where == where:
+                break
+            assert time.monotonic() < deadline
     assert robot.stop() == 0
+    assert server.stop() == 0
+    assert "Traceback" not in robot.output + server.output

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.pipeline.map_chain import LATE, MapUpdate
-from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestOfEach, LatestQueue
+from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestQueue
 
 TIMEOUT = 100
 
@@ -166,10 +166,3 @@ def test_latest_queue_drops_the_oldest() -> None:
     for i in range(4):
         queue.put(i)
     assert (queue.take(0), queue.take(0), queue.take(0), queue.dropped) == (2, 3, None, 2)
-
-
-def test_latest_of_each_serves_the_senders_in_turn() -> None:
-    requests: LatestOfEach[int] = LatestOfEach()
-    for sender, item in (("a", 1), ("b", 2), ("a", 3)):
-        requests.put(sender, item)
-    assert (requests.take(0), requests.take(0), requests.dropped) == (3, 2, 1)

@@ -19,7 +19,6 @@ from cacheinf_ros.engine import Mode
 from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.harness.playback import RESULT_TOPIC, Played, lossless, params_file, play
 from cacheinf_ros.harness.processes import NodeProcess, ProcessError
-from cacheinf_ros.nodes.live_policy import DIVIDING
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline.polling import wait_until
@@ -108,6 +107,6 @@ def _robot(setting: Setting, policy: OffloadPolicy, limited: Mapping[str, str]) 
 
 
 def _first(policies: list[OffloadPolicy]) -> OffloadPolicy:
-    """The one to start with: the search for schedules begins then, and the engine is made for what follows."""
+    """The one to start with: the search for schedules begins then."""
     searched = [policy for policy in policies if policy.is_searched]
-    return next(iter([*searched, *(policy for policy in policies if policy in DIVIDING), *policies]))
+    return next(iter([*searched, *policies]))

@@ -41,9 +41,8 @@ class CloudAnswer(Generic[T]):
 class Cloud(Protocol[T]):
     """The server as a place for whole frames."""
 
-    @property
-    def is_up(self) -> bool:
-        """Whether requests are worth sending."""
+    def is_up(self, model: str) -> bool:
+        """Whether a model's requests are worth sending."""
         ...
 
     def ask(self, model: str, variant: str, view: View, why: str, *, is_new: bool) -> CloudAnswer[T]:
@@ -191,7 +190,7 @@ class CatalogService(Generic[T]):
 
     def _is_connected(self, model: str) -> bool:
         is_lost = self._split is not None and self._split.is_lost(model)
-        return self._cloud is not None and self._cloud.is_up and not is_lost
+        return self._cloud is not None and self._cloud.is_up(model) and not is_lost
 
     def _choose(self, model: str, *, connected: bool) -> Decision:
         decision = self._scheduler.choose(model, time.monotonic(), connected=connected)

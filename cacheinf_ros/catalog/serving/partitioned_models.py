@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The models of which a server computes parts: its own, and variants from catalogs, found by what robots greet with."""
+"""The models that a server computes, wholly or in part: its own and variants from catalogs, found by their hashes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity
+
+
+def identity_of_variant(folder: CatalogFolder, name: str) -> Identity:
+    """What a robot that does not load a variant itself asks a server for it with.
+
+    Raises:
+        CatalogError: there is no such variant.
+        ModelError: the card of the catalog's original cannot be read.
+    """
+    return Identity.stated(f"{folder.file.name}/{name}", folder.entry(name).graph, folder.cards[0])
 
 
 class SplitModels:
@@ -30,8 +40,17 @@ class SplitModels:
                     network = Identity.stated(entry.name, entry.graph, card).network
                     self._variants.setdefault(network, (folder, entry.name))
 
-    def find(self, asked: Identity) -> Model:
+    def is_own(self, model: Model) -> bool:
+        """Whether a model is the server's own."""
+        return model is self._own
+
+    def find(self, asked: Identity, *, prepares: bool = True) -> Model:
         """The model with this hash; loaded, which takes its time, unless it is the server's own.
+
+        Args:
+            asked: for which model.
+            prepares: whether the robot prepares images, so that its card must be the model's; where the server does,
+                any card will do that is possible by the catalog.
 
         Raises:
             MessageError: there is none.
@@ -42,7 +61,9 @@ class SplitModels:
         if asked.network in self._variants:
             folder, name = self._variants[asked.network]
             model = folder.network(name)
-            if Identity.of(model).network == asked.network:  # the hash may have been of another of the cards
+            if (
+                not prepares or Identity.of(model).network == asked.network
+            ):  # the hash may have been of another of the cards
                 return model
         also = f" and has catalogs of {', '.join(self._names)}" if self._names else ""
         raise MessageError(

@@ -81,8 +81,7 @@ class Ticket:
 class FrameSession:
     """One robot's requests to the server. It knows the time only from its callers."""
 
-    def __init__(self, config: OffloadConfig, name: str) -> None:
-        self.name = name
+    def __init__(self, config: OffloadConfig) -> None:
         self._config = config
         self._sequence = 0
         self._open: Ticket | None = None
@@ -112,18 +111,26 @@ class FrameSession:
         self._open = Ticket(sequence=self._sequence, deadline_ns=deadline_ns, awaited=self.is_up)
         return self._open
 
-    def receive(self, session: str, sequence: int, refusal: str, now_ns: int) -> Ticket | None:
+    def is_open(self, ticket: Ticket) -> bool:
+        """Whether its answer may still come in time."""
+        return self._open is ticket
+
+    def start_anew(self) -> None:
+        """Forget what was sent, and how the server has answered: there is another one, or none."""
+        self._open, self._failures, self.complaint = None, 0, ""
+
+    def receive(self, sequence: int, refusal: str, now_ns: int) -> Ticket | None:
         """Take an answer.
 
         Args:
-            session, sequence: from the answer.
+            sequence: from the answer.
             refusal: why the server did not run the frame; empty where it did.
 
         Returns:
-            the ticket that it answers in time, or None for an answer to ignore: late, repeated, foreign or refused.
+            the ticket that it answers in time, or None for an answer to ignore: late, repeated or refused.
         """
         self.expire(now_ns)
-        if self._open is None or session != self.name or sequence != self._open.sequence:
+        if self._open is None or sequence != self._open.sequence:
             return None
         ticket, self._open = self._open, None
         if refusal:

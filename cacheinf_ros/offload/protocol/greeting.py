@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,9 +14,18 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model, ModelCard
 from cacheinf_ros.graph.identity import graph_hash
 
-PROTOCOL = 1
+PROTOCOL = 2
 _MOST_OPERATORS = 5000
 LONGEST_GREETING = 2_000_000  # bytes
+
+
+class Work(Enum):
+    """What the server is to do in a session."""
+
+    ROWS = "rows"
+    """Its rows of frames that both compute."""
+    FRAMES = "frames"
+    """Whole frames."""
 
 
 class _Content(BaseModel):
@@ -31,7 +41,8 @@ class Hello(_Content):
     Attributes:
         protocol: :data:`PROTOCOL`.
         model: its name, for messages.
-        network: hash of the graph and the weights.
+        network: hash of the graph, the weights, and how images are prepared.
+        work: what the server is to do.
         wire_type, compress: how values cross in both directions, see :mod:`.patches`.
         patience_ms: how long the server waits for the robot's rows.
     """
@@ -39,6 +50,7 @@ class Hello(_Content):
     protocol: int
     model: str = Field(max_length=1000)
     network: str = Field(max_length=100)
+    work: Work
     wire_type: str = Field(max_length=20)
     compress: bool
     patience_ms: float = Field(gt=0, le=60_000)
@@ -49,7 +61,8 @@ class Welcome(_Content):
 
     Attributes:
         instance: of the server's session: another one knows nothing of what was sent before.
-        profile: milliseconds of each operator at :data:`.schedule.costs.POINTS`, on the server.
+        profile: milliseconds of each operator at :data:`.cost.model.POINTS`, on the server; nothing
+            where it computes whole frames.
     """
 
     instance: str = Field(max_length=100)

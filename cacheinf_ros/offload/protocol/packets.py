@@ -8,7 +8,7 @@ elsewhere, comes twice, or was damaged on the way is left out; what is missing i
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -39,6 +39,10 @@ class Kind(IntEnum):
     """Server: my part is done; what it took."""
     BYE = 8
     """Robot: the session ends for good."""
+    FRAME = 9
+    """Robot: a whole frame to compute."""
+    RESULT = 10
+    """Server: what came of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class Packet:
     Attributes:
         session: of one robot.
         epoch: counts how often the session has started.
-        frame: counts frames of an epoch, from 1; 0: none.
+        frame: counts frames, from 1; 0: none.
         tensor: of :attr:`Kind.ROWS`, by number: 0 is the network's input; otherwise 0.
         part, parts: which of how many.
         checksum: CRC-32 of the data.
@@ -87,6 +91,9 @@ class Packet:
         return in_order and self.kind in Kind._value2member_map_ and zlib.crc32(self.data) == self.checksum
 
 
+Send = Callable[[Packet], None]
+
+
 def cut(
     content: bytes, *, session: str, epoch: int, kind: Kind, frame: int = 0, tensor: int = 0, largest: int = LARGEST
 ) -> Iterator[Packet]:
@@ -98,6 +105,25 @@ def cut(
             session=session, epoch=epoch, kind=kind, frame=frame, tensor=tensor, part=part, parts=parts, data=data,
             checksum=zlib.crc32(data),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Channel:
+    """The way to the other end, in one epoch.
+
+    Attributes:
+        session, epoch: see :class:`Packet`.
+        send: takes each packet; it must not wait.
+    """
+
+    session: str
+    epoch: int
+    send: Send
+
+    def put(self, kind: Kind, content: bytes = b"", frame: int = 0, tensor: int = 0) -> None:
+        """Send a content."""
+        for packet in cut(content, session=self.session, epoch=self.epoch, kind=kind, frame=frame, tensor=tensor):
+            self.send(packet)
 
 
 class Assembly:

@@ -19,7 +19,7 @@ Frame = tuple[int, int]
 
 
 class Session(Protocol):
-    """What a frame needs of :class:`.robot.RobotSession`."""
+    """What a frame needs of :class:`.row_session.RowSession`."""
 
     def encoded(self, start: FrameStart) -> bytes:
         """A frame's start as bytes."""

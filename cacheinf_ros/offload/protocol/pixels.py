@@ -18,6 +18,7 @@ from cacheinf_ros.engine import Pixels
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.protocol.frames import WireImage
 from cacheinf_ros.offload.protocol.inflate import inflated
+from cacheinf_ros.sources import decode_picture
 
 BLOCK = 16
 """Pixels: a multiple of what JPEG takes together."""
@@ -59,40 +60,14 @@ def decode_pixels(data: bytes, height: int, width: int) -> Pixels:
     if not mask.any():
         return Pixels(rows=(first, last), mask=mask, image=np.zeros((*whole, 3), np.uint8))
     blocks = _blocks_of(mask)
-    image = _decoded(data[_HEADER.size + bit_bytes :], _mosaic_shape(int(blocks.sum())) if is_mosaic else whole)
+    size = _mosaic_shape(int(blocks.sum())) if is_mosaic else whole
+    image = decode_picture(data[_HEADER.size + bit_bytes :], size)
     return Pixels(rows=(first, last), mask=mask, image=_spread(image, blocks, whole) if is_mosaic else image)
 
 
 def _unpacked(bits: bytes, rows: int, width: int) -> Mask:
     plain = inflated(bits, -(-rows * width // 8), "the bits of pixels")
     return np.unpackbits(np.frombuffer(plain, np.uint8), count=rows * width).reshape(rows, width)
-
-
-def _decoded(data: bytes, shape: tuple[int, int]) -> Image:
-    """The picture, if it has the shape (height, width); its header is read first."""
-    encoded = np.frombuffer(data, np.uint8)
-    announced = _announced_size(data)
-    if announced != shape:
-        raise MessageError(f"a picture of {announced} came for pixels, not of {shape}")
-    image = cv2.imdecode(encoded, cv2.IMREAD_COLOR)
-    if image is None or image.shape[:2] != shape:
-        raise MessageError("the picture of pixels cannot be decoded")
-    return np.asarray(image, np.uint8)
-
-
-def _announced_size(data: bytes) -> tuple[int, int] | None:
-    """(height, width) by the header of a PNG or JPEG, without decoding: a few bytes may announce gigabytes."""
-    if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
-        width, height = struct.unpack(">II", data[16:24])
-        return height, width
-    place = 2
-    while data[:2] == b"\xff\xd8" and place + 9 <= len(data) and data[place] == 0xFF:
-        marker, length = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
-        if 0xC0 <= marker <= 0xC3:
-            height, width = struct.unpack(">HH", data[place + 5 : place + 9])
-            return height, width
-        place += 2 + length
-    return None
 
 
 def _blocks_of(mask: Mask) -> NDArray[np.bool_]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cacheinf_ros.engine import PartitionSpace
@@ -13,38 +12,27 @@ from cacheinf_ros.engine.partition.replicas import Patch, Rows
 from cacheinf_ros.errors import LinkError, MessageError
 from cacheinf_ros.offload.protocol.frames import WireType
 from cacheinf_ros.offload.protocol.mailbox import Mailbox
-from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+from cacheinf_ros.offload.protocol.packets import Channel, Kind
 from cacheinf_ros.offload.protocol.patches import decode_patch, encode_patch
 
-Send = Callable[[Packet], None]
 DONE = struct.Struct("<ddI")
 """What the server reports of a frame: milliseconds, how many of them it waited for rows, bytes of the last rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Wire:
-    """How a session's contents cross.
+class Wire(Channel):
+    """A channel on which rows of tensors cross.
 
     Attributes:
-        session, epoch: see :class:`.packets.Packet`.
         splitting: what the tensors are like.
         wire_type, compress: see :func:`.patches.encode_patch`.
-        send: takes each packet; it must not wait.
         mailbox: where what the other end sends arrives.
     """
 
-    session: str
-    epoch: int
     splitting: PartitionSpace
     wire_type: WireType
     compress: bool
-    send: Send
     mailbox: Mailbox
-
-    def put(self, kind: Kind, content: bytes = b"", frame: int = 0, tensor: int = 0) -> None:
-        """Send a content."""
-        for packet in cut(content, session=self.session, epoch=self.epoch, kind=kind, frame=frame, tensor=tensor):
-            self.send(packet)
 
 
 class Transfer:

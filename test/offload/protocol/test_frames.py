@@ -16,7 +16,7 @@ DEADLINE = 200 * MS
 
 
 def session() -> FrameSession:
-    return FrameSession(OffloadConfig(server_deadline_ms=200.0, probe_s=0.5, probe_max_s=2.0), "robot")
+    return FrameSession(OffloadConfig(server_deadline_ms=200.0, probe_s=0.5, probe_max_s=2.0))
 
 
 def granted(ticket: Ticket | None) -> Ticket:
@@ -28,14 +28,14 @@ def test_a_timely_answer_is_accepted_once() -> None:
     s = session()
     ticket = granted(s.request(0))
     assert ticket.awaited
-    assert s.receive("robot", ticket.sequence, "", 100 * MS) is ticket
-    assert s.receive("robot", ticket.sequence, "", 101 * MS) is None
+    assert s.receive(ticket.sequence, "", 100 * MS) is ticket
+    assert s.receive(ticket.sequence, "", 101 * MS) is None
 
 
 def test_a_late_answer_is_ignored_and_the_server_is_down() -> None:
     s = session()
     ticket = granted(s.request(0))
-    assert s.receive("robot", ticket.sequence, "", DEADLINE) is None
+    assert s.receive(ticket.sequence, "", DEADLINE) is None
     assert "200 ms" in s.complaint
     assert s.request(DEADLINE + 1) is None
 
@@ -44,7 +44,7 @@ def test_a_request_may_be_given_more_time() -> None:
     s = session()
     ticket = granted(s.request(0, more_ms=1000.0))
     assert ticket.deadline_ns == 6 * DEADLINE
-    assert s.receive("robot", ticket.sequence, "", 6 * DEADLINE - 1) is ticket
+    assert s.receive(ticket.sequence, "", 6 * DEADLINE - 1) is ticket
     s.request(2 * S, more_ms=100.0)
     s.expire(2 * S + 300 * MS)
     assert "no answer within 300 ms" in s.complaint
@@ -56,7 +56,7 @@ def test_a_probe_is_not_waited_for_and_its_answer_brings_the_server_back() -> No
     s.expire(DEADLINE)
     probe = granted(s.request(DEADLINE + S))
     assert not probe.awaited
-    assert s.receive("robot", probe.sequence, "", DEADLINE + S + MS) is probe
+    assert s.receive(probe.sequence, "", DEADLINE + S + MS) is probe
     assert granted(s.request(DEADLINE + S + 2 * MS)).awaited
 
 
@@ -71,15 +71,14 @@ def test_probes_of_a_dead_server_become_rarer_up_to_the_limit() -> None:
 def test_a_refusal_counts_as_down_and_says_why() -> None:
     s = session()
     ticket = granted(s.request(0))
-    assert s.receive("robot", ticket.sequence, "the server runs vgg19", MS) is None
+    assert s.receive(ticket.sequence, "the server runs vgg19", MS) is None
     assert s.complaint == "the server runs vgg19"
 
 
-def test_answers_to_others_are_ignored() -> None:
+def test_answers_to_other_requests_are_ignored() -> None:
     s = session()
     ticket = granted(s.request(0))
-    assert s.receive("another robot", ticket.sequence, "", MS) is None
-    assert s.receive("robot", ticket.sequence + 1, "", MS) is None
+    assert s.receive(ticket.sequence + 1, "", MS) is None
     assert s.is_up
 
 
@@ -92,7 +91,17 @@ def test_at_most_one_request_is_open_and_each_is_answered_at_most_once(steps: li
             assert not sent or sent[-1].sequence < ticket.sequence
             assert not sent or sent[-1].sequence in answered or now >= sent[-1].deadline_ns
             sent.append(ticket)
-        elif sent and (t := s.receive("robot", sent[0 if action == "stale" else -1].sequence, "", now)):
+        elif sent and (t := s.receive(sent[0 if action == "stale" else -1].sequence, "", now)):
             assert t.sequence not in answered
             assert now < t.deadline_ns
             answered.append(t.sequence)
+
+
+def test_another_server_is_trusted_again() -> None:
+    s = session()
+    ticket = granted(s.request(0))
+    s.expire(DEADLINE)
+    assert not s.is_up
+    s.start_anew()
+    assert s.is_up and granted(s.request(DEADLINE)).awaited
+    assert s.receive(ticket.sequence, "", DEADLINE + MS) is None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What the sessions of one node, which shares frames with servers, have in common."""
+"""A robot's connection to servers: the topics on which all sessions of one node send and receive."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _DEPTH = 200  # packets on their way: a whole frame's rows
 _LAST_WORDS = Duration(seconds=1.0)
 
 
-class SplitCommon:
-    """One publisher for all links, so that the last words of one that ends are sent; a subscription for each.
+class ServerConnection:
+    """One publisher for all sessions, so that the last words of one that ends are sent; a subscription for each.
 
     Attributes:
         solving: held by the session that searches for schedules: one at a time.
@@ -36,6 +36,11 @@ class SplitCommon:
         self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
         self._answers: dict[str, Subscription[SplitPacket]] = {}  # by session
         self._ends: dict[str, Callable[[], None]] = {}
+
+    @property
+    def has_server(self) -> bool:
+        """Whether anybody receives what is sent."""
+        return self._packets.get_subscription_count() > 0
 
     def send(self, packet: Packet) -> None:
         """Send without waiting."""

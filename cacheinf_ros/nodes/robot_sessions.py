@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The robots that share frames with this server: for each of their models a session, an engine and a thread."""
+"""A server's sessions with its robots: for each an engine, a thread, and a topic for the answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to
-from cacheinf_ros.offload import Identity, Packet, ServerSession
+from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, WholeFrameWorker, Work, Worker
 from cacheinf_ros.offload.planning import profile as profile_of
 from cacheinf_ros.pipeline.health import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
@@ -31,6 +32,7 @@ _DEPTH = 200  # packets on their way, of all robots together
 _PATIENCE_S = 5.0
 _SILENT_S = 5.0  # after which a robot may lose its place to another
 _PERIOD_S = 1.0
+_MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the refusal arrives
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -45,19 +47,35 @@ class _Robot:
         return time.monotonic() - self.heard > patience_s
 
 
-class SplitRobots:
+class RobotSessions:
     """Takes packets of any robot; the one that was heard least recently makes room for a new one.
 
-    A robot that shares frames of several models counts once for each.
+    A robot has a session for each model, and for each kind of work; every one counts. One that is refused does not.
     """
 
-    def __init__(self, node: Node, models: SplitModels, parameters: Parameters, health: Health, sender: Sender) -> None:
+    def __init__(
+        self,
+        node: Node,
+        models: SplitModels,
+        whole: WholeFrameModels,
+        parameters: Parameters,
+        health: Health,
+        sender: Sender,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            models: of which rows are computed.
+            whole: computes whole frames.
+        """
         self._node = node
         self._sender = sender
         self._models = models
+        self._whole = whole
         self._parameters = parameters
         self._health = health
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
+        self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
         self._compiling = threading.Lock()  # one at a time: it takes memory
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
@@ -74,6 +92,7 @@ class SplitRobots:
     def _receive(self, message: SplitPacket) -> None:
         self._health.count("packets")
         packet = packet_from(message)
+        self._give_up_refused()
         robot = self._robots.get(packet.session)
         if robot is not None and packet.ends_session:
             self._forget(packet.session)
@@ -98,8 +117,18 @@ class SplitRobots:
         self._node.get_logger().info(f"forgot {name}: too many robots")
         return True
 
+    def _give_up_refused(self) -> None:
+        """Sessions that were refused keep no place: only the topics of the last few stay."""
+        for name in [name for name, robot in self._robots.items() if not robot.session.is_open]:
+            self._refused[name] = self._robots.pop(name).answers
+            self._whole.forget(name)
+            self._note()
+        while len(self._refused) > _MOST_REFUSED:
+            self._node.destroy_publisher(self._refused.popitem(last=False)[1])
+
     def _forget_silent(self) -> None:
         """A robot that still runs says something every second: these were killed, or their last words are lost."""
+        self._give_up_refused()
         patience_s = self._parameters.get(ServerConfig).forget_after_s
         for name in [name for name, robot in self._robots.items() if robot.is_silent(patience_s)]:
             self._forget(name)
@@ -109,6 +138,7 @@ class SplitRobots:
         """Its thread ends by itself, and its engine goes with it."""
         robot = self._robots.pop(name)
         robot.session.close()
+        self._whole.forget(name)
         self._node.destroy_publisher(robot.answers)
         self._note()
 
@@ -117,20 +147,31 @@ class SplitRobots:
 
     def _welcome(self, name: str) -> _Robot:
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
-        answers = publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
-        session = ServerSession(name, lambda asked: self._helper(session, asked), self._to(answers), self._complain)
+        answers = self._refused.pop(name, None) or publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
+        session = ServerSession(
+            name, lambda asked, work: self._worker(session, asked, work), self._to(answers), self._complain
+        )
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
         self._note()
         return robot
 
-    def _helper(self, session: ServerSession, asked: Identity) -> tuple[PartitionWorker, list[list[float]]]:
+    def _worker(self, session: ServerSession, asked: Identity, work: Work) -> Worker:
         with self._compiling:
-            if not session.is_open:
-                raise LinkError(f"{session.name} was forgotten before its turn to be compiled for came")
-            helper = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig))
-        return helper, profile_of(tuple(helper.splitting.heights), helper.cost).tolist()
+            self._check_open(session)
+            if work is Work.FRAMES:
+                compute = self._whole.open(session.name, asked)
+                if not session.is_open:  # it was forgotten meanwhile, and before it was loaded
+                    self._whole.forget(session.name)
+                self._check_open(session)
+                return WholeFrameWorker(compute)
+            partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig))
+            return RowWorker(partition, profile_of(tuple(partition.splitting.heights), partition.cost).tolist())
+
+    def _check_open(self, session: ServerSession) -> None:
+        if not session.is_open:
+            raise LinkError(f"{session.name} was forgotten before its turn to be compiled for came")
 
     def _to(self, answers: Publisher[Any]) -> Callable[[Packet], None]:
         return lambda packet: self._sender.publish(answers, packet_message(packet), packet.bytes_on_wire)

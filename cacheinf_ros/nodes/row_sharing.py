@@ -15,10 +15,8 @@ from rclpy.node import Node
 from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.graph import Model
-from cacheinf_ros.nodes.live_policy import DIVIDING
-from cacheinf_ros.nodes.split_common import SplitCommon
-from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RobotSession, WireImage
+from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession, WireImage
 from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload, load_or_solve
 from cacheinf_ros.offload.planning import profile as profile_of
 from cacheinf_ros.offload_policy import OffloadPolicy
@@ -32,10 +30,10 @@ MakeScheduler = Callable[..., Scheduler]
 """Takes what :class:`Scheduler` does."""
 
 
-class SplitLink:
+class RowSharing:
     """Used by the node's worker thread, but for what arrives, for greeting the server and for the end.
 
-    It ends after :meth:`close`, or with :meth:`SplitCommon.close`.
+    It ends after :meth:`close`, or with :meth:`ServerConnection.close`.
 
     Attributes:
         session: with the server.
@@ -45,10 +43,10 @@ class SplitLink:
     def __init__(
         self,
         node: Node,
-        common: SplitCommon,
+        connection: ServerConnection,
         sharing: Callable[[], SharingConfig],
         config: OffloadConfig,
-        model: Model,
+        identity: Identity,
         engine: Engine,
         health: Health,
         *,
@@ -56,10 +54,11 @@ class SplitLink:
         prefix: str = "",
         make_scheduler: MakeScheduler = Scheduler,
     ) -> None:
-        """Prepare, and greet the server from now on.
+        """Prepare, and greet the server as soon as the policy divides frames.
 
         Args:
             sharing: the present configuration.
+            identity: of the model.
             slowdown: how many times longer this machine takes, at first sight, than it was measured to take.
             prefix: of what is said in log and diagnostics, where the node has several such links.
             make_scheduler: of what chooses how each frame is divided.
@@ -67,10 +66,10 @@ class SplitLink:
         assert engine.shared is not None
         self.bytes_crossed = 0
         self._node = node
-        self._common = common
+        self._connection = connection
         self._prefix = prefix
         self._sharing = sharing
-        self._model_name = model.name
+        self._model_name = identity.model
         self._slowdown = slowdown
         self._config = config
         self._health = health
@@ -85,9 +84,9 @@ class SplitLink:
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
         self._said = ""
         name = f"robot_{secrets.token_hex(4)}"
-        self.session = RobotSession(name, Identity.of(model), engine.shared.splitting, config, common.send)
-        self._is_closing = False
-        common.join(name, self.session.receive, self._end)
+        self.session = RowSession(name, identity, engine.shared.splitting, config, connection.send)
+        self._is_closing = self._is_begun = False
+        connection.join(name, self.session.receive, self._end)
         self._timer = node.create_timer(
             min(_TICK_S, config.probe_s), self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
@@ -101,7 +100,7 @@ class SplitLink:
         """Why the last frame was not shared."""
         if self._partner is not None and self._choice is None:
             return "engine mode deepcache shares no frames"
-        if self._policy not in DIVIDING:
+        if not self._policy.divides_frames:
             return f"server.policy is {self._policy.value}"
         if self._choice is not None and self._choice.split is None:
             return "alone it was predicted to end sooner"
@@ -114,14 +113,14 @@ class SplitLink:
     def _end(self) -> None:
         """End, and tell the server; by the executor's thread, or when that has ended."""
         self.session.close()
-        self._common.leave(self.session.name)
+        self._connection.leave(self.session.name)
         self._node.destroy_timer(self._timer)
         self._note("server", "not used")
 
     def partner(self) -> FramePeer | None:
         """The server, for one frame; None: it is computed here."""
         self._choice = self._partner = None
-        if self._scheduler is not None:
+        if self._scheduler is not None and not self._policy.sends_frames:
             self._partner = self.session.frame(self._choose)
         return self._partner
 
@@ -171,6 +170,9 @@ class SplitLink:
         if self._is_closing:
             self._end()
             return
+        self._is_begun = self._is_begun or self._policy.divides_frames
+        if not self._is_begun:
+            return
         self.session.poll()
         welcome = self.session.welcome
         if welcome is not None and self._scheduler is None:
@@ -179,7 +181,8 @@ class SplitLink:
         if self._scheduler is not None and self._policy.is_searched and not self._is_searched:
             self._is_searched = True
             threading.Thread(target=self._solve, args=(self._scheduler,), daemon=True).start()
-        self._say(self.session.complaint)
+        if not self._policy.sends_frames:
+            self._say(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Partition | None:
         assert self._scheduler is not None
@@ -206,7 +209,7 @@ class SplitLink:
     def _solve(self, scheduler: Scheduler) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         self._note("schedule", "waiting for another search")
-        with self._common.solving:
+        with self._connection.solving:
             if self._is_closing:
                 return
             self._note("schedule", "searching")
@@ -225,10 +228,10 @@ class SplitLink:
         self._health.note(f"{self._prefix}{name}", text)
 
     def _say(self, complaint: str) -> None:
+        self._note("server", complaint or "up")
         if complaint == self._said:
             return
         self._said = complaint
-        self._note("server", complaint or "up")
         if complaint:
             self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until a session starts")
         else:

@@ -1,0 +1,194 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The models that compute whole frames of robots: one for each session, with a cache of that robot's frames."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from std_msgs.msg import Header
+
+from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.errors import CacheinfError, MessageError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.nodes.packet_messages import result_content, stamp_and_picture
+from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.results import result_message
+from cacheinf_ros.offload import Identity
+from cacheinf_ros.pipeline.cached_model import CachedModel
+from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.map_producer import MapProducer
+from cacheinf_ros.pipeline.node_configs import ResultConfig
+from cacheinf_ros.pipeline.pairing import Outcome
+from cacheinf_ros.pipeline.runner import Runner
+from cacheinf_ros.sources import decode_picture
+
+
+class _LoadedModel:
+    """A model with the cache of one robot's frames.
+
+    Attributes:
+        bytes: of memory, for weights and feature maps, where they count: of variants from catalogs.
+        load_ms: what it took to load, until a result has said so; None: it has, or that does not count.
+    """
+
+    def __init__(self, model: Model, parameters: Parameters, note: Callable[[str, str], None]) -> None:
+        self._parameters = parameters
+        self._cached = CachedModel(Runner(model, parameters.get(EngineConfig), note))
+        self._maps = MapProducer(parameters.get(MatchingConfig))
+        engine = self._cached.runner.engine
+        self.bytes = weight_bytes(model.graph) + engine.cache_bytes + engine.arena_bytes
+        self.load_ms: float | None = None
+
+    def run(self, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
+        """Match and run one frame; where this raises, the cache is empty."""
+        config, runner = self._parameters.get(EngineConfig), self._cached.runner
+        runner.audit_if_due(idle=False)  # of the last frame, whose outputs have been sent: it may overwrite them
+        matching = self._parameters.get(MatchingConfig)
+        link = self._maps.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
+        self._cached.add(link)
+        result = self._cached.run(image, stamp_ns, config)
+        if result.outcome is Outcome.HELD:
+            self._maps.learn(stamp_ns, result.engine.active_share, result.engine.stage_ms["compute"])
+        before = {"match": link.matching_ms}
+        if self.load_ms is not None:
+            before, self.load_ms = {"load": self.load_ms, **before}, None
+        return result.after(before)
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self._cached.close()
+
+
+class WholeFrameModels:
+    """Loaded when a robot greets, and again when it asks for what was dropped meanwhile.
+
+    Sessions may use it from several threads, each from one.
+    """
+
+    def __init__(self, models: SplitModels, capacity_bytes: float, parameters: Parameters, health: Health) -> None:
+        """Prepare.
+
+        Args:
+            models: that can be loaded.
+            capacity_bytes: for variants from catalogs; the least recently used are dropped.
+            parameters: of the node, for matching and engines.
+            health: takes what the node says about itself.
+        """
+        self._models = models
+        self._capacity = capacity_bytes
+        self._parameters = parameters
+        self._health = health
+        self._lock = threading.Lock()  # of what follows
+        self._asked: dict[str, Identity] = {}  # by session
+        self._loaded: OrderedDict[str, _LoadedModel] = OrderedDict()  # the least recently used first
+        self._started: dict[str, float] = {}  # by session that has a frame computed, when that began
+
+    @property
+    def used_bytes(self) -> int:
+        """By variants from catalogs."""
+        with self._lock:
+            return self._used_bytes()
+
+    @property
+    def busy_s(self) -> float:
+        """For how long the frame that takes longest has been computed, seconds."""
+        with self._lock:
+            return time.monotonic() - min(self._started.values()) if self._started else 0.0
+
+    def open(self, session: str, asked: Identity) -> Callable[[bytes], bytes]:
+        """Load a model for a session. Returns what makes the content of a RESULT packet from that of a FRAME.
+
+        Raises:
+            MessageError: there is no such model here.
+            CatalogError: the variant cannot be loaded.
+        """
+        self.forget(session)
+        with self._lock:
+            self._asked[session] = asked
+        try:
+            self._load(session, asked)
+        except CacheinfError:
+            self.forget(session)
+            raise
+        return lambda content: self._answer(session, content)
+
+    def run(self, session: str, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
+        """Run a frame of a session; loading a variant is a stage of the first result after it."""
+        with self._lock:
+            if session not in self._asked:
+                raise MessageError(f"{session} was forgotten")
+            asked, loaded = self._asked[session], self._loaded.get(session)
+            if loaded is not None:
+                self._loaded.move_to_end(session)
+        return (loaded or self._load(session, asked)).run(image, stamp_ns)
+
+    def forget(self, session: str) -> None:
+        """The session has ended."""
+        with self._lock:
+            self._asked.pop(session, None)
+            loaded = self._loaded.pop(session, None)
+        if loaded is not None:
+            loaded.close()
+
+    def close(self) -> None:
+        """Forget all sessions."""
+        for session in list(self._asked):
+            self.forget(session)
+
+    def _answer(self, session: str, content: bytes) -> bytes:
+        started = time.monotonic()
+        self._health.count("received")
+        self._health.count("accepted")
+        with self._lock:
+            self._started[session] = started
+        try:
+            stamp_ns, picture = stamp_and_picture(content)
+            result = self.run(session, decode_picture(picture), stamp_ns)
+        except CacheinfError as error:
+            self._health.result(1e3 * (time.monotonic() - started), 0.0, str(error))
+            raise
+        finally:
+            with self._lock:
+                del self._started[session]
+        self._health.result(1e3 * (time.monotonic() - started), result.engine.reuse_ratio)
+        self._health.note("variants_mb", f"{self.used_bytes / 1e6:.0f}")
+        message = result_message(Header(), result, self._parameters.get(ResultConfig).max_output_bytes)
+        message.where = "server"
+        return result_content(message)
+
+    def _load(self, session: str, asked: Identity) -> _LoadedModel:
+        started = time.perf_counter()
+        model = self._models.find(asked, prepares=False)
+        loaded = _LoadedModel(model, self._parameters, self._health.note)
+        if self._models.is_own(model):
+            loaded.bytes = 0
+        else:
+            loaded.load_ms = 1e3 * (time.perf_counter() - started)
+        with self._lock:
+            if session in self._asked:  # else it was forgotten meanwhile
+                self._loaded[session] = loaded
+            dropped = self._without_room_for(session)
+        for each in dropped:
+            each.close()
+        return loaded
+
+    def _without_room_for(self, session: str) -> list[_LoadedModel]:
+        """Take out what was used least recently until the rest fits; the session's own stays."""
+        dropped = []
+        for other in [name for name, loaded in self._loaded.items() if name != session and loaded.bytes]:
+            if self._used_bytes() <= self._capacity:
+                break
+            dropped.append(self._loaded.pop(other))
+        return dropped
+
+    def _used_bytes(self) -> int:
+        return sum(loaded.bytes for loaded in self._loaded.values())

@@ -1,0 +1,143 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A robot's part in having whole frames computed by a server."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes.conversions import encode
+from cacheinf_ros.nodes.packet_messages import result_from, whole_frame
+from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.offload import Identity, OffloadConfig, Ticket, WholeFrameSession, WireImage
+from cacheinf_ros.pipeline.health import Health
+
+_TICK_S = 0.1
+
+
+class WholeFrames:
+    """Sends frames of one model, waits for results until their deadline, and says when the server fails and is back.
+
+    It ends after :meth:`close`, or with :meth:`ServerConnection.close`.
+
+    Attributes:
+        bytes_sent: of encoded frames, in all.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        connection: ServerConnection,
+        config: OffloadConfig,
+        identity: Identity,
+        health: Health,
+        *,
+        is_wanted: Callable[[], bool] = lambda: True,
+        prefix: str = "",
+    ) -> None:
+        """Prepare, and greet the server as soon as frames are to be sent.
+
+        Args:
+            identity: of the model.
+            is_wanted: says whether frames are to be sent at present.
+            prefix: of what is said in log and diagnostics, where the node has several of these.
+        """
+        self.bytes_sent = 0
+        self._node = node
+        self._connection = connection
+        self._config = config
+        self._health = health
+        self._is_wanted = is_wanted
+        self._prefix = prefix
+        self._logger = node.get_logger()
+        self._said = ""
+        self._is_begun = self._is_closing = False
+        name = f"robot_{secrets.token_hex(4)}"
+        self._session = WholeFrameSession(name, identity, config, connection.send)
+        connection.join(name, self._session.receive, self._end)
+        self._timer = node.create_timer(
+            min(_TICK_S, config.probe_s), self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME)
+        )
+
+    @property
+    def complaint(self) -> str:
+        """Why the server is not waited for; empty: it is."""
+        return self._session.complaint
+
+    def close(self) -> None:
+        """End soon: by the executor's thread, which must not be left with what another has destroyed."""
+        self._is_closing = True
+
+    def ask(self, stamp_ns: int, image: NDArray[np.uint8], *, more_ms: float = 0.0) -> InferenceResult | None:
+        """The server's result for a frame, or None where it must be computed here; returns before the deadline.
+
+        Args:
+            stamp_ns: of the frame.
+            image: uint8 [height, width, 3], BGR.
+            more_ms: beside the deadline, for a server that has to load the model first: a session is waited for, too.
+        """
+        started = time.monotonic()
+        if more_ms:
+            self._session.poll()
+            self._session.wait_until_started(more_ms / 1e3)
+        ticket = self._session.request(more_ms)
+        result = None
+        if ticket is not None:
+            self._send(ticket, stamp_ns, image)
+            result = self._wait(ticket) if ticket.awaited else None
+            self._health.count("server_answers" if result else "server_misses" if ticket.awaited else "server_probes")
+        if result is not None:
+            on_link_ms = 1e3 * (time.monotonic() - started) - sum(result.stage_ms)
+            result.stage_names = [*result.stage_names, "link"]
+            result.stage_ms = [*result.stage_ms, max(0.0, on_link_ms)]
+        return result
+
+    def _send(self, ticket: Ticket, stamp_ns: int, image: NDArray[np.uint8]) -> None:
+        picture = encode(WireImage.JPEG.value, image, self._config.jpeg_quality)
+        self._health.count("bytes_sent", len(picture))
+        self.bytes_sent += len(picture)
+        self._session.send(ticket, whole_frame(stamp_ns, picture))
+
+    def _wait(self, ticket: Ticket) -> InferenceResult | None:
+        content = self._session.result(ticket)
+        try:
+            return None if content is None else result_from(content)
+        except MessageError as error:
+            self._session.fail(self._session.epoch, f"the server: {error}")
+            return None
+
+    def _tick(self) -> None:
+        """Greet the server where there is none, also while no frames come."""
+        if self._is_closing:
+            self._end()
+            return
+        is_wanted = self._is_wanted()
+        self._is_begun = self._is_begun or is_wanted
+        if self._is_begun:
+            self._session.poll()
+        if is_wanted:
+            self._say(self._session.complaint)
+
+    def _end(self) -> None:
+        """End, and tell the server; by the executor's thread, or when that has ended."""
+        self._session.close()
+        self._connection.leave(self._session.name)
+        self._node.destroy_timer(self._timer)
+
+    def _say(self, complaint: str) -> None:
+        self._health.note(f"{self._prefix}server", complaint or "up")
+        if complaint == self._said:
+            return
+        self._said = complaint
+        if complaint:
+            self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until it answers")
+        else:
+            self._logger.info(f"{self._prefix}server: answers")

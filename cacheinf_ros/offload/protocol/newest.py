@@ -1,0 +1,51 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Contents of which only the newest counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A content that is complete.
+
+    Attributes:
+        frame: that it belongs to.
+    """
+
+    frame: int
+    content: bytes
+
+
+class NewestContent:
+    """Puts contents of one kind together, one for each frame; those of later frames take the place of earlier ones."""
+
+    def __init__(self, kind: Kind, most_bytes: int) -> None:
+        """``most_bytes``: of a content; larger ones are dropped."""
+        self._kind = kind
+        self._most_bytes = most_bytes
+        self._frame = 0
+        self._assembly: Assembly | None = None  # None: it was taken, or dropped
+
+    def deliver(self, packet: Packet) -> None:
+        """Take a sound packet in, if there is a use for it."""
+        if packet.kind != self._kind or packet.frame < self._frame or packet.tensor:
+            return
+        if packet.frame > self._frame:
+            self._frame, self._assembly = packet.frame, Assembly(packet.parts)
+        if self._assembly is None:
+            return
+        self._assembly.add(packet)
+        if self._assembly.size > self._most_bytes:
+            self._assembly = None
+
+    def take(self) -> Arrived | None:
+        """Take out the newest, if it is complete; once."""
+        content = self._assembly.content if self._assembly is not None else None
+        if content is None:
+            return None
+        self._assembly = None
+        return Arrived(frame=self._frame, content=content)

@@ -1,0 +1,79 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A server's rows of the frames that a robot shares with it."""
+
+from __future__ import annotations
+
+import time
+
+from cacheinf_ros.engine import PartitionWorker
+from cacheinf_ros.errors import CacheinfError, LinkError, MessageError
+from cacheinf_ros.offload.protocol.frames import WireType
+from cacheinf_ros.offload.protocol.greeting import Hello
+from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
+from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet
+from cacheinf_ros.offload.protocol.server_session import IDLE_S
+from cacheinf_ros.offload.protocol.starts import decode_start
+from cacheinf_ros.offload.protocol.transfer import DONE, Transfer, Wire
+
+_WIRE_TYPES = {kind.value: kind for kind in WireType}
+
+
+class RowWorker:
+    """Computes rows; see :class:`.server_session.Worker`."""
+
+    def __init__(self, partition: PartitionWorker, profile: list[list[float]]) -> None:
+        """``profile``: of the model's operators on this machine, see :class:`.greeting.Welcome`."""
+        self.profile = profile
+        self._partition = partition
+
+    def begin(self, hello: Hello, channel: Channel) -> RowService:
+        """As :meth:`Worker.begin`."""
+        wire_type = _WIRE_TYPES.get(hello.wire_type)
+        if wire_type is None:
+            raise MessageError(f"wire type {hello.wire_type!r}: one of {', '.join(_WIRE_TYPES)}")
+        self._partition.forget()
+        splitting = self._partition.splitting
+        wire = Wire(
+            session=channel.session, epoch=channel.epoch, send=channel.send, splitting=splitting, wire_type=wire_type,
+            compress=hello.compress, mailbox=Mailbox(room_for(splitting), len(splitting.numbers)),
+        )  # fmt: skip
+        return RowService(self._partition, wire, hello.patience_ms / 1e3)
+
+
+class RowService:
+    """Of one epoch; see :class:`.server_session.Service`."""
+
+    def __init__(self, partition: PartitionWorker, wire: Wire, patience_s: float) -> None:
+        """``patience_s``: for which the robot's rows are waited for."""
+        self.frame = 1
+        self._partition = partition
+        self._wire = wire
+        self._patience_s = patience_s
+
+    def deliver(self, packet: Packet) -> None:
+        """As :meth:`Service.deliver`."""
+        if packet.kind in (Kind.START, Kind.ROWS):
+            self._wire.mailbox.deliver(packet)
+
+    def close(self, reason: str) -> None:
+        """As :meth:`Service.close`."""
+        self._wire.mailbox.close(reason)
+
+    def serve(self) -> None:
+        """As :meth:`Service.serve`."""
+        try:
+            content = self._wire.mailbox.take(self.frame, Kind.START, 0, time.monotonic() + IDLE_S)
+        except LinkError:
+            return  # nothing came; or a greeting did
+        started = time.monotonic()
+        self._wire.put(Kind.STARTED, frame=self.frame)
+        transfer = Transfer(self._wire, self.frame, started + self._patience_s)
+        try:
+            self._partition.run(decode_start(content, self._partition.splitting), transfer)
+        except CacheinfError:
+            self._partition.forget()
+            raise
+        took_s = time.monotonic() - started
+        self._wire.put(Kind.DONE, DONE.pack(1e3 * took_s, 1e3 * transfer.waited_s, transfer.last_sent), self.frame)
+        self.frame += 1
+        self._wire.mailbox.forget_before(self.frame)

@@ -1,0 +1,167 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A robot's session in which a server computes rows of its frames.
+
+Both ends know what the other has of each tensor. Whatever irregular happens ends the epoch: the frame at hand is
+computed by the robot alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+from cacheinf_ros.engine import FrameStart, PartitionSpace
+from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.errors import LinkError
+from cacheinf_ros.offload.protocol.frames import OffloadConfig
+from cacheinf_ros.offload.protocol.greeting import Identity, Welcome, Work
+from cacheinf_ros.offload.protocol.link_estimate import LEAST_BYTES, LinkEstimate
+from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, Send
+from cacheinf_ros.offload.protocol.peer import Choose, Frame, FramePeer
+from cacheinf_ros.offload.protocol.robot_session import RobotSession
+from cacheinf_ros.offload.protocol.starts import encode_start
+from cacheinf_ros.offload.protocol.transfer import DONE, Wire
+
+_UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A frame's start on its way, or there.
+
+    Attributes:
+        frame: its number.
+        size: bytes.
+        at: when it was sent, seconds.
+        arrived: when the server said that it had come; None: not yet.
+    """
+
+    frame: int
+    size: int
+    at: float
+    arrived: float | None = None
+
+
+class RowSession(RobotSession):
+    """Shares frames of one model.
+
+    Attributes:
+        up, down: what is known of the link.
+        served: the last frame of which the server has said what it took for its part, without waiting; and
+            milliseconds. It says so after the frame has ended.
+        served_ms: of all frames so far.
+    """
+
+    def __init__(
+        self, name: str, identity: Identity, splitting: PartitionSpace, config: OffloadConfig, send: Send
+    ) -> None:
+        """Prepare, as :class:`RobotSession`; ``splitting``: what the tensors are like."""
+        super().__init__(name, identity, Work.ROWS, config, send)
+        self.up, self.down = LinkEstimate(), LinkEstimate()
+        self.served: tuple[Frame, float] | None = None
+        self.served_ms = 0.0
+        self._splitting = splitting
+        self._frame = 0
+        self._measured = 0.0
+        self._mailbox = self._new_mailbox()
+        self._sent: _Sent | None = None
+
+    def poll(self) -> None:
+        """As :meth:`RobotSession.poll`."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._measured > _UNMEASURED_S:
+                self._measured = now
+                self.up.forget()
+        super().poll()
+
+    def frame(self, choose: Choose) -> FramePeer | None:
+        """The partner for one frame; None where there is no session.
+
+        Args:
+            choose: see :meth:`RemotePeer.choose`.
+        """
+        with self._lock:
+            if self._welcome is None:
+                return None
+            wire = Wire(
+                session=self.name, epoch=self._epoch, splitting=self._splitting, wire_type=self._config.wire_dtype,
+                compress=self._config.wire_compress, send=self._send, mailbox=self._mailbox,
+            )  # fmt: skip
+            return FramePeer(self, wire, choose, self._config.server_deadline_ms / 1e3)
+
+    def encoded(self, start: FrameStart) -> bytes:
+        """A frame's start as bytes."""
+        return encode_start(start, self._splitting, self._config.wire_image, self._config.jpeg_quality)
+
+    def begun(self, epoch: int, size: int) -> int:
+        """Take note that the start of the next frame is on its way; the frame's number.
+
+        Raises:
+            LinkError: the epoch has ended.
+        """
+        with self._lock:
+            if epoch != self._epoch or self._welcome is None:
+                raise LinkError(self.complaint or "the session has started anew")
+            self._frame += 1
+            self._mailbox.forget_before(self._frame)
+            self._sent = _Sent(self._frame, size, time.monotonic())
+            return self._frame
+
+    def late(self, frame: int, size: int) -> None:
+        """Take note that nothing came of a frame for which so many bytes were sent."""
+        with self._lock:
+            start = self._sent
+            if start is not None and start.frame == frame:
+                self.up.nothing_came(size, 1e3 * (time.monotonic() - start.at))
+
+    def _hear(self, packet: Packet) -> None:
+        if packet.kind == Kind.ROWS:
+            self._mailbox.deliver(packet)
+        elif packet.kind in (Kind.STARTED, Kind.DONE):
+            self._measure(packet)
+        else:
+            super()._hear(packet)
+
+    def _objection(self, welcome: Welcome) -> str:
+        fits = len(welcome.profile) == len(self._splitting.heights) and all(map(_is_curve, welcome.profile))
+        return "" if fits else "the server's profile is not one of this network"
+
+    def _started(self) -> None:
+        self._frame = 0
+
+    def _ended(self, reason: str) -> None:
+        self._mailbox.close(reason)
+        self._mailbox = self._new_mailbox()
+
+    def _new_mailbox(self) -> Mailbox:
+        return Mailbox(room_for(self._splitting), len(self._splitting.numbers))
+
+    def _measure(self, packet: Packet) -> None:
+        now, start = time.monotonic(), self._sent
+        if start is None or start.frame != packet.frame:
+            return
+        if packet.kind == Kind.STARTED and start.arrived is None:
+            start.arrived = self._measured = now
+            took = 1e3 * (now - start.at)
+            if start.size < LEAST_BYTES:
+                self.up.observe_delay(took / 2)
+            self.up.observe(start.size, took - self.up.delay_ms)
+        elif packet.kind == Kind.DONE and start.arrived is not None and len(packet.data) == DONE.size:
+            took, waited, size = DONE.unpack(packet.data)
+            if not (math.isfinite(took) and math.isfinite(waited)):
+                return
+            # by its own account, but no longer than it can have been: a robot may pay for it
+            served_ms = min(max(0.0, took - waited), 1e3 * (now - start.at))
+            frame = packet.epoch, packet.frame
+            if self.served is None or self.served[0] != frame:  # packets may come twice
+                self.served_ms += served_ms
+            self.served = frame, served_ms
+            self.down.delay_ms = self.up.delay_ms
+            self.down.observe(size, 1e3 * (now - start.arrived) - took + self.down.delay_ms)
+
+
+def _is_curve(took_ms: list[float]) -> bool:
+    return len(took_ms) == len(POINTS) and all(0 <= value < 1e9 for value in took_ms)

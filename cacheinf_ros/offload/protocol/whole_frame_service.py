@@ -1,0 +1,69 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A server's computing of whole frames that a robot sends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.offload.protocol.greeting import Hello
+from cacheinf_ros.offload.protocol.newest import Arrived, NewestContent
+from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet
+from cacheinf_ros.offload.protocol.server_session import IDLE_S
+
+_LARGEST_FRAME = 2**25  # bytes
+
+Compute = Callable[[bytes], bytes]
+"""From the content of a FRAME packet to that of the RESULT."""
+
+
+class WholeFrameWorker:
+    """Computes whole frames; see :class:`.server_session.Worker`."""
+
+    def __init__(self, compute: Compute) -> None:
+        """``compute``: raises :class:`CacheinfError` where nothing comes of a frame; the robot is told."""
+        self.profile: list[list[float]] = []
+        self._compute = compute
+
+    def begin(self, hello: Hello, channel: Channel) -> WholeFrameService:
+        """As :meth:`Worker.begin`; a model's own cache stays, for it relies on nothing that the robot knows."""
+        return WholeFrameService(self._compute, channel)
+
+
+class WholeFrameService:
+    """Of one epoch; see :class:`.server_session.Service`. The latest frame wins."""
+
+    def __init__(self, compute: Compute, channel: Channel) -> None:
+        self.frame = 0
+        self._compute = compute
+        self._channel = channel
+        self._changed = threading.Condition()
+        self._frames = NewestContent(Kind.FRAME, _LARGEST_FRAME)
+        self._arrived: Arrived | None = None
+        self._is_closed = False
+
+    def deliver(self, packet: Packet) -> None:
+        """As :meth:`Service.deliver`."""
+        with self._changed:
+            self._frames.deliver(packet)
+            self._arrived = self._frames.take() or self._arrived
+            self._changed.notify_all()
+
+    def close(self, reason: str) -> None:
+        """As :meth:`Service.close`."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def serve(self) -> None:
+        """As :meth:`Service.serve`; what is wrong with a frame ends only that."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._arrived is not None or self._is_closed, IDLE_S)
+            arrived, self._arrived = self._arrived, None
+        if arrived is None:
+            return
+        try:
+            self._channel.put(Kind.RESULT, self._compute(arrived.content), arrived.frame)
+        except CacheinfError as error:
+            self._channel.put(Kind.FAILED, str(error).encode(), arrived.frame)

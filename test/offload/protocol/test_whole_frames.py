@@ -1,0 +1,216 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Whole frames in sessions: answered, late, refused, lost; another server, and none."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from faults import Faults
+from sessions import PATIENCE_S, until
+
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.offload import (
+    Identity,
+    OffloadConfig,
+    Packet,
+    ServerSession,
+    WholeFrameSession,
+    WholeFrameWorker,
+    Work,
+)
+from cacheinf_ros.offload.protocol.newest import NewestContent
+from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, cut
+
+CONFIG = OffloadConfig(server_deadline_ms=300.0, probe_s=0.02, probe_max_s=0.05)
+IDENTITY = Identity(model="model", network="1234")
+
+
+def mirrored(content: bytes) -> bytes:
+    return content[::-1]
+
+
+class Both:
+    """A robot's session and a server's in one process."""
+
+    def __init__(self, compute: Callable[[bytes], bytes], faults: Faults) -> None:
+        self._compute, self.faults = compute, faults
+        self.complaints: list[str] = []
+        self.robot = WholeFrameSession("robot", IDENTITY, CONFIG, self._to_server)
+        self.start_server()
+
+    def start_server(self) -> None:
+        self.server = ServerSession("robot", self._worker, self._to_robot, self.complaints.append)
+        self.thread = threading.Thread(target=self.server.serve)
+        self.thread.start()
+
+    def stop_server(self) -> None:
+        self.server.close()
+        self.thread.join(PATIENCE_S)
+        assert not self.thread.is_alive()
+
+    def connect(self) -> None:
+        until(lambda: self.robot.welcome is not None, self.robot.poll)
+
+    def ask(self, content: bytes, more_ms: float = 0.0) -> bytes | None:
+        ticket = self.robot.request(more_ms)
+        if ticket is None:
+            return None
+        self.robot.send(ticket, content)
+        return self.robot.result(ticket) if ticket.awaited else None
+
+    def _worker(self, asked: Identity, work: Work) -> WholeFrameWorker:
+        assert work is Work.FRAMES
+        if asked.network != IDENTITY.network:
+            raise MessageError("start both with the same model")
+        return WholeFrameWorker(lambda content: self._compute(content))
+
+    def _to_server(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.server.receive(arrived)
+
+    def _to_robot(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.robot.receive(arrived)
+
+
+@contextmanager
+def both(compute: Callable[[bytes], bytes] = mirrored, faults: Faults | None = None) -> Iterator[Both]:
+    sessions = Both(compute, faults or Faults(0, 0.0, ("lost",)))
+    try:
+        yield sessions
+    finally:
+        sessions.stop_server()
+
+
+def test_frames_are_answered_whatever_their_size() -> None:
+    with both() as sessions:
+        assert sessions.ask(b"too early") is None
+        assert "answered yet" in sessions.robot.complaint
+        sessions.connect()
+        for size in (0, 1, LARGEST, 3 * LARGEST + 5):
+            content = bytes(range(256)) * (size // 256) + bytes(size % 256)
+            assert sessions.ask(content) == content[::-1]
+        assert not sessions.robot.complaint
+
+
+def test_a_late_answer_costs_one_deadline_and_a_probe_brings_the_server_back() -> None:
+    slow = threading.Event()
+
+    def compute(content: bytes) -> bytes:
+        if slow.is_set():
+            time.sleep(0.4)
+        return mirrored(content)
+
+    with both(compute) as sessions:
+        sessions.connect()
+        slow.set()
+        started = time.monotonic()
+        assert sessions.ask(b"1") is None
+        assert sessions.ask(b"2") is None
+        assert time.monotonic() - started < 2 * 0.3
+        assert "no answer within 300 ms" in sessions.robot.complaint
+        slow.clear()
+        epoch = sessions.robot.epoch
+        until(lambda: not sessions.robot.complaint, lambda: sessions.ask(b"3"))
+        assert sessions.ask(b"45") == b"54"
+        assert sessions.robot.epoch == epoch  # no frame relies on another: the session went on
+
+
+def test_more_time_may_be_given() -> None:
+    def compute(content: bytes) -> bytes:
+        time.sleep(0.4)
+        return mirrored(content)
+
+    with both(compute) as sessions:
+        sessions.connect()
+        assert sessions.ask(b"12", more_ms=5000.0) == b"21"
+
+
+def test_a_frame_that_cannot_be_computed_says_why_and_ends_nothing() -> None:
+    def compute(content: bytes) -> bytes:
+        if content == b"bad":
+            raise MessageError("that is no picture")
+        return mirrored(content)
+
+    with both(compute) as sessions:
+        sessions.connect()
+        started = time.monotonic()
+        assert sessions.ask(b"bad") is None
+        assert time.monotonic() - started < 0.2  # not the whole deadline
+        assert sessions.robot.complaint == "that is no picture"
+        until(lambda: not sessions.robot.complaint, lambda: sessions.ask(b"good"))
+        assert sessions.ask(b"12") == b"21"
+
+
+def test_a_bug_of_the_server_ends_the_session_and_another_starts() -> None:
+    with both(lambda content: mirrored(content) if content else content[0:0] + bytes(1 // 0)) as sessions:
+        sessions.connect()
+        assert sessions.ask(b"") is None
+        assert "internal error" in sessions.robot.complaint
+        assert any("ZeroDivisionError" in complaint for complaint in sessions.complaints)
+        sessions.connect()
+        assert sessions.ask(b"12") == b"21"
+
+
+@pytest.mark.parametrize("kind", ["lost", "twice", "later", "damaged", "cut_off", "foreign", "past"])
+def test_whatever_the_link_does(kind: str) -> None:
+    with both(faults=Faults(1, 0.2, (kind,))) as sessions:
+        answers = []
+
+        def recover() -> None:
+            sessions.robot.poll()
+            sessions.ask(b"probe")
+
+        for number in range(20):
+            until(lambda: not sessions.robot.complaint, recover)
+            content = bytes([number]) * 100 + b"x"
+            answer = sessions.ask(content)
+            assert answer in (None, content[::-1])
+            answers.append(answer)
+        harmless = kind in ("twice", "foreign", "past")
+        assert all(answers) if harmless else sum(map(bool, answers)) >= 3
+
+
+def test_a_server_that_ends_says_so_and_another_is_trusted() -> None:
+    with both() as sessions:
+        for _ in range(3):
+            sessions.connect()
+            assert sessions.ask(b"12") == b"21"
+            sessions.stop_server()
+            assert "the server ends" in sessions.robot.complaint
+            assert sessions.ask(b"12") is None
+            sessions.start_server()
+        sessions.connect()
+
+
+def test_a_refusal_says_why_and_ends_the_server_s_session() -> None:
+    with both() as sessions:
+        sessions.robot._hello = sessions.robot._hello.model_copy(update={"network": "something else"})
+        until(lambda: "refuses" in sessions.robot.complaint, sessions.robot.poll)
+        assert "same model" in sessions.robot.complaint
+        sessions.thread.join(PATIENCE_S)
+        assert not sessions.server.is_open and not sessions.thread.is_alive()
+
+
+def test_the_newest_frame_wins() -> None:
+    newest = NewestContent(Kind.FRAME, 1000)
+
+    def deliver(frame: int, content: bytes) -> None:
+        for packet in cut(content, session="robot", epoch=1, kind=Kind.FRAME, frame=frame, largest=2):
+            newest.deliver(packet)
+
+    deliver(2, b"later")
+    deliver(1, b"earlier")
+    arrived = newest.take()
+    assert arrived is not None and (arrived.frame, arrived.content) == (2, b"later")
+    assert newest.take() is None
+    deliver(2, b"again")
+    assert newest.take() is None
+    deliver(3, bytes(1001))
+    assert newest.take() is None
+    deliver(4, bytes(1000))
+    assert newest.take() is not None

@@ -1,0 +1,69 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Pictures of others: what their headers say counts before they are decoded."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import cv2
+import numpy as np
+import pytest
+
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.sources import decode_compressed, decode_picture
+from cacheinf_ros.sources.picture_files import picture_size
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+
+
+def encoded(kind: str) -> bytes:
+    return bytes(cv2.imencode(f".{kind}", IMAGE)[1])
+
+
+def announcing(kind: str, height: int, width: int) -> bytes:
+    """A file whose header claims another size."""
+    data = bytearray(encoded(kind))
+    if kind == "png":
+        at = data.index(b"IHDR")
+        data[at + 4 : at + 12] = struct.pack(">II", width, height)
+        data[at + 17 : at + 21] = struct.pack(">I", zlib.crc32(data[at : at + 17]))
+    else:
+        at = data.index(b"\xff\xc0")
+        data[at + 5 : at + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+def turned(data: bytes) -> bytes:
+    """A JPEG with an EXIF tag that asks for a quarter turn."""
+    tags = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    return data[:2] + b"\xff\xe1" + struct.pack(">H", len(tags) + 2) + tags + data[2:]
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+def test_what_was_sent_comes_back(kind: str) -> None:
+    assert picture_size(encoded(kind)) == IMAGE.shape[:2]
+    image = decode_picture(encoded(kind))
+    assert image.shape == IMAGE.shape
+    assert kind == "jpg" or (image == IMAGE).all()
+    with pytest.raises(MessageError, match="expected"):
+        decode_picture(encoded(kind), (60, 40))
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+def test_what_announces_too_much_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(MessageError, match="too large"):
+        decode_picture(announcing(kind, 60_000, 60_000))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xd8", b"\xff\xd8\xff\xc0\0", encoded("png")[:20], b"BM" + bytes(100)])
+def test_what_is_no_picture_is_refused(data: bytes) -> None:
+    with pytest.raises(MessageError):
+        decode_picture(data)
+
+
+def test_no_picture_is_turned_as_its_tags_ask_for() -> None:
+    assert cv2.imdecode(np.frombuffer(turned(encoded("jpg")), np.uint8), cv2.IMREAD_COLOR).shape == (60, 40, 3)
+    assert decode_picture(turned(encoded("jpg"))).shape == IMAGE.shape
+    assert decode_compressed(turned(encoded("jpg")), "jpeg").shape == IMAGE.shape
