@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Many starts of one node: its imports, which take most of a start, happen once, in a process that forks the others."""
+"""Many starts of one node: imports, which take most of a start, happen once, in a process that forks the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ForkedNodes:
         arguments = words[words.index(command.executable) :]
         with log.open("w", encoding="utf-8") as output:
             self._process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).resolve()), *arguments],
+                [sys.executable, str(Path(__file__).resolve()), str(command.parameters["model"]), *arguments],
                 env={**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": str(domain)},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True,
             )  # fmt: skip
@@ -53,10 +53,13 @@ class ForkedNodes:
         self._process.wait(DEADLINE_S)
 
 
-def _fork_for_each_line(executable: str) -> None:
+def _fork_for_each_line(model: str, executable: str) -> None:
     from importlib import import_module
 
+    from cacheinf_ros.graph import load_model
+
     node = import_module(f"cacheinf_ros.nodes.{executable}")
+    load_model(model)  # for what is imported by that only
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who was killed is not waited for
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -69,4 +72,4 @@ def _fork_for_each_line(executable: str) -> None:
 
 
 if __name__ == "__main__":
-    _fork_for_each_line(sys.argv.pop(1))
+    _fork_for_each_line(sys.argv.pop(1), sys.argv.pop(1))
