@@ -29,8 +29,6 @@ RENAMED = {
     "probe_max_s": "server.probe_max_s",
     "probe_s": "server.probe_s",
     "receive_w": "energy.receive_w",
-    "request_topic": "server.request_topic",
-    "response_topic": "server.response_topic",
     "schedule_s": "server.schedule_s",
     "server_deadline_ms": "server.deadline_ms",
     "share_topic": "server.share_topic",
@@ -52,23 +50,32 @@ GONE = {
     "dense_ms": "always as measured: the matcher hears it from the inference node",
     "k_skip": "always 2, as in the paper; matcher diamond searches every block",
     "max_motion_error": "always 0.8; max_error and max_missed are the bounds to choose",
+    "request_topic": "whole frames go the same way as all others: server.share_topic",
+    "response_topic": "whole frames go the same way as all others: server.shared_topic",
     "share_operators": "always on",
+    "specialise_audit_every": "always every 15th answer",
+    "specialise_most_contradicted": "always 0.1 beyond what was expected",
+    "specialise_pause_s": "always 30 s",
+    "specialise_results": "always 50",
+    "specialise_slack": "always 0.1",
+    "specialise_watch_results": "always 10",
+    "specialise_watch_s": "always 10 s",
+    "specialise_window_s": "always 30 s",
     "warp_threshold": "always 3 grey levels; the matchers that look at single blocks go by threshold",
 }
 """Former name -> what to do instead."""
 
 _NAMES = """
-block_size budget_horizon_s cache.audit_every cache.budget_mb cache.keep catalogs cloud_budget device device_memory_mb
-diagnostics.latency_budget_ms diagnostics.stuck_after_s energy.compute_w energy.idle_w energy.receive_w
-energy.transmit_w energy_budget_j expiry frame_id frames image_reliability image_topic image_transport input_size
-linger_s loop map_timeout_ms matcher max_error max_missed max_output_bytes mode model outputs policy precision
-publish_clock queue_size rate rates result_topic search_range server.catalog_memory_mb server.deadline_ms
-server.forget_after_s server.jpeg_quality server.limit_link server.load_deadline_ms server.max_robots server.policy
-server.price_mb server.price_s server.probe_max_s server.probe_s server.request_topic server.response_topic
-server.schedule_s server.share_topic server.shared_topic server.use server.wire_compress server.wire_dtype
-server.wire_image settle_s source specialise specialise_audit_every specialise_most_contradicted specialise_pause_s
-specialise_results specialise_slack specialise_watch_results specialise_watch_s specialise_window_s stamp threads
-threshold wait_for_subscribers wait_timeout_s weights
+block_size budget_horizon_s cache.audit_every cache.budget_mb cache.keep catalogs classes cloud_budget device
+device_memory_mb diagnostics.latency_budget_ms diagnostics.stuck_after_s energy.compute_w energy.idle_w
+energy.receive_w energy.transmit_w energy_budget_j expiry frame_id frames image_reliability image_topic
+image_transport input_size linger_s loop map_timeout_ms matcher max_error max_loss max_missed max_output_bytes mode
+model outputs policy precision publish_clock queue_size rate rates result_topic score_threshold search_range
+server.catalog_memory_mb server.deadline_ms server.forget_after_s server.jpeg_quality server.limit_link
+server.load_deadline_ms server.max_robots server.policy server.price_mb server.price_s server.probe_max_s
+server.probe_s server.schedule_s server.share_topic server.shared_topic server.use server.wire_compress
+server.wire_dtype server.wire_image settle_s source specialise stamp threads threshold wait_for_subscribers
+wait_timeout_s weights
 """
 KNOWN = frozenset(_NAMES.split())
 """Of all nodes together."""

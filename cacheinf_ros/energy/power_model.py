@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 from enum import Enum
 
-from cacheinf_ros.config import Config, parameter
+from cacheinf_ros.config import Config, parameter, unlisted
 from cacheinf_ros.energy.meters import EnergyMeter, reading
 
 _PAUSE_S = 10.0  # without a frame: what is drawn meanwhile is no frame's
@@ -25,7 +25,7 @@ class PowerModel(Config):
     idle_w: float = parameter(5.0, "power model: the robot's computer at rest, W", low=0.0, high=10_000.0)
     compute_w: float = parameter(10.0, "power model: what computing adds, W", low=0.0, high=10_000.0)
     transmit_w: float = parameter(1.5, "power model: what sending adds, W", low=0.0, high=10_000.0)
-    receive_w: float = parameter(1.0, "power model: what receiving adds, W", low=0.0, high=10_000.0)
+    receive_w: float = unlisted(1.0, "power model: what receiving adds, W", low=0.0, high=10_000.0)
 
     def joules(self, frame_ms: float, compute_ms: float, transmit_ms: float, receive_ms: float) -> float:
         """Joules of a frame: idle for all of it, and what is added for as long as it lasts."""

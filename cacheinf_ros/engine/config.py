@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from cacheinf_ros.config import Config, parameter, setting
+from cacheinf_ros.config import Config, parameter, setting, unlisted
 from cacheinf_ros.mode import Mode
 
 
@@ -65,7 +65,7 @@ class EngineConfig(Config):
     max_error: float = parameter(
         0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=0.4, live=True
     )
-    max_missed: float = parameter(
+    max_missed: float = unlisted(
         0.2, "bounded mode: share of the outputs' change that may be missed, RMS", low=0.0, high=1.0, live=True
     )
     max_motion_error: float = setting(
@@ -74,7 +74,7 @@ class EngineConfig(Config):
         low=0.0,
         high=10.0,
     )
-    audit_every: int = parameter(
+    audit_every: int = unlisted(
         100,
         "bounded mode: frames between two audits by a dense frame; 0: none",
         low=0,
