@@ -27,6 +27,7 @@ class Answer:
 
     Attributes:
         outputs: by name, in the model's order.
+        image_size: (height, width) of the frame.
         motion: where the frame shows what they are for, in pixels of the model's input.
     """
 
@@ -40,7 +41,7 @@ class Answer:
         self.outputs = dict(outputs)
         self.motion = motion or Motion.none()
         self._card = card
-        self._image_size = image_size
+        self.image_size = image_size
 
     @property
     def values(self) -> list[NDArray[Any]]:
@@ -53,7 +54,7 @@ class Answer:
 
     def changed(self, outputs: Mapping[str, NDArray[Any]], motion: Motion | None = None) -> Answer:
         """Other outputs of the same model for the same size of frame."""
-        return Answer(outputs, self._card, self._image_size, motion)
+        return Answer(outputs, self._card, self.image_size, motion)
 
     def shifted(self, shift: tuple[int, int]) -> Answer:
         """The answer after all that is cached was moved by (dx, dy) pixels of the model's input."""
@@ -89,14 +90,14 @@ class Answer:
         card = self._card.model_copy(
             update={"decoder": decoder.model_copy(update={"score_threshold": SCORE_THRESHOLD})}
         )
-        return Detections.of_boxes(decode(self.outputs, card, self._image_size, self.motion).boxes)
+        return Detections.of_boxes(decode(self.outputs, card, self.image_size, self.motion).boxes)
 
 
 class _Moved(Answer):
     """Moved outputs, with the detections of the unmoved ones: boxes are moved without resampling."""
 
     def __init__(self, unmoved: Answer, outputs: Mapping[str, NDArray[Any]]) -> None:
-        super().__init__(outputs, unmoved._card, unmoved._image_size)
+        super().__init__(outputs, unmoved._card, unmoved.image_size)
         self._unmoved = unmoved
 
     @cached_property

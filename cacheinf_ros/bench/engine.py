@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from cacheinf_ros.bench.contenders import Contender, Dense, build_contenders
+from cacheinf_ros.bench.contenders import Contender, build_contenders
 from cacheinf_ros.bench.frames import Image, Shot, varied_images
 from cacheinf_ros.bench.measures import mean_and_max
+from cacheinf_ros.bench.policies import skipping
 from cacheinf_ros.bench.quality import ErrorScale
 from cacheinf_ros.bench.race import CACHED, Log, Race
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
@@ -140,6 +142,11 @@ def _speed(log: Log) -> dict[str, Any]:
 
 def _quality(race: Race) -> dict[str, Any]:
     quality = race.measures.report()
+    if race.losses is not None:
+        if race.log.dense_ms:
+            skipped = skipping(race.log.latency_ms[CACHED], min(race.log.dense_ms.values()))
+            race.losses.add_sequence("frame_skip", skipped)
+        quality |= race.losses.report(CACHED)
     return {**quality, "top1_agreement": quality["agreement"]["output"], "policies": _policies(race)}
 
 

@@ -7,6 +7,7 @@ theirs for free.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -66,6 +67,17 @@ class Skipping:
             self.computed += 1
         before, kept = self._kept
         return Repeated(skipped=kept, warped=_warped(kept, before, image) if _are_maps(kept) else None)
+
+
+def skipping(took_ms: Sequence[float], dense_ms: float) -> list[int]:
+    """For each frame the last one that dense inference could compute in the time given so far; the first is a gift."""
+    answers, last, saved_ms = [], 0, 0.0
+    for index, given_ms in enumerate(took_ms):
+        saved_ms += given_ms
+        if index and saved_ms >= dense_ms:
+            last, saved_ms = index, saved_ms - dense_ms
+        answers.append(last)
+    return answers
 
 
 def estimate_shift(before: Image, now: Image) -> Shift:

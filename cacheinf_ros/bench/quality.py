@@ -41,6 +41,11 @@ class ErrorScale:
         variances = [total / count - mean_square(mean) for total, mean in zip(squares, means, strict=True)]
         self._spread = [math.sqrt(max(v, 0.0)) or float(np.finfo(np.float32).tiny) for v in variances]
 
+    @property
+    def deviations(self) -> list[float]:
+        """The standard deviation of each output."""
+        return list(self._spread)
+
     def error(self, ours: Outputs, exact: Outputs) -> float:
         """The largest of the outputs' relative errors."""
         return max(self.errors(ours, exact))

@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.bench.answer import Answer
-from cacheinf_ros.bench.contenders import Contender, Dense
+from cacheinf_ros.bench.answer import SCORE_THRESHOLD, Answer
+from cacheinf_ros.bench.contenders import Contender
 from cacheinf_ros.bench.frames import Image, Shot
+from cacheinf_ros.bench.loss import LossMeter
 from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
 from cacheinf_ros.bench.policies import Skipping
 from cacheinf_ros.bench.quality import ErrorScale, Outputs
 from cacheinf_ros.bench.timing import measured, timed
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
+from cacheinf_ros.engine.decisions import task_of_model
+from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.engine.following import shifted
 from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.sources import OBJECT_LABELS
 
+_MOST_PIXELS = 131_072  # of class maps, to judge them by
 CACHED = "cached"
 """The name of the cached engine among the contenders."""
 
@@ -72,6 +76,7 @@ class Race:
 
     Attributes:
         log: times and shares.
+        losses: how often answers are right; None before a frame counted.
         measures: of the cached engine's answers.
         skipped: comparison of the last dense answer with the one due, where it is computed as often as the cached
             engine's time allows.
@@ -90,6 +95,7 @@ class Race:
         self._engine = engine
         self._stream = stream
         self._exact = exact
+        self._scale = scale
         self._preprocessor = Preprocessor(engine.model.card)
         self._runs: list[tuple[str, Callable[[Shot], Any]]] = [(CACHED, self._cached)]
         self._runs += [(contender.value, self._densely(run)) for contender, run in dense.items()]
@@ -98,6 +104,7 @@ class Race:
         self._matching_ms = 0.0  # of the last frame
         self._skipping = Skipping()
         self.log = Log()
+        self.losses: LossMeter | None = None
         self.measures = Measures(scale)
         self.skipped, self.warped = Comparison(scale), Comparison(scale)
 
@@ -113,12 +120,24 @@ class Race:
         if counts:
             self.log.note(latency_ms, answers[CACHED], self._matching_ms)
             self.measures.add(frame, shot.truth if self._knows_objects else None)
+            self._judge(frame)
         else:
             self.measures.see(frame)
         if self._engine.audit_due:
             self._audit(frame)
         if counts:
             self._compare_policies(shot.image, frame.on_frame)
+
+    def _judge(self, frame: MeasuredFrame) -> None:
+        """Take note of what was decided, ours in the frame and densely; judged when all frames are known."""
+        size, ours, dense = frame.on_frame.image_size, frame.ours, frame.on_frame
+        task = task_of_model(
+            self._engine.model.card, dense.outputs, self._scale.deviations,
+            score_threshold=SCORE_THRESHOLD, most_pixels=_MOST_PIXELS,
+        )  # fmt: skip
+        if self.losses is None:
+            self.losses = LossMeter(task, self._engine.config.max_loss)
+        self.losses.add(task.read(dense.outputs, size), {CACHED: task.read(ours.outputs, size, ours.motion)})
 
     def _timed(self, shot: Shot, turn: int) -> tuple[dict[str, Any], dict[str, float]]:
         first = turn % len(self._runs)

@@ -8,10 +8,11 @@ from cacheinf_ros.cli.bench.matcher import matcher
 from cacheinf_ros.cli.bench.memory import memory
 from cacheinf_ros.cli.bench.nodes import nodes
 from cacheinf_ros.cli.bench.offload import offload
+from cacheinf_ros.cli.bench.stream import stream
 
 bench = typer.Typer(
     help="Measure latency and error. All contenders run interleaved in one process with the same number of threads.",
     no_args_is_help=True,
 )
-for _command in (engine, matcher, nodes, memory, offload):
+for _command in (stream, engine, matcher, nodes, memory, offload):
     bench.command()(_command)

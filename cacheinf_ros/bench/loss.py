@@ -1,0 +1,63 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""How often answers are right, by what dense answers to neighbouring frames agree on, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all, score_all
+
+RADIUS = 4
+"""Frames on both sides that make up the consensus."""
+DENSE = "dense"
+
+
+class LossMeter:
+    """Collects what every way decides on each frame, and judges them together."""
+
+    def __init__(self, task: Task[Any], max_loss: float) -> None:
+        """``max_loss``: what was promised, see :class:`cacheinf_ros.engine.EngineConfig`."""
+        self._task = task
+        self._max_loss = max_loss
+        self._decisions: dict[str, list[Any]] = {DENSE: []}
+
+    def add(self, dense: Any, others: Mapping[str, Any]) -> None:
+        """Take the next frame: decisions by :data:`DENSE` and by others, always the same ones."""
+        self._decisions[DENSE].append(dense)
+        for name, decision in others.items():
+            self._decisions.setdefault(name, []).append(decision)
+
+    def add_sequence(self, name: str, answers: Sequence[int]) -> None:
+        """Judge another way, too: for each frame the index of the one whose dense answer it gives."""
+        self._decisions[name] = [self._decisions[DENSE][index] for index in answers]
+
+    def __len__(self) -> int:
+        return len(self._decisions[DENSE])
+
+    def scores(self) -> dict[str, Score]:
+        """How often each way was right."""
+        agreed = consensus_of_all(self._task, self._decisions[DENSE], RADIUS)
+        return {
+            name: sum(score_all(self._task, decisions, agreed, RADIUS), Score())
+            for name, decisions in self._decisions.items()
+        }
+
+    def report(self, name: str) -> dict[str, Any]:
+        """``loss`` of one way, and ``consensus`` of all: the share of right decisions, whole and where it moves."""
+        scores = self.scores()
+        loss = Loss.of(scores[name], scores[DENSE])
+        return {
+            "loss": {
+                "asked": self._max_loss,
+                "measured": round(loss.whole, 4),
+                "where_it_moves": round(loss.moving, 4),
+                "kept": loss.within(self._max_loss),
+            },
+            "consensus": {each: _shares(score) for each, score in scores.items()},
+        }
+
+
+def _shares(score: Score) -> dict[str, float | None]:
+    moving = None if score.moving is None else round(score.moving, 4)
+    return {"whole": round(score.whole, 4), "where_it_moves": moving}

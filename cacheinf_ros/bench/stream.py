@@ -1,0 +1,157 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf bench stream``: what a user gets on a recording, against everything a user could do instead.
+
+Every frame goes through bounded mode, as the nodes run it, and through every dense engine, in turn. Answers are judged
+by what dense answers to neighbouring frames agree on: whole, and where that moves. The dense engines compute the same,
+so one of them speaks for all; skipping frames costs what its share of frames costs the fastest of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from cacheinf_ros.bench.contenders import Contender, build_contenders
+from cacheinf_ros.bench.frames import Shot
+from cacheinf_ros.bench.loss import LossMeter
+from cacheinf_ros.bench.policies import skipping
+from cacheinf_ros.bench.timing import summary, timed
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine.decisions import task_of_model
+from cacheinf_ros.engine.dense_backends import Dense
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
+
+BOUNDED = "bounded"
+SKIPPED = "frame_skip"
+"""Dense answers as often as the time of bounded mode allows, and the last one in between."""
+_MOST_PIXELS = 131_072  # of class maps that are judged
+_ENGINES = (Contender.CHANNELS_LAST, Contender.ONNXRUNTIME, Contender.OPENVINO)
+
+
+def run_stream_benchmark(
+    model: Model,
+    shots: Iterable[Shot],
+    *,
+    config: EngineConfig,
+    matching: MatchingConfig,
+    frames: int,
+    warm_up: int,
+    contenders: Sequence[Contender] = _ENGINES,
+) -> dict[str, Any]:
+    """Measure a model on a stream of frames.
+
+    Args:
+        config: of the engine; its mode is bounded, whatever it says.
+        frames: how many are counted, at most.
+        warm_up: how many come before them, from which bounded mode learns what it may hold.
+
+    Raises:
+        SourceError: there are not enough frames.
+    """
+    torch.set_num_threads(config.threads)
+    taken = list(itertools.islice(shots, warm_up + frames))
+    if len(taken) < warm_up + 2:
+        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {warm_up + 2}")
+    stream = _Stream(
+        model, config.changed(mode=Mode.BOUNDED), matching, build_contenders(model, tuple(contenders), config.threads)
+    )
+    for index, shot in enumerate(taken):
+        stream.run(shot, turn=index, counts=index >= warm_up)
+    return {
+        "model": model.name,
+        "size": "x".join(map(str, model.input_size)),
+        "frames": len(taken) - warm_up,
+        "warm_up": warm_up,
+        "threads": config.threads,
+        **stream.report(),
+    }
+
+
+class _Stream:
+    """Bounded mode and the dense engines on the same frames."""
+
+    def __init__(
+        self, model: Model, config: EngineConfig, matching: MatchingConfig, dense: dict[Contender, Dense]
+    ) -> None:
+        self._model = model
+        self._dense = dense
+        self._preprocessor = Preprocessor(model.card)
+        self._notes: dict[str, str] = {}
+        self._engine = Engine(model, config)
+        self._promised = PromisedAnswers(model, self._engine, config, self._notes.__setitem__)
+        self._promised.wait()
+        self._matching = MatchingStream(matching)
+        self._last: Any = None  # decision
+        self._latency_ms: dict[str, list[float]] = {}
+        self._held: list[bool] = []
+        self._names = [name for name, _ in model.graph.outputs]
+        blank = np.zeros((*model.input_size, 3), np.uint8)
+        outputs = self._named(next(iter(dense.values()))(self._preprocessor.input(blank)))
+        self._task = task_of_model(
+            model.card, outputs, [float(np.std(v)) for v in outputs.values()], most_pixels=_MOST_PIXELS
+        )
+        self._losses = LossMeter(self._task, config.max_loss)
+
+    def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
+        """Give a frame to everybody, in an order that changes with each turn."""
+        size = (shot.image.shape[0], shot.image.shape[1])
+        runs = [(BOUNDED, self._bounded), *((each.value, self._densely(run)) for each, run in self._dense.items())]
+        decisions: dict[str, Any] = {}
+        for name, run in runs[turn % len(runs) :] + runs[: turn % len(runs)]:
+            (outputs, motion), took_ms = timed(run, shot)
+            decisions[name] = self._last if outputs is None else self._task.read(outputs, size, motion)
+            if counts:
+                self._latency_ms.setdefault(name, []).append(took_ms)
+            if name == BOUNDED:
+                self._last = decisions[name]
+                self._held += [outputs is None] * counts
+        if counts:
+            dense = next(decision for name, decision in decisions.items() if name != BOUNDED)
+            self._losses.add(dense, {BOUNDED: decisions[BOUNDED]})
+
+    def report(self) -> dict[str, Any]:
+        """What was measured, for JSON."""
+        latency_ms = {name: summary(values) for name, values in self._latency_ms.items()}
+        means = {name: values["mean"] for name, values in latency_ms.items()}
+        best = min((name for name in means if name != BOUNDED), key=means.__getitem__)
+        period = max(1, round(means[best] / means[BOUNDED])) if means[BOUNDED] < means[best] else 1
+        for every in sorted({2, 3, period}):
+            self._losses.add_sequence(f"every {every}", [index // every * every for index in range(len(self._losses))])
+        self._losses.add_sequence(SKIPPED, skipping(self._latency_ms[BOUNDED], means[best]))
+        return {
+            "latency_ms": latency_ms,
+            "best_dense": best,
+            "speedup_vs_best_dense": round(means[best] / means[BOUNDED], 3),
+            "held": round(float(np.mean(self._held)), 4),
+            **self._losses.report(BOUNDED),
+            "notes": dict(self._notes),
+        }
+
+    def _bounded(self, shot: Shot) -> tuple[Any, Any]:
+        """Outputs and motion, None where the last answer stands."""
+        if self._promised.stands(shot.image):
+            return None, None
+        cache_map, matching_ms = None, 0.0
+        if self._promised.wants_maps:
+            started = time.perf_counter_ns()
+            cache_map = self._matching.match(shot.image)
+            matching_ms = (time.perf_counter_ns() - started) / 1e6
+        else:
+            self._matching.reset("nobody wants maps")
+            self._engine.reset()
+        result = self._promised.run(shot.image, cache_map, matching_ms)
+        return result.outputs, result.motion
+
+    def _densely(self, run: Dense) -> Any:
+        return lambda shot: (self._named(run(self._preprocessor.input(shot.image))), None)
+
+    def _named(self, outputs: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self._names, outputs, strict=True))
