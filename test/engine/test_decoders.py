@@ -54,3 +54,11 @@ def test_shape_decides_without_a_decoder() -> None:
 def test_outputs_that_do_not_fit_are_named() -> None:
     with pytest.raises(ModelError, match="do not fit the decoder"):
         decode({"y": np.zeros((1, 4))}, card(decoder=Boxes()), (9, 9))
+
+
+def test_class_maps_of_integers_are_cut_to_the_frame() -> None:
+    classes = np.zeros((1, 20, 40), np.int64)
+    classes[0, 5:15] = 3  # of a frame with twice the proportions, a quarter is above and below
+    square = ModelCard(name="test", input_size=(100, 200), resize="letterbox")
+    found = decode({"y": classes}, square, (25, 100)).class_map
+    assert found is not None and found.shape == (10, 40) and (found == 3).all()

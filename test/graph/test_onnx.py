@@ -196,3 +196,15 @@ def test_initialisers_among_the_inputs_are_read_without_a_word(
     onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "net.onnx")
     assert_as_the_reference(tmp_path / "net.onnx", model)
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_best_class_of_each_pixel(tmp_path: Path) -> None:
+    node = helper.make_node("ArgMax", ["x"], ["y"], axis=1, keepdims=0)
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, *SIZE])
+    classes = helper.make_tensor_value_info("y", TensorProto.INT64, [1, *SIZE])
+    model = helper.make_model(
+        helper.make_graph([node], "net", [image], [classes]), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    model.ir_version = 8
+    onnx.save(model, tmp_path / "net.onnx")
+    assert_as_the_reference(tmp_path / "net.onnx", model)
