@@ -60,6 +60,7 @@ class BuildWithCMake(build_ext):
             replace(file, target / file.relative_to(built))
         self.distribution.data_files = prefix_files(stage, built.parent)
         if self.inplace or self.editable_mode:  # setuptools leaves data files out of editable installs
+            shutil.rmtree(Path(sys.prefix) / "share" / PACKAGE / "msg", ignore_errors=True)
             for folder, files in self.distribution.data_files:
                 for file in files:
                     replace(Path(file), Path(sys.prefix) / folder / Path(file).name)
