@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost.model import SHARES, CostModel, Curve
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.storage import load_stored, store, stored_file
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.ir import Conv, Operator
 
 _VERSION = 2
-_WHAT = "cost model"
 _RUNS = 3
 _log = logging.getLogger(__name__)
 
@@ -29,15 +29,16 @@ def load_or_measure(make: Callable[[], Program], model: Model, config: EngineCon
     Args:
         make: gives a program that keeps all its maps, where it must be measured; its cache is overwritten.
     """
-    path = stored_file("costs", model, config, f"{_VERSION}.json")
-    stored = load_stored(path, _parsed, _WHAT, "measuring")
+    path = measured_file("costs", model, config, f"{_VERSION}.json")
+    file = KeptFile(path=path, what="cost model", remedy="measuring")
+    stored = file.read_json(_parsed)
     if stored is not None:
         return stored
     started = time.perf_counter()
     measured = measure(make())
     _log.info("measured the kernels for %s in %.1f s", model.name, time.perf_counter() - started)
     if measured.curves:  # none without compiled kernels, which may be there at the next start
-        store(asdict(measured), path, _WHAT)
+        file.write_json(asdict(measured))
     return measured
 
 

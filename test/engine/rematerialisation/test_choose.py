@@ -12,6 +12,7 @@ import torch
 from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine import Cache, Engine, EngineConfig, Mode
 from cacheinf_ros.engine.kernels import ReferenceKernels
 from cacheinf_ros.errors import EngineError
@@ -87,11 +88,12 @@ def test_a_choice_is_found_again(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     (path,) = (tmp_path / "cacheinf_ros" / "merging").iterdir()
     written = path.read_text()
     assert Engine(MIXED, config).program.caching == first
-    path.write_text('["no such map"]')
+    unusable = KeptFile(path=path, what="", remedy="")
+    unusable.write_json(["no such map"])
     with caplog.at_level(logging.WARNING):
         Engine(MIXED, config)
     assert "names maps that the model does not have" in caplog.text
-    assert path.read_text() != '["no such map"]' and len(path.read_text()) == len(written)
+    assert unusable.read_json(list) != ["no such map"] and len(path.read_text()) == len(written)
 
 
 def test_bounded_mode_is_calibrated_with_the_caches_that_it_has() -> None:
