@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine.execution.propagation import Footprint
+from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.card import ModelCard
 
@@ -57,11 +57,11 @@ class Preprocessor:
         """float32 [1, 3, height, width]: the model's input, for dense execution."""
         return np.ascontiguousarray(self.normalise(self.resize(image)).transpose(2, 0, 1)[None])
 
-    def reach_of_blocks(self, cache_map: CacheMap) -> Footprint:
+    def taps_of_blocks(self, cache_map: CacheMap) -> TapTable:
         """Which blocks of a frame each pixel of the input depends on."""
         sizes = zip(cache_map.image_size, self.size, cache_map.reusable.shape, strict=True)
         rows, columns = (_blocks(*size, cache_map.block_size) for size in sizes)
-        return Footprint(rows=rows, columns=columns)
+        return TapTable(rows=rows, columns=columns)
 
     def scale_shift(self, shift: tuple[float, float], image_size: Size) -> tuple[float, float]:
         """(dx, dy) in pixels of the frame -> in pixels of the input."""

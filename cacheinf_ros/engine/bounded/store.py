@@ -18,12 +18,12 @@ from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.curve import CurvePoint
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
 
-_VERSION = 2  # of the file's content
+_VERSION = 3  # of the file's content
 _CONTENT = "__content__"
 
 
@@ -38,7 +38,7 @@ def save_calibration(calibration: Calibration, path: Path) -> None:
     """Write a calibration; the folder is made. Fails with a warning where it cannot be written."""
     content = {
         "curve": [asdict(point) for point in calibration.curve],
-        "spreads": calibration.output_scale.spreads,
+        "deviations": calibration.output_scale.deviations,
         "base": {name: (t.threshold, t.criterion.value) for name, t in calibration.base.items()},
     }
     arrays: dict[str, Any] = {name: t.weight for name, t in calibration.base.items() if t.weight is not None}
@@ -64,8 +64,8 @@ def _parsed(data: memoryview) -> Calibration:
 
 def _calibration(content: dict[str, Any], weights: dict[str, NDArray[np.float32]]) -> Calibration:
     base = {
-        name: Truncation(threshold=threshold, criterion=Criterion(criterion), weight=weights.get(name))
+        name: DeltaThreshold(threshold=threshold, criterion=Criterion(criterion), weight=weights.get(name))
         for name, (threshold, criterion) in content["base"].items()
     }
     curve = tuple(CurvePoint(**point) for point in content["curve"])
-    return Calibration(base=base, curve=curve, output_scale=OutputScale(spreads=tuple(content["spreads"])))
+    return Calibration(base=base, curve=curve, output_scale=OutputScale(deviations=tuple(content["deviations"])))

@@ -162,7 +162,7 @@ class ServerSession:
         wire.put(Kind.STARTED, frame=self._frame)
         crossing = Transfer(wire, self._frame, started + self._hello.patience_ms / 1e3)
         try:
-            self._helper.run(decode_start(content, self._helper.splitting), crossing)
+            self._helper.compute_part(decode_start(content, self._helper.splitting), crossing)
         except CacheinfError as error:
             self._helper.forget()
             self._wire = None

@@ -14,7 +14,7 @@ from oracle import assert_equals_dense, changed
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine import Cache, Engine, EngineConfig, Mode
-from cacheinf_ros.engine.kernels import ReferenceKernels
+from cacheinf_ros.engine.backends import ReferenceBackend
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import load_model
 
@@ -56,7 +56,7 @@ def test_less_is_kept_the_less_may_be() -> None:
 
 def test_merging_needs_to_know_what_operators_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is measured of compiled kernels only."""
-    monkeypatch.setattr("cacheinf_ros.engine.engine.choose_kernels", lambda *_: ReferenceKernels(torch.device("cpu")))
+    monkeypatch.setattr("cacheinf_ros.engine.engine.choose_backend", lambda *_: ReferenceBackend(torch.device("cpu")))
     assert Engine(MIXED, EngineConfig(cache_budget_mb=0.0)).arena_bytes > 0
     with pytest.raises(EngineError, match="compiled kernels only"):
         Engine(MIXED, EngineConfig(cache=Cache.MERGED))
