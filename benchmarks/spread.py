@@ -38,7 +38,7 @@ def main() -> None:
             result = engine.run(image, cache_map)
         row[0].imshow(image[:, :, ::-1])
         row[0].set_ylabel(f"{mode.value}\n{result.active_share:.1%} of the FLOPs")
-        steps = [(o, active) for o, active in engine.program.timeable() if isinstance(o, Conv)]
+        steps = [(o, active) for o, active in engine.program.profile.timeable() if isinstance(o, Conv)]
         for axis, i in zip(row[1:], np.linspace(0, len(steps) - 3, SHOWN).astype(int), strict=True):
             active = steps[i][1]
             axis.imshow(active.mask, cmap="inferno", vmin=0, vmax=1, interpolation="nearest")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.execution.propagation import Border
+from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.program import Program
 
 
@@ -30,7 +30,7 @@ def changing_frames(
 
 def change(program: Program, image: torch.Tensor, mask: NDArray[np.uint8]) -> None:
     """Write the pixels of an image, float32 [height, width, 3], that a mask holds, and say that they changed."""
-    rows = torch.from_numpy(np.flatnonzero(mask))
-    program.input.rows[rows] = image.reshape(-1, 3)[rows]
+    listed = torch.from_numpy(np.flatnonzero(mask))
+    program.input.pixels[listed] = image.reshape(-1, 3)[listed]
     np.copyto(program.changed_input.mask, mask)
     program.changed_input.use_mask()

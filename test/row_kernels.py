@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from cacheinf_ros.engine.backends import NativeBackend
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.kernels import NativeCall, NativeKernels, ReferenceKernels
+from cacheinf_ros.engine.kernels import NativeCall, ReferenceKernels
 from cacheinf_ros.engine.kernels.library import kernel_library
 from cacheinf_ros.graph.ir import Operator
 from cacheinf_ros.graph.window import Pair, Window
@@ -22,7 +23,7 @@ CPU = torch.device("cpu")
 REFERENCE = ReferenceKernels(CPU)
 _LIBRARY = kernel_library()
 HAS_BFLOAT16 = _LIBRARY is not None and bool(_LIBRARY.ci_has_bfloat16())
-NATIVE = [] if _LIBRARY is None else [NativeKernels(_LIBRARY, threads) for threads in (1, 3)]
+NATIVE = [] if _LIBRARY is None else [NativeBackend(_LIBRARY, threads) for threads in (1, 3)]
 
 CHANNELS = st.integers(1, 70)
 SIZES = st.tuples(st.integers(1, 20), st.integers(1, 20))
@@ -34,9 +35,9 @@ def filled(size: Pair, channels: int, seed: int) -> MapBuffer:
     generator = torch.Generator().manual_seed(seed)
     before, after = (int(n) for n in torch.randint(0, 4, (2,), generator=generator))
     whole = MapBuffer.allocate(size, before + channels + after, CPU)
-    whole.rows.fill_(float("nan"))
+    whole.pixels.fill_(float("nan"))
     part = whole.channels(before, channels)
-    part.rows.normal_(generator=generator)
+    part.pixels.normal_(generator=generator)
     return part
 
 
@@ -64,19 +65,18 @@ def check(
 
 def native_calls(
     op: Operator, sources: Sequence[MapBuffer], channels: int
-) -> Iterator[tuple[NativeKernels, NativeCall]]:
+) -> Iterator[tuple[NativeBackend, NativeCall]]:
     """All compiled kernels that compute an operator, with one thread and with several."""
     for kernels in NATIVE:
-        call = kernels.prepare(op, sources, channels)
-        assert call is not None
-        yield kernels, call
-        alternative = kernels.alternative(call)
-        if alternative is not None:
-            yield kernels, alternative
+        prepared = kernels.prepare(op, sources, channels)
+        assert prepared.call is not None
+        yield kernels, prepared.call
+        if prepared.alternative is not None:
+            yield kernels, prepared.alternative
 
 
 def run_native(
-    kernels: NativeKernels,
+    kernels: NativeBackend,
     call: NativeCall,
     rows: NDArray[np.int32],
     to: NDArray[np.int32],
@@ -85,15 +85,15 @@ def run_native(
 ) -> torch.Tensor:
     """What a compiled kernel writes into some channels of a wider map; nothing else may have been touched."""
     whole = MapBuffer.allocate((1, pixels), channels + 5, CPU)
-    whole.rows.fill_(_UNTOUCHED)
-    out = whole.rows[:, 3 : 3 + channels]
+    whole.pixels.fill_(_UNTOUCHED)
+    out = whole.pixels[:, 3 : 3 + channels]
     kernels.library.ci_run_kernel(
         kernels.threads, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data, len(rows),
         out.data_ptr(), out.stride(0),
     )  # fmt: skip
     result = out.clone()
     out[torch.from_numpy(to).long()] = _UNTOUCHED
-    assert bool((whole.rows == _UNTOUCHED).all()), "written beside the listed rows"
+    assert bool((whole.pixels == _UNTOUCHED).all()), "written beside the listed rows"
     return result
 
 

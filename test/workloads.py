@@ -25,8 +25,8 @@ MIXED = Workload(lay_out(load_model(f"{NETWORKS / 'small.py'}:mixed", input_size
 
 def surroundings(work: Workload, seed: int, speedup: float) -> Machines:
     rng = np.random.default_rng(seed)
-    robot_rows = rng.lognormal(0, 1, (len(work.names), 1)) * np.array(POINTS) ** 0.8
-    return Machines(robot_rows=robot_rows, at_server=robot_rows / speedup)
+    robot_ms = rng.lognormal(0, 1, (len(work.names), 1)) * np.array(POINTS) ** 0.8
+    return Machines(robot_ms=robot_ms, server_ms=robot_ms / speedup)
 
 
 class Chain(nn.Module):

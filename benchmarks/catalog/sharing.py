@@ -59,7 +59,7 @@ def use_same_kernels(shared: SharedModel, together: Engine, apart: Engine) -> No
     """
     names, curves = shared.merged.names[apart.model.name], together.cost.curves
     chosen = {name: curves[names[name]].switch_from for name in apart.cost.curves if names[name] in curves}
-    apart.program.switch_kernels(chosen)
+    apart.program.profile.switch_kernels(chosen)
 
 
 def _why_apart(model: Model, models: Sequence[Model]) -> str:

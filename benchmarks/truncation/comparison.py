@@ -15,13 +15,13 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import EngineConfig, Mode, Preprocessor
 from cacheinf_ros.engine.bounded import calibrate
 from cacheinf_ros.engine.bounded.bases import Base, sensitivity_base, spread_base, standard_deviations
-from cacheinf_ros.engine.bounded.candidates import growth_points
+from cacheinf_ros.engine.bounded.candidates import propagation_points
 from cacheinf_ros.engine.bounded.composing import compose_frames
 from cacheinf_ros.engine.bounded.curve import scaled
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.bounded.trial import Image, Trial, TrialEngine
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
 
@@ -56,7 +56,7 @@ class Setting:
 
 def single_maximum(setting: Setting) -> Base:
     """One threshold for all tensors, times each one's standard deviation; the largest change over channels counts."""
-    return {name: Truncation(threshold=std) for name, std in setting.spreads.items()}
+    return {name: DeltaThreshold(threshold=std) for name, std in setting.spreads.items()}
 
 
 def single_rms(setting: Setting) -> Base:
@@ -67,23 +67,23 @@ def single_rms(setting: Setting) -> Base:
 def pooled_rms(setting: Setting) -> Base:
     """The same where changes would spread, averaged over neighbours."""
     graph = setting.model.graph
-    return spread_base(graph, growth_points(graph), setting.spreads, Criterion.POOLED_ENERGY)
+    return spread_base(graph, propagation_points(graph), setting.spreads, Criterion.POOLED_ENERGY)
 
 
 def sensitivity(setting: Setting) -> Base:
     """What holding a change back costs, by the Jacobian; where changes would spread."""
     graph = setting.model.graph
     weights = channel_weights(graph, setting.ends, setting.scale)
-    return sensitivity_base(graph, growth_points(graph), weights, Criterion.ENERGY)
+    return sensitivity_base(graph, propagation_points(graph), weights, Criterion.ENERGY)
 
 
 def ranked(setting: Setting) -> Base:
     """The tensors that saved most time for the error they added when each was tried alone, greedily the best twenty."""
     everywhere = single_rms(setting)
-    exact = setting.trials.run({}, setting.scale)
+    exact = setting.trials.trial({}, setting.scale)
 
     def worth(name: str) -> float:
-        trial = setting.trials.run(scaled({name: everywhere[name]}, _RANKING_FACTOR), setting.scale)
+        trial = setting.trials.trial(scaled({name: everywhere[name]}, _RANKING_FACTOR), setting.scale)
         return (exact.milliseconds - trial.milliseconds) / max(trial.engine_error, 1e-9)
 
     best = sorted(everywhere, key=worth, reverse=True)[:_RANKED]
@@ -132,7 +132,7 @@ def run_truncation_benchmark(
         "model": model.name,
         "frames": len(unseen) - 1,
         "changed_pixels": float(np.mean([1 - m.reuse_ratio for m in maps[1:] if m])),
-        "exact": _point(measured.run({}, found.output_scale), 0.0),
+        "exact": _point(measured.trial({}, found.output_scale), 0.0),
         "curves": curves,
         "savings": savings(curves),
         "measured_savings": measured_savings(measured, bases, curves, found.output_scale),
@@ -162,7 +162,7 @@ def measured_savings(
         for _ in range(_REPEATS):
             for name in judged:
                 factor = _at(curves[name], missed, "factor")
-                trials[name].append(engine.run(scaled(bases[name], factor), scale))
+                trials[name].append(engine.trial(scaled(bases[name], factor), scale))
         return {
             "saved": _saved({name: float(np.median([t.measured_ms for t in run])) for name, run in trials.items()}),
             "missed_change": {name: run[0].missed_change for name, run in trials.items()},
@@ -186,11 +186,11 @@ def _curve(engine: TrialEngine, base: Base, scale: OutputScale, points: int) -> 
     low, high = _SMALLEST_FACTOR, 1.0
     for _ in range(_BISECTIONS):
         middle = (low * high) ** 0.5
-        if engine.run(scaled(base, middle), scale).missed_change > _LEVELS[-1]:
+        if engine.trial(scaled(base, middle), scale).missed_change > _LEVELS[-1]:
             high = middle
         else:
             low = middle
-    return [_point(engine.run(scaled(base, float(f)), scale), float(f)) for f in low * np.geomspace(*_AROUND, points)]
+    return [_point(engine.trial(scaled(base, float(f)), scale), float(f)) for f in low * np.geomspace(*_AROUND, points)]
 
 
 def _point(trial: Trial, factor: float) -> dict[str, float]:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from cacheinf_ros.bench.engine import WARM_UP
 from cacheinf_ros.bench.timing import timed
 from cacheinf_ros.engine import Engine, EngineConfig, matching_for
+from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.cost import load_or_measure
-from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.rematerialisation import Assessment, Assessor, Choices, search_all
@@ -53,7 +53,7 @@ def run_merging_benchmark(
     """
     if 0 < len(images) <= WARM_UP:
         raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {WARM_UP + 1}")
-    kernels = choose_kernels(config.device, config.threads, config.precision)
+    kernels = choose_backend(config.device, config.threads, config.precision)
     layout = lay_out(model.graph)
     with torch.inference_mode():
         cost = load_or_measure(lambda: Program(model.graph, kernels), model, config)
@@ -100,7 +100,7 @@ def measured(
 
 
 def _map_bytes(program: Program) -> int:
-    return program.cache_bytes + program.arena_bytes
+    return program.maps.cache_bytes + program.maps.arena_bytes
 
 
 def _methods(choices: Choices) -> dict[str, Any]:

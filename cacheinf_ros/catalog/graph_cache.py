@@ -9,9 +9,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from cacheinf_ros.engine.storage import cache_folder
+from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.graph_io import read_graph, write_graph
+from cacheinf_ros.graph.graph_io import decode_graph, encode_graph
 from cacheinf_ros.graph.ir import Graph
 
 MOST_BYTES = 4_000_000_000
@@ -27,27 +27,29 @@ def kept_file(key: str) -> Path:
 
 def kept_graph(path: Path) -> Graph | None:
     """The graph; None where there is none, or with a warning none that can be used."""
-    try:
-        graph = read_graph(path)
-    except FileNotFoundError:
-        return None
-    except (ModelError, OSError) as error:
-        _log.warning("the kept graph is unusable, exporting anew: %s", error)
-        return None
-    with suppress(OSError):  # where it is not ours to touch, it only misses its place in the order of use
-        os.utime(path)
+    graph = _kept(path).read(decode_graph)
+    if graph is not None:
+        with suppress(OSError):  # where it is not ours to touch, it only misses its place in the order of use
+            os.utime(path)
     return graph
 
 
 def keep(graph: Graph, path: Path) -> bool:
     """Have the graph there from now on. Returns False, with a warning, where that cannot be done."""
     try:
-        write_graph(graph, path)
-        _prune(path)
-    except (ModelError, OSError) as error:
+        content = encode_graph(graph)
+    except ModelError as error:
         _log.warning("a graph cannot be kept, and so it is exported anew each time that it is loaded: %s", error)
         return False
+    if not _kept(path).write(content):
+        return False
+    with suppress(OSError):  # others prune at the same time, or what is there is not ours
+        _prune(path)
     return True
+
+
+def _kept(path: Path) -> KeptFile:
+    return KeptFile(path=path, what="graph", remedy="exporting")
 
 
 def _prune(newest: Path) -> None:

@@ -104,8 +104,8 @@ def _conditions(measured: Measured, pixel_bytes: float, prices: PriceConfig) -> 
     took = measured.took * (measured.device_ms / measured.took[:, -1].sum())
     everything = np.ones(len(measured.workload.heights))
     return Conditions(
-        link=Link(mbit_s=prices.link_mbit_s, delay_ms=prices.link_delay_ms), robot_rows=took,
-        at_server=took / prices.server_speedup, active_robot=everything, active_server=everything,
+        link=Link(mbit_s=prices.link_mbit_s, delay_ms=prices.link_delay_ms), robot_ms=took,
+        server_ms=took / prices.server_speedup, active_robot=everything, active_server=everything,
         input_pixel_bytes=pixel_bytes,
     )  # fmt: skip
 

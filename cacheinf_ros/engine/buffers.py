@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Cached feature maps as rows: one row of channels per pixel."""
+"""Cached feature maps as lists of pixels, each with all of its channels."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class MapBuffer:
     """A feature map, possibly a range of channels of a wider one.
 
     Attributes:
-        rows: float32 [height * width, channels]; stride(0) is the pitch.
+        pixels: float32 [height * width, channels]; stride(0) is the pitch.
         size: (height, width).
     """
 
-    rows: torch.Tensor
+    pixels: torch.Tensor
     size: Size
 
     @classmethod
@@ -38,25 +38,25 @@ class MapBuffer:
         """A zeroed map of its own, aligned to cache lines."""
         flat = torch.zeros(size[0] * size[1] * channels + _ALIGNMENT // 4, device=device)
         skip = -flat.data_ptr() % _ALIGNMENT // 4
-        rows = flat[skip : skip + size[0] * size[1] * channels].view(-1, channels)
-        return cls(rows=rows, size=size)
+        pixels = flat[skip : skip + size[0] * size[1] * channels].view(-1, channels)
+        return cls(pixels=pixels, size=size)
 
     def channels(self, first: int, count: int) -> MapBuffer:
         """The same pixels, some of the channels."""
-        return MapBuffer(rows=self.rows[:, first : first + count], size=self.size)
+        return MapBuffer(pixels=self.pixels[:, first : first + count], size=self.size)
 
     @property
     def image(self) -> torch.Tensor:
         """float32 [1, channels, height, width], a view in channels_last order."""
-        return self.rows.unflatten(0, self.size).permute(2, 0, 1).unsqueeze(0)
+        return self.pixels.unflatten(0, self.size).permute(2, 0, 1).unsqueeze(0)
 
     def move(self, dx: int, dy: int) -> None:
         """Move the picture by whole pixels; what enters at the border keeps stale values."""
-        move_pixels(self.rows.unflatten(0, self.size), dx, dy)
+        move_pixels(self.pixels.unflatten(0, self.size), dx, dy)
 
     def expose(self, dx: int, dy: int) -> None:
         """Mark what entered in such a move, so that no comparison holds its change back."""
-        image, (height, width) = self.rows.unflatten(0, self.size), self.size
+        image, (height, width) = self.pixels.unflatten(0, self.size), self.size
         image[: max(0, dy)] = image[height - max(0, -dy) :] = _UNSEEN
         image[:, : max(0, dx)] = image[:, width - max(0, -dx) :] = _UNSEEN
 
@@ -74,9 +74,9 @@ def maps_at(
     """Maps of ((height, width), channels) each at these offsets of one block of ``size`` bytes; they may overlap."""
     block = _zeros(size // 4, device)
     maps = []
-    for offset, (pixels, channels) in zip(offsets, shapes, strict=True):
-        start, count = offset // 4, math.prod(pixels) * channels
-        maps.append(MapBuffer(rows=block[start : start + count].view(-1, channels), size=pixels))
+    for offset, (map_size, channels) in zip(offsets, shapes, strict=True):
+        start, count = offset // 4, math.prod(map_size) * channels
+        maps.append(MapBuffer(pixels=block[start : start + count].view(-1, channels), size=map_size))
     return maps
 
 

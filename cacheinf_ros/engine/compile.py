@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import torch
 
+from cacheinf_ros.engine.backends import Backend, choose_backend
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import Cache, EngineConfig
 from cacheinf_ros.engine.cost import CostModel, load_or_measure
-from cacheinf_ros.engine.kernels import Kernels, choose_kernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.program import Program
@@ -19,7 +19,7 @@ from cacheinf_ros.graph import Model
 
 @torch.inference_mode()
 def compile_program(
-    model: Model, config: EngineConfig, kernels: Kernels, caching: Caching | None = None, side: Side | None = None
+    model: Model, config: EngineConfig, backend: Backend, caching: Caching | None = None, side: Side | None = None
 ) -> tuple[Program, CostModel]:
     """Compile a model, with what its operators cost on this machine: known from an earlier start, or measured now.
 
@@ -40,12 +40,12 @@ def compile_program(
             "and cache.budget_mb to -1, or server.use to false"
         )
     if caching == EVERYTHING:
-        program = Program(graph, kernels, debug_memory=config.debug_memory, side=side)
+        program = Program(graph, backend, debug_memory=config.debug_memory, side=side)
         return program, load_or_measure(lambda: program, model, config)
-    cost = load_or_measure(lambda: Program(graph, kernels), model, config)
+    cost = load_or_measure(lambda: Program(graph, backend), model, config)
     if caching is None:
         caching = _merged(model, config, cost)
-    return Program(graph, kernels, caching, debug_memory=config.debug_memory), cost
+    return Program(graph, backend, caching, debug_memory=config.debug_memory), cost
 
 
 @torch.inference_mode()
@@ -54,8 +54,8 @@ def chosen_caching(model: Model, config: EngineConfig) -> Caching:
     caching = _caching_without_cost(model, config)
     if caching is not None:
         return caching
-    kernels = choose_kernels(config.device, config.threads, config.precision)
-    return _merged(model, config, load_or_measure(lambda: Program(model.graph, kernels), model, config))
+    backend = choose_backend(config.device, config.threads, config.precision)
+    return _merged(model, config, load_or_measure(lambda: Program(model.graph, backend), model, config))
 
 
 def _caching_without_cost(model: Model, config: EngineConfig) -> Caching | None:

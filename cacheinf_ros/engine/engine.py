@@ -14,15 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import DenseSwitch
-from cacheinf_ros.engine.execution.propagation import Border
+from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.following import move_output, shift_unit
-from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -57,17 +56,17 @@ class Engine:
         Raises:
             EngineError: the configuration asks for what cannot be.
         """
-        kernels = choose_kernels(config.device, config.threads, config.precision)
+        backend = choose_backend(config.device, config.threads, config.precision)
         self.model = model
-        self.kernel_name = kernels.name
+        self.kernel_name = backend.name
         self._preprocessor = Preprocessor(model.card)
         side = Side.ROBOT if with_server else None
-        self.program, self.cost = compile_program(model, config, kernels, caching, side)
-        self._input = InputWriter(self._preprocessor, self.program.input, kernels)
+        self.program, self.cost = compile_program(model, config, backend, caching, side)
+        self._input = backend.input(self._preprocessor, self.program.input)
         self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
         self._frame = np.empty((*self._preprocessor.size, 3), np.uint8)  # the last one, while the camera moves
-        self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
+        self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
         self._auditor = Auditor()
         self._holds_frame = False
@@ -86,12 +85,12 @@ class Engine:
     @property
     def cache_bytes(self) -> int:
         """Memory of the feature maps that are kept between frames."""
-        return self.program.cache_bytes
+        return self.program.maps.cache_bytes
 
     @property
     def arena_bytes(self) -> int:
         """Memory in which the others lie, each while it is needed."""
-        return self.program.arena_bytes
+        return self.program.maps.arena_bytes
 
     @property
     def composed(self) -> Image:
@@ -116,27 +115,27 @@ class Engine:
     def configure(self, config: EngineConfig) -> None:
         """Take over the parameters that may change between frames: all that is live."""
         self._config = config
-        self._truncate()
+        self._apply_thresholds()
 
     def reset(self) -> None:
         """Forget the cache: the next frame is computed completely."""
         self._holds_frame = False
 
     @torch.inference_mode()
-    def run(self, image: Image, cache_map: CacheMap | None, partner: RemotePeer | None = None) -> EngineResult:
+    def run(self, image: Image, cache_map: CacheMap | None, peer: RemotePeer | None = None) -> EngineResult:
         """Compute the outputs for a frame.
 
         Args:
             image: uint8 [height, width, 3], BGR.
             cache_map: what of the frame is reusable, relative to the frame composed by the runs before;
                 None: nothing.
-            partner: to share the work with; where that fails, and in mode ``deepcache``, it is done here.
+            peer: to share the work with; where that fails, and in mode ``deepcache``, it is done here.
 
         Raises:
             EngineError: the frame or its map is unusable; the cache is then empty.
         """
         with self.program.awake():
-            return self._run(image, cache_map, partner)
+            return self._run(image, cache_map, peer)
 
     def calibrate(self, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None = None) -> Calibration:
         """Find out on frames of the user's stream, in their order, what bounded mode may hold back.
@@ -154,7 +153,7 @@ class Engine:
     def use(self, calibration: Calibration) -> None:
         """Go by a calibration from now on."""
         self._auditor.calibration = calibration
-        self._truncate()
+        self._apply_thresholds()
 
     @torch.inference_mode()
     def audit(self) -> Audit | None:
@@ -169,33 +168,33 @@ class Engine:
         if audit.asks_for_motion and not self._keyframe.motion.is_none:
             audit = self._auditor.add_motion(audit, self._motion_error(), self._config)
             self._keyframe.allow(audit.room_for_motion)
-        self._truncate()
+        self._apply_thresholds()
         return audit
 
     def input_of(self, composed: Image) -> NDArray[np.float32]:
         """float32 [1, 3, height, width]: what dense execution of a composed image starts from."""
         return self._preprocessor.input(composed)
 
-    def _run(self, image: Image, cache_map: CacheMap | None, partner: RemotePeer | None) -> EngineResult:
+    def _run(self, image: Image, cache_map: CacheMap | None, peer: RemotePeer | None) -> EngineResult:
         started = time.perf_counter_ns()
         reusable = cache_map if self._holds_frame else None
         self._holds_frame = False  # whatever fails below leaves no half-updated cache
         resized = self._preprocessor.resize(image)
         entry = self._enter(resized, self._reused(image, reusable))
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
-        refresh = entry.reused is None or (partner is None and self._prefers_dense(changed_share, resized))
+        refresh = entry.reused is None or (peer is None and self._prefers_dense(changed_share, resized))
         prepared = time.perf_counter_ns()
-        outputs = self._compute(outside=entry.outside, refresh=refresh, partner=partner)
+        outputs = self._compute(outside=entry.outside, refresh=refresh, peer=peer)
         computed = time.perf_counter_ns()
         self._holds_frame = True
         self._auditor.count(list(outputs.values()), refreshed=refresh)
-        if partner is None:
+        if peer is None:
             self._observe(changed_share, (computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
             outputs=_arrays(outputs),
             mode=self._config.mode if entry.reused else Mode.DENSE,
             reuse_ratio=entry.reused.reuse_ratio if entry.reused else 0.0,
-            active_share=self.program.active_share,
+            active_share=self.program.profile.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,
             where="shared" if self.shared is not None and self.shared.was_shared else "local",
@@ -256,12 +255,12 @@ class Engine:
         return list(self._compute(refresh=True).values())
 
     def _compute(
-        self, *, outside: Border = Border.NONE, refresh: bool, partner: RemotePeer | None = None
+        self, *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
     ) -> dict[str, torch.Tensor]:
         if self.shared is not None:
-            partner = partner if self._config.mode is not Mode.DEEPCACHE else None
-            return self.shared.run(outside=outside, refresh=refresh, partner=partner)
-        return self.program.run(outside=outside, refresh=refresh)
+            peer = peer if self._config.mode is not Mode.DEEPCACHE else None
+            return self.shared.execute(outside=outside, refresh=refresh, peer=peer)
+        return self.program.execute(outside=outside, refresh=refresh)
 
     def _motion_error(self) -> float:
         """What it costs to see the last frame from the keyframe; the cache then holds that frame."""
@@ -280,7 +279,7 @@ class Engine:
             return
         dx, dy = self._preprocessor.scale_shift(cache_map.motion.shift, cache_map.image_size)
         self._input.move(round(dx), round(dy))
-        self.program.move(dx, dy)
+        self.program.maps.move(dx, dy)
         if self.shared is not None:
             self.shared.forget_server()
 
@@ -300,10 +299,10 @@ class Engine:
         else:
             self._switch.observe_cached(changed_share, took_ms)
 
-    def _truncate(self) -> None:
-        truncations = self._auditor.truncations(self._config) if self._config.mode is Mode.BOUNDED else {}
-        self._input.truncate(truncations.pop(self.model.graph.input, None))
-        self.program.truncate(truncations)
+    def _apply_thresholds(self) -> None:
+        thresholds = self._auditor.thresholds(self._config) if self._config.mode is Mode.BOUNDED else {}
+        self._input.set_threshold(thresholds.pop(self.model.graph.input, None))
+        self.program.set_thresholds(thresholds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

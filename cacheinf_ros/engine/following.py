@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.engine.execution.propagation import Footprint
+from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.graph.ir import Conv, Graph, Pool, Resample
 from cacheinf_ros.graph.taps import AxisTaps
 
@@ -125,21 +125,21 @@ def shift_unit(graph: Graph) -> Size | None:
             continue
         in_size = tensors[operator.inputs[0]].size
         if isinstance(operator, Resample):
-            reach = Footprint.of_taps(operator.rows, operator.columns)
+            table = TapTable.of_taps(operator.rows, operator.columns)
             is_regular = _is_regular(operator.rows, in_size[0]) and _is_regular(operator.columns, in_size[1])
         else:
-            reach = Footprint.of_window(operator.window)
+            table = TapTable.of_window(operator.window)
             sides = zip(in_size, operator.window.stride, operator.window.out_size, strict=True)
             is_regular = all(out == 1 or side == stride * out for side, stride, out in sides)
-        if not is_regular or not _reads_its_place(reach, in_size):
+        if not is_regular or not _reads_its_place(table, in_size):
             return None
     units = [int(np.lcm.reduce([side // part[axis] for part in maps])) for axis, side in enumerate(size)]
     return units[0], units[1]
 
 
-def _reads_its_place(reach: Footprint, in_size: Size) -> bool:
+def _reads_its_place(table: TapTable, in_size: Size) -> bool:
     """Whether every output reads an input pixel that covers a part of what it covers of the picture."""
-    for taps, side in zip((reach.rows, reach.columns), in_size, strict=True):
+    for taps, side in zip((table.rows, table.columns), in_size, strict=True):
         outputs = np.arange(len(taps))[:, None]
         begins, ends = taps * len(taps), (taps + 1) * len(taps)  # in fractions of a pixel that both sides share
         if not ((taps >= 0) & (begins < (outputs + 1) * side) & (ends > outputs * side)).any(axis=1).all():

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.engine.execution.propagation import BEFORE, Footprint
+from cacheinf_ros.engine.execution.propagation import BEFORE, TapTable
 from cacheinf_ros.engine.placement import Placement
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.card import ModelCard
@@ -68,7 +68,7 @@ class Preprocessor:
         """float32 [1, 3, height, width]: the model's input, for dense execution."""
         return np.ascontiguousarray(self.normalise(self.resize(image)).transpose(2, 0, 1)[None])
 
-    def reach_of_blocks(self, cache_map: CacheMap) -> Footprint:
+    def taps_of_blocks(self, cache_map: CacheMap) -> TapTable:
         """Which blocks of a frame each pixel of the input depends on."""
         place = self.place(cache_map.image_size)
         sizes = zip(cache_map.image_size, place.size, cache_map.reusable.shape, strict=True)
@@ -76,7 +76,7 @@ class Preprocessor:
         rows, columns = (
             _with_margin(_blocks(*sides, cache_map.block_size), whole, before) for sides, whole, before in axes
         )
-        return Footprint(rows=rows, columns=columns)
+        return TapTable(rows=rows, columns=columns)
 
     def in_input(self, motion: Motion, image_size: Size) -> Motion:
         """A motion in pixels of the frame, in pixels of the input."""

@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How far cached outputs are from exact ones, so that it cannot lie.
 
-Every error is a root mean square over an output, divided by the output's own spread: how far outputs of varied
-images lie from their mean. Without that, a network that hardly notices its input would always look exact.
+Every error is an NRMSE: a root mean square over an output, divided by the output's own standard deviation, which is how
+far outputs of varied images lie from their mean. Without that, a network that hardly notices its input would always
+look exact.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ Outputs = Sequence[NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputScale:
-    """The spread of a model's outputs.
+    """The standard deviations of a model's outputs: an error divided by them is an NRMSE.
 
     Attributes:
-        spreads: one per output, RMS deviation from the mean output.
+        deviations: one per output, RMS deviation from the mean output.
     """
 
-    spreads: tuple[float, ...]
+    deviations: tuple[float, ...]
 
     @classmethod
     def of(cls, varied: Sequence[Outputs]) -> OutputScale:
         """From the outputs of images that differ."""
-        return cls(spreads=tuple(_spread(values) for values in zip(*varied, strict=True)))
+        return cls(deviations=tuple(_deviation(values) for values in zip(*varied, strict=True)))
 
     def error(self, ours: Outputs, exact: Outputs) -> float:
         """The largest of the outputs' relative errors."""
-        pairs = zip(ours, exact, self.spreads, strict=True)
-        return max(rms_difference(a, b) / spread for a, b, spread in pairs)
+        pairs = zip(ours, exact, self.deviations, strict=True)
+        return max(rms_difference(a, b) / deviation for a, b, deviation in pairs)
 
 
 def rms_difference(first: NDArray[Any], second: NDArray[Any]) -> float:
@@ -44,7 +45,7 @@ def rms_difference(first: NDArray[Any], second: NDArray[Any]) -> float:
     return float(np.sqrt(np.mean(np.square(difference, dtype=np.float64))))
 
 
-def _spread(values: Outputs) -> float:
+def _deviation(values: Outputs) -> float:
     stacked = np.stack(values).astype(np.float64)
-    spread = float(np.sqrt(np.mean(np.square(stacked - stacked.mean(axis=0)))))
-    return spread or float(np.finfo(np.float32).tiny)
+    deviation = float(np.sqrt(np.mean(np.square(stacked - stacked.mean(axis=0)))))
+    return deviation or float(np.finfo(np.float32).tiny)

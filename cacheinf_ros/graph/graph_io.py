@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A graph in a file: its structure as JSON in the header of a safetensors file, its tensors behind it.
+"""A graph as bytes: its structure as JSON in the header of a safetensors file, its tensors behind it.
 
-Nothing in such a file is executed: classes and ATen operators are looked up by name among those of graphs.
+Nothing in them is executed: classes and ATen operators are looked up by name among those of graphs.
 """
 
 from __future__ import annotations
@@ -10,13 +10,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ir
@@ -30,6 +27,10 @@ from cacheinf_ros.graph.window import Window
 _FORMAT = 1
 _KEY = "graph"
 _PLAIN = (str, int, float, bool, type(None))
+_DTYPES = {
+    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
+    "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64,
+}  # fmt: skip
 _OF_TORCH = (torch.dtype, torch.memory_format, torch.layout)
 
 
@@ -48,47 +49,54 @@ _CLASSES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def write_graph(graph: Graph, path: Path) -> None:
-    """Write a graph; the folder is made. Who reads at the same time finds either the old file or the new one.
+def encode_graph(graph: Graph) -> bytes:
+    """The graph as a safetensors file.
 
     Raises:
         ModelError: the graph has calls that are not ATen's and cannot be looked up by name.
-        OSError: the file cannot be written.
     """
     tensors: dict[int, torch.Tensor] = {}
     structure = {"format": _FORMAT, "graph": _written(graph, tensors)}
-    path.parent.mkdir(parents=True, exist_ok=True)
     named = {str(i): tensor.detach().cpu().contiguous().clone() for i, tensor in enumerate(tensors.values())}
-    with TemporaryDirectory(dir=path.parent) as folder:  # beside it: a file is moved at once within one file system
-        unfinished = Path(folder) / path.name
-        try:
-            save_file(named, unfinished, {_KEY: json.dumps(structure, separators=(",", ":"))})
-        except SafetensorError as error:
-            raise OSError(f"{path}: {error}") from None
-        unfinished.replace(path)
+    content: bytes = save(named, {_KEY: json.dumps(structure, separators=(",", ":"))})
+    return content
 
 
-def read_graph(path: Path) -> Graph:
-    """Read a graph; its tensors stay in the file until they are looked at.
+def decode_graph(content: memoryview) -> Graph:
+    """The graph that was encoded; its tensors lie in the memory of ``content``, which must not change any more.
 
     Raises:
-        FileNotFoundError: there is no such file.
         ModelError: it is damaged, or was written by another version of this package.
     """
     try:
-        with safe_open(path, framework="pt") as file:
-            structure = json.loads((file.metadata() or {}).get(_KEY, "null"))
-            if not isinstance(structure, dict) or structure.get("format") != _FORMAT:
-                raise ModelError(f"{path} holds no graph of this version")
-            tensors = [file.get_tensor(str(i)) for i in range(len(file.keys()))]
+        described, data = _header(content)
+        structure = json.loads(described.get("__metadata__", {}).get(_KEY, "null"))
+        if not isinstance(structure, dict) or structure.get("format") != _FORMAT:
+            raise ModelError("it holds no graph of this version")
+        tensors = [_tensor(described[str(i)], data) for i in range(len(described) - 1)]
         graph = _read(structure["graph"], tensors)
-    except FileNotFoundError:
-        raise
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ModelError(f"{path} holds no graph: {type(error).__name__}: {error}") from None
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ModelError(f"it holds no graph: {type(error).__name__}: {error}") from None
     if not isinstance(graph, Graph):
-        raise ModelError(f"{path} holds no graph")
+        raise ModelError("it holds no graph")
     return graph
+
+
+def _header(content: memoryview) -> tuple[dict[str, Any], memoryview]:
+    """Of a safetensors file: what describes each tensor by its name, and the bytes of all of them."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    described = json.loads(bytes(content[8:start]))
+    if not isinstance(described, dict):
+        raise TypeError("its header is no object")
+    return described, content[start:]
+
+
+def _tensor(described: dict[str, Any], data: memoryview) -> torch.Tensor:
+    first, last = described["data_offsets"]
+    dtype, shape = _DTYPES[described["dtype"]], described["shape"]
+    if first == last:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(data[first:last], dtype=dtype).reshape(shape)
 
 
 def _written(value: Any, tensors: dict[int, torch.Tensor]) -> Any:

@@ -9,6 +9,7 @@ is released while they run, so that the other threads of a node go on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numba
@@ -19,7 +20,20 @@ from cacheinf_ros.jit.types import Array, Arrays, Type
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def compiled(*arguments: Type, returns: Type | None = None, error_model: str = "python") -> Callable[[Kernel], Kernel]:
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A tuple of values of different types.
+
+    Attributes:
+        items: their types; an array among them must be writable exactly where its type says so.
+    """
+
+    items: tuple[Type, ...]
+
+
+def compiled(
+    *arguments: Type | Record, returns: Type | None = None, error_model: str = "python"
+) -> Callable[[Kernel], Kernel]:
     """Compile for these argument types, now; without any, when a compiled function first calls it.
 
     Args:
@@ -31,13 +45,15 @@ def compiled(*arguments: Type, returns: Type | None = None, error_model: str = "
     return cast(Callable[[Kernel], Kernel], jit)
 
 
-def numba_type(of: Type | None) -> Any:
+def numba_type(of: Type | Record | None) -> Any:
     """What numba calls a type."""
     match of:
         case None:
             return numba.types.void
         case Array():
             return numba.types.Array(numba.from_dtype(np.dtype(of.dtype)), of.ndim, "C", readonly=not of.writable)
+        case Record():
+            return numba.types.BaseTuple.from_types([numba_type(item) for item in of.items])
         case Arrays():
             return numba.types.UniTuple(numba_type(of.items[0]), len(of.items))
         case _:

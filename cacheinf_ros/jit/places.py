@@ -12,6 +12,8 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from cacheinf_ros.disk_cache import cache_folder
+
 _BESIDE = "__pycache__"
 _CPU = Path("/proc/cpuinfo")
 _FEATURES = ("flags", "Features", "isa")  # of x86, ARM, RISC-V
@@ -42,8 +44,7 @@ def _places(source: Path) -> tuple[Path, ...]:
     builder = (Path(__file__).with_name(name).read_bytes() for name in ("build.py", "library.py", "types.py"))
     content = hashlib.sha256(b"".join((source.read_bytes(), *builder))).hexdigest()[:16]
     name = f"{source.stem}.{_machine()}.{content}.so"
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cacheinf_ros" / "kernels"
-    return source.parent / _BESIDE / name, user / name
+    return source.parent / _BESIDE / name, cache_folder() / "kernels" / name
 
 
 @cache

@@ -75,7 +75,7 @@ class RowSharing:
         self._health = health
         self._logger = node.get_logger()
         self._workload = Workload(engine.program.layout)
-        self._at_robot = profile_of(self._workload.names, engine.cost)
+        self._robot_ms = profile_of(self._workload.names, engine.cost)
         self._scheduler: Scheduler | None = None
         self._make_scheduler = make_scheduler
         self._is_searched = False
@@ -198,10 +198,10 @@ class RowSharing:
             scheduler.observe_server(shared[1], served[1])
             self._shared_choice = None
 
-    def _meet(self, at_server: np.ndarray) -> Machines:
+    def _meet(self, server_ms: np.ndarray) -> Machines:
         return Machines(
-            robot_rows=self._at_robot,
-            at_server=at_server,
+            robot_ms=self._robot_ms,
+            server_ms=server_ms,
             value_bytes=self._config.wire_dtype.bytes,
             input_pixel_bytes=_PIXEL_BYTES[self._config.wire_image],
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from catalogs import TINY, made_catalog
 
 from cacheinf_ros.catalog import graph_cache as kept
@@ -19,6 +21,7 @@ from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph.ir import Conv, Pointwise, TensorRef
 
 
 @pytest.fixture
@@ -77,6 +80,38 @@ def test_what_is_damaged_is_exported_anew(
         assert graph_hash(catalog.network("original").graph) == expected
     assert f"{path} holds no graph" in caplog.text and "exporting anew" in caplog.text
     assert kept_graph(path) is not None
+
+
+def test_a_flipped_bit_of_a_weight_is_noticed(own_cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    graph, path = load_model(TINY).graph, kept_file("tiny")
+    assert keep(graph, path)
+    damaged = bytearray(path.read_bytes())
+    damaged[-2] ^= 1
+    path.write_bytes(damaged)
+    with caplog.at_level(logging.WARNING):
+        assert kept_graph(path) is None
+    assert str(path) in caplog.text
+
+
+def test_what_is_replaced_while_it_is_read_stays_readable(own_cache: Path) -> None:
+    graph, path = load_model(TINY).graph, kept_file("tiny")
+    assert kept_graph(path) is None
+    assert keep(graph, path)
+    found = kept_graph(path)
+    assert found is not None
+    zeros = tuple(replace(o, weight=torch.zeros_like(o.weight)) if isinstance(o, Conv) else o for o in graph.operators)
+    assert keep(replace(graph, operators=zeros), path)
+    again = kept_graph(path)
+    assert again is not None
+    assert graph_hash(found) == graph_hash(graph) != graph_hash(again)
+
+
+def test_a_graph_that_cannot_be_encoded_leaves_no_file(own_cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    graph = load_model(TINY).graph
+    call = Pointwise(name="made", inputs=("image",), output="made", call=max, arguments=(TensorRef("image"),))
+    with caplog.at_level(logging.WARNING):
+        assert not keep(replace(graph, operators=(*graph.operators, call)), kept_file("tiny"))
+    assert "exported anew each time" in caplog.text and not files(own_cache)
 
 
 def test_a_folder_that_cannot_be_written_costs_time_only(

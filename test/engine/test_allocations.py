@@ -41,11 +41,11 @@ def test_memory_does_not_grow(mode: Mode, monkeypatch: pytest.MonkeyPatch, tmp_p
             engine.run(images[frame % 4], cache_map)
 
     run(300)
-    pointers = [buffer.rows.data_ptr() for buffer in engine.program.maps.values()]
+    pointers = [buffer.pixels.data_ptr() for buffer in engine.program.maps.values()]
     before = resident_bytes()
     run(FRAMES)
     assert resident_bytes() < 1.01 * before
-    assert [buffer.rows.data_ptr() for buffer in engine.program.maps.values()] == pointers
+    assert [buffer.pixels.data_ptr() for buffer in engine.program.maps.values()] == pointers
     tracemalloc.start()
     run(1)
     before_frames, _ = tracemalloc.get_traced_memory()

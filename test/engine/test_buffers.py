@@ -19,19 +19,19 @@ def test_maps_lie_in_one_block_and_do_not_overlap(shapes: list[tuple[tuple[int, 
     maps = allocate_maps(shapes, CPU)
     for number, (buffer, (size, channels)) in enumerate(zip(maps, shapes, strict=True)):
         assert buffer.size == size
-        assert buffer.rows.shape == (size[0] * size[1], channels)
-        assert buffer.rows.data_ptr() % 64 == 0
-        assert not buffer.rows.any()
-        buffer.rows.fill_(number + 1)
+        assert buffer.pixels.shape == (size[0] * size[1], channels)
+        assert buffer.pixels.data_ptr() % 64 == 0
+        assert not buffer.pixels.any()
+        buffer.pixels.fill_(number + 1)
     for number, buffer in enumerate(maps):
-        assert (buffer.rows == number + 1).all()
-    assert len({buffer.rows.untyped_storage().data_ptr() for buffer in maps}) <= 1
+        assert (buffer.pixels == number + 1).all()
+    assert len({buffer.pixels.untyped_storage().data_ptr() for buffer in maps}) <= 1
 
 
 @pytest.mark.parametrize("dx", [-3, 0, 2])
 def test_a_map_that_moved_shows_what_was_there(dx: int) -> None:
     (buffer,) = allocate_maps([((4, 6), 2)], CPU)
-    buffer.rows.copy_(torch.arange(48).view(24, 2))
+    buffer.pixels.copy_(torch.arange(48).view(24, 2))
     before = buffer.image.clone()
     buffer.move(dx, 1)
     kept = slice(max(0, dx), 6 + min(0, dx))

@@ -15,11 +15,11 @@ from programs import change, changing_frames
 from random_graphs import random_network
 from torch import Tensor, nn
 
+from cacheinf_ros.engine.backends import Backend, ReferenceBackend, choose_backend
 from cacheinf_ros.engine.caching import Caching, droppable
-from cacheinf_ros.engine.kernels import Kernels, ReferenceKernels, choose_kernels
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.ir import Graph, Pointwise
 
@@ -36,7 +36,7 @@ def assert_same_outputs(
         found = []
         for program in programs:
             change(program, image, mask)
-            outputs = program.run(refresh=frame == 0, outside=outside)
+            outputs = program.execute(refresh=frame == 0, outside=outside)
             found.append([torch.as_tensor(value).clone() for value in outputs.values()])
         for ours, theirs in zip(*found, strict=True):
             assert not ours.isnan().any(), f"frame {frame} reads a map that is not alive"
@@ -45,8 +45,8 @@ def assert_same_outputs(
             )
 
 
-def both(graph: Graph, caching: Caching, kernels: Kernels | None = None) -> list[Program]:
-    kernels = kernels or choose_kernels("cpu", 1)
+def both(graph: Graph, caching: Caching, kernels: Backend | None = None) -> list[Program]:
+    kernels = kernels or choose_backend("cpu", 1)
     return [Program(graph, kernels, caching, debug_memory=True), Program(graph, kernels)]
 
 
@@ -98,9 +98,9 @@ def test_with_small_changes_held_back(seed: int, criterion: Criterion) -> None:
     dropped = frozenset(name for name in droppable(layout) if rng.random() < 0.5)
     programs = both(graph, Caching(dropped=dropped))
     kept = [o.output for o, _ in programs[1].timeable() if layout.root(o.output) not in dropped]
-    truncations = {n: Truncation(threshold=0.05, criterion=criterion) for n in kept if rng.random() < 0.7}
+    thresholds = {n: DeltaThreshold(threshold=0.05, criterion=criterion) for n in kept if rng.random() < 0.7}
     for program in programs:
-        program.truncate(truncations)
+        program.set_thresholds(thresholds)
     assert_same_outputs(graph, programs, seed, frames=5)
 
 
@@ -118,7 +118,7 @@ class _Gated(nn.Module):
         return self.p(self.between(self.p(first))), d * torch.relu(self.q2(x))
 
 
-def test_maps_live_as_long_as_any_truncation_needs_them() -> None:
+def test_maps_live_as_long_as_any_threshold_needs_them() -> None:
     """With one of two siblings truncated, what both read is computed in two steps instead of one."""
     graph = graph_of(_Gated(), (40, 48))
     layout = lay_out(graph)
@@ -129,7 +129,7 @@ def test_maps_live_as_long_as_any_truncation_needs_them() -> None:
         programs = both(graph, Caching(dropped=dropped))
         held = [name for name in programs[0].kept if rng.random() < 0.5]
         for program in programs:
-            program.truncate({name: Truncation(threshold=0.2) for name in held})
+            program.set_thresholds({name: DeltaThreshold(threshold=0.2) for name in held})
         assert_same_outputs(graph, programs, drawn, frames=4)
 
 
@@ -147,9 +147,9 @@ class _Pooled(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "kernels", [choose_kernels("cpu", 1), ReferenceKernels(torch.device("cpu"))], ids=["native", "reference"]
+    "kernels", [choose_backend("cpu", 1), ReferenceBackend(torch.device("cpu"))], ids=["native", "reference"]
 )
-def test_a_mean_completes_only_what_it_reads(kernels: Kernels) -> None:
+def test_a_mean_completes_only_what_it_reads(kernels: Backend) -> None:
     graph = graph_of(_Pooled(), (21, 27))
     caching = Caching(dropped=frozenset(droppable(lay_out(graph))))
     for seed in range(8):
@@ -160,4 +160,4 @@ def test_the_reference_executor_does_the_same() -> None:
     """But for rounding: torch's products depend on how many rows there are."""
     graph = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph
     caching = Caching(dropped=frozenset(droppable(lay_out(graph))))
-    assert_same_outputs(graph, both(graph, caching, ReferenceKernels(torch.device("cpu"))), 0, rounding=1e-5)
+    assert_same_outputs(graph, both(graph, caching, ReferenceBackend(torch.device("cpu"))), 0, rounding=1e-5)

@@ -10,30 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.cache_map import CacheMap, Motion, expand_blocks
+from cacheinf_ros.engine.backends import Backend, ReferenceBackend, choose_backend
 from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.kernels import ReferenceKernels, choose_kernels
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import ModelCard
 
 CPU = torch.device("cpu")
-KERNELS = [ReferenceKernels(CPU), choose_kernels("cpu", 1)]
+KERNELS = [ReferenceBackend(CPU), choose_backend("cpu", 1)]
 SIZE = (23, 31)
 
 
 @pytest.mark.parametrize("kernels", KERNELS, ids=lambda kernels: kernels.name)
 @given(order=st.sampled_from(["rgb", "bgr"]), threshold=st.sampled_from([0.0, 0.2]), seed=st.integers(0, 999))
 def test_only_touched_pixels_that_differ_enough_change(
-    kernels: ReferenceKernels, order: str, threshold: float, seed: int
+    kernels: Backend, order: str, threshold: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     preprocessor = Preprocessor(ModelCard(name="t", input_size=SIZE, channel_order=order))
     target = MapBuffer.allocate(SIZE, 3, CPU)
-    writer, changed = InputWriter(preprocessor, target, kernels), ActiveSet(SIZE)
-    writer.truncate(
-        Truncation(threshold=threshold, criterion=Criterion.ENERGY, weight=np.array([1, 2, 0.5], np.float32))
+    writer, changed = kernels.input(preprocessor, target), ActiveSet(SIZE)
+    writer.set_threshold(
+        DeltaThreshold(threshold=threshold, criterion=Criterion.ENERGY, weight=np.array([1, 2, 0.5], np.float32))
     )
     first = rng.integers(0, 256, (*SIZE, 3), dtype=np.uint8)
     writer.touch_all()
@@ -48,7 +47,7 @@ def test_only_touched_pixels_that_differ_enough_change(
     expected = touched & (np.sqrt(np.square(difference).sum(2)) > threshold)
     assert np.array_equal(changed.mask.astype(bool), expected)
     held = np.where(expected[..., None], second, first).astype(np.uint8)
-    assert np.array_equal(target.rows.view(*SIZE, 3).numpy(), preprocessor.normalise(held))
+    assert np.array_equal(target.pixels.view(*SIZE, 3).numpy(), preprocessor.normalise(held))
     assert np.array_equal(writer.composed, np.where(touched[..., None], second, first))
 
 
@@ -69,13 +68,13 @@ def test_compiled_kernels_paint_as_the_reference_does(
         rng = np.random.default_rng(seed)
         preprocessor = Preprocessor(ModelCard(name="t", input_size=SIZE))
         target = MapBuffer.allocate(SIZE, 3, CPU)
-        writer, changed = InputWriter(preprocessor, target, kernels), ActiveSet(SIZE)
+        writer, changed = kernels.input(preprocessor, target), ActiveSet(SIZE)
         writer.touch_all()
         writer.write(rng.integers(0, 256, (*SIZE, 3), dtype=np.uint8), changed, everything=True)
         unseen = (rng.random(SIZE) < 0.01).astype(np.uint8)
         writer.touch(CacheMap.of_blocks(reusable, SIZE, 5, motion))
         frame = rng.integers(0, 256, (*SIZE, 3), dtype=np.uint8)
         writer.paint(frame, motion, unseen, changed, everything=everything)
-        results.append((writer.composed, changed.mask.copy(), unseen, target.rows.numpy()))
+        results.append((writer.composed, changed.mask.copy(), unseen, target.pixels.numpy()))
     for ours, theirs in zip(*results, strict=True):
         assert np.array_equal(ours, theirs)

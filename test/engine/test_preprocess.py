@@ -37,7 +37,7 @@ def test_inputs_outside_the_active_mask_do_not_change(
     blocks, touched = ActiveSet(source), ActiveSet(target)
     np.copyto(blocks.mask, mask)
     blocks.use_mask()
-    propagate(prepare.reach_of_blocks(cache_map), blocks, touched)
+    propagate(prepare.taps_of_blocks(cache_map), blocks, touched)
     assert not (differs & ~touched.mask.astype(bool)).any()
 
 

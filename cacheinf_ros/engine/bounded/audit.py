@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
 from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.following import Size, shift_output
-from cacheinf_ros.engine.truncation import Truncation
 
 _GOAL = 0.75  # of the promise: errors above it are on their way to breaking it
 _MEMORY = 0.8  # of the audits before, where the missed share of change is measured
@@ -33,14 +33,14 @@ class Audit:
     """What a dense frame showed.
 
     Attributes:
-        engine_error: RMS of cached against dense output on the composed input, over the outputs' spread.
+        engine_error: RMS of cached against dense output on the composed input, over the outputs' deviation.
         missed_change: RMS(cached - exact) / RMS(stale - exact), stale being the outputs of the last dense frame; over
             the last few audits, as little may have changed since one dense frame.
         kept: whether all were below what was promised. No share is asked for of the change within a few frames, nor as
             long as the outputs changed less than ``max_error``.
         asks_for_motion: whether it is time to find out the ``motion_error``: not after few frames, nor every time.
         motion_error: what following the camera costs: RMS of dense outputs for the frame as seen from the keyframe, led
-            back to the frame, against those for the frame, over the outputs' spread; None: not measured.
+            back to the frame, against those for the frame, over the outputs' deviation; None: not measured.
         room_for_motion: factor of the distortion allowed from now on, at most 1.
         tightness: factor of the calibrated thresholds from now on, at most 1.
     """
@@ -98,12 +98,12 @@ class Auditor:
         """The cache was moved by (dx, dy) whole pixels of the input."""
         self._stale = [shift_output(value, shift, input_size) for value in self._stale]
 
-    def truncations(self, config: EngineConfig) -> dict[str, Truncation]:
+    def thresholds(self, config: EngineConfig) -> dict[str, DeltaThreshold]:
         """What may be held back."""
         if self.calibration is None:
             return {}
         scale = self.calibration.scale_for(config.max_error, config.max_missed)
-        return self.calibration.truncations(self._tightness * scale)
+        return self.calibration.thresholds(self._tightness * scale)
 
     def compare(self, ours: Sequence[torch.Tensor], exact: Sequence[torch.Tensor], config: EngineConfig) -> Audit:
         """Judge the outputs of a frame and adjust the thresholds."""

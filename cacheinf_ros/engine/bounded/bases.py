@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.bounded.candidates import growth_points
-from cacheinf_ros.engine.truncation import Criterion, Truncation
+from cacheinf_ros.engine.bounded.candidates import propagation_points
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.ir import Graph
 
-Base = Mapping[str, Truncation]
+Base = Mapping[str, DeltaThreshold]
 _SPREAD_UNIT = 30.0  # so that the factors that suit sensitivities suit spreads
 
 
@@ -37,7 +37,7 @@ def possible_bases(
         EngineError: there is nothing that could be held back.
     """
     computed = tuple(computed)
-    points = [name for name in growth_points(graph) if name == graph.input or name in computed]
+    points = [name for name in propagation_points(graph) if name == graph.input or name in computed]
     bases: dict[str, Base] = {}
     for criterion in (Criterion.ENERGY, Criterion.POOLED_ENERGY):
         bases[f"sensitivity, {criterion.value}"] = sensitivity_base(graph, points, weights, criterion)
@@ -54,7 +54,7 @@ def sensitivity_base(
 ) -> Base:
     """In units of ``engine_error``: what holding a change back at one pixel costs; see sensitivity.py."""
     return {
-        name: Truncation(threshold=1.0, criterion=_criterion(graph, name, criterion), weight=weights[name])
+        name: DeltaThreshold(threshold=1.0, criterion=_criterion(graph, name, criterion), weight=weights[name])
         for name in names
         if name in weights and weights[name].any()
     }
@@ -63,7 +63,7 @@ def sensitivity_base(
 def spread_base(graph: Graph, names: Iterable[str], spreads: Mapping[str, float], criterion: Criterion) -> Base:
     """RMS over channels, in units of the tensor's standard deviation."""
     return {
-        name: Truncation(
+        name: DeltaThreshold(
             threshold=_SPREAD_UNIT * spreads[name] * graph.tensors[name].channels ** 0.5,
             criterion=_criterion(graph, name, criterion),
         )

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.bounded.bases import possible_bases, standard_deviations
-from cacheinf_ros.engine.bounded.candidates import growth_points
+from cacheinf_ros.engine.bounded.candidates import propagation_points
 from cacheinf_ros.engine.bounded.composing import compose_frames
 from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for, scaled
 from cacheinf_ros.engine.bounded.search import ThresholdSearch
@@ -31,9 +31,9 @@ from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.bounded.trial import TrialEngine
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
@@ -52,7 +52,7 @@ class Calibration:
         output_scale: of the errors.
     """
 
-    base: Mapping[str, Truncation]
+    base: Mapping[str, DeltaThreshold]
     curve: tuple[CurvePoint, ...]
     output_scale: OutputScale
 
@@ -63,7 +63,7 @@ class Calibration:
         """
         return factor_for(self.curve, _promise(max_error, max_missed))
 
-    def truncations(self, factor: float) -> dict[str, Truncation]:
+    def thresholds(self, factor: float) -> dict[str, DeltaThreshold]:
         """By tensor, for a factor; none at 0."""
         return scaled(self.base, factor)
 
@@ -101,12 +101,12 @@ def calibrate(
     spreads = standard_deviations(graph, ends)
     search = ThresholdSearch(trials, scale, _promise(config.max_error, config.max_missed))
     base = search.best(possible_bases(graph, trials.computed, weights, spreads))
-    base = search.refined(base, [name for name in growth_points(graph) if name in base], pointwise=graph.input)
+    base = search.refined(base, [name for name in propagation_points(graph) if name in base], pointwise=graph.input)
     return Calibration(base=base, curve=search.curve(base), output_scale=scale)
 
 
 def _output_scale(trials: TrialEngine, composed: Sequence[Image]) -> OutputScale:
-    """The outputs' spread over three of the frames and photographs that have nothing to do with them."""
+    """The outputs' deviation over three of the frames and photographs that have nothing to do with them."""
     size = (composed[0].shape[1], composed[0].shape[0])
     photographs = [np.asarray(cv2.resize(p, size), np.uint8) for p in load_photographs(Gallery.TEST)]
     own = [trials.exact[i] for i in sorted({0, len(composed) // 2, len(composed) - 1})]

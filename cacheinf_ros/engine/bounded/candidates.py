@@ -8,7 +8,7 @@ from cacheinf_ros.graph.ir import Concat, Conv, Global, GlobalMean, Graph, Opera
 _VIEWS = (Concat, Select)
 
 
-def growth_points(graph: Graph) -> tuple[str, ...]:
+def propagation_points(graph: Graph) -> tuple[str, ...]:
     """Tensors that a window larger than one pixel reads, directly or through concatenations, and the input.
 
     A comparison costs time at every tensor where it is made. Between windows it would only repeat the last one: on

@@ -55,5 +55,5 @@ def _touched(preprocessor: Preprocessor, cache_map: CacheMap) -> NDArray[np.uint
     blocks, touched = ActiveSet((rows, columns)), ActiveSet(preprocessor.size)
     np.copyto(blocks.mask, ~cache_map.reusable)
     blocks.use_mask()
-    propagate(preprocessor.reach_of_blocks(cache_map), blocks, touched)
+    propagate(preprocessor.taps_of_blocks(cache_map), blocks, touched)
     return touched.mask

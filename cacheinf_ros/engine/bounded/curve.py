@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cacheinf_ros.engine.truncation import Truncation
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 
 _SMALLEST = 1e-9  # errors below count as this one where logarithms are taken
 
@@ -60,7 +60,7 @@ def worth_of_error(curve: Sequence[CurvePoint], factor: float) -> float:
     return max(0.0, time / error) if error > 0 else 0.0
 
 
-def scaled(base: Mapping[str, Truncation], factor: float) -> dict[str, Truncation]:
+def scaled(base: Mapping[str, DeltaThreshold], factor: float) -> dict[str, DeltaThreshold]:
     """Thresholds times a factor; none at 0."""
     if factor <= 0:
         return {}

@@ -13,7 +13,7 @@ from cacheinf_ros.engine.quality import Outputs, OutputScale
 
 Squares = NDArray[np.float64]
 _PART = 1 << 18  # values
-_ROUNDING = 1e-5  # of the spread: a smaller change of the outputs is none
+_ROUNDING = 1e-5  # of the deviation: a smaller change of the outputs is none
 
 
 class ErrorSum:
@@ -21,11 +21,11 @@ class ErrorSum:
 
     def __init__(self, scale: OutputScale, stale: Outputs) -> None:
         """``stale``: the outputs of a cache that is never updated, for :meth:`add`."""
-        self._spreads = np.array(scale.spreads)
+        self._deviations = np.array(scale.deviations)
         self._stale = stale
         self._frames = 0.0
-        self._errors = np.zeros(len(self._spreads))
-        self._changes = np.zeros(len(self._spreads))
+        self._errors = np.zeros(len(self._deviations))
+        self._changes = np.zeros(len(self._deviations))
 
     def add(self, ours: Outputs, exact: Outputs) -> None:
         """Take a frame into account."""
@@ -45,18 +45,18 @@ class ErrorSum:
 
     @property
     def change(self) -> float:
-        """RMS(stale - exact) over the outputs' spread; the largest of the outputs'."""
-        return float(np.max(np.sqrt(self._changes / max(_ROUNDING, self._frames)) / self._spreads))
+        """RMS(stale - exact) over the outputs' deviation; the largest of the outputs'."""
+        return float(np.max(np.sqrt(self._changes / max(_ROUNDING, self._frames)) / self._deviations))
 
     @property
     def engine_error(self) -> float:
-        """RMS(ours - exact) over the outputs' spread; the largest of the outputs'."""
-        return float(np.max(np.sqrt(self._errors / max(_ROUNDING, self._frames)) / self._spreads))
+        """RMS(ours - exact) over the outputs' deviation; the largest of the outputs'."""
+        return float(np.max(np.sqrt(self._errors / max(_ROUNDING, self._frames)) / self._deviations))
 
     @property
     def missed_change(self) -> float:
         """RMS(ours - exact) / RMS(stale - exact), the largest of the outputs': 0 is exact, 1 is never updated."""
-        nothing = max(_ROUNDING, self._frames) * np.square(_ROUNDING * self._spreads)
+        nothing = max(_ROUNDING, self._frames) * np.square(_ROUNDING * self._deviations)
         return float(np.max(np.sqrt(self._errors / np.maximum(self._changes, nothing))))
 
 

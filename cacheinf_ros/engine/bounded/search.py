@@ -11,8 +11,8 @@ import numpy as np
 from cacheinf_ros.engine.bounded.bases import Base
 from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for, log_ratio, scaled, worth_of_error
 from cacheinf_ros.engine.bounded.trial import Trial, TrialEngine
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 
 _FACTORS = tuple(float(f) for f in np.geomspace(1e-6, 3e-2, 14))
 _ENOUGH = 0.5  # trials stop at this engine_error: nobody asks for more
@@ -101,15 +101,15 @@ class ThresholdSearch:
             active_share=trial.active_share,
         )
 
-    def _trial(self, truncations: Mapping[str, Truncation]) -> Trial:
-        return self._trials.run(truncations, self._scale)
+    def _trial(self, thresholds: Mapping[str, DeltaThreshold]) -> Trial:
+        return self._trials.trial(thresholds, self._scale)
 
 
-def _changes(truncation: Truncation, *, may_pool: bool) -> Iterator[Truncation]:
+def _changes(delta: DeltaThreshold, *, may_pool: bool) -> Iterator[DeltaThreshold]:
     if may_pool:
-        yield replace(truncation, criterion=_OTHER[truncation.criterion])
+        yield replace(delta, criterion=_OTHER[delta.criterion])
     for factor in (2.0, 0.5):
-        yield replace(truncation, threshold=truncation.threshold * factor)
+        yield replace(delta, threshold=delta.threshold * factor)
 
 
 def _cost(trial: Trial, worth: float) -> float:

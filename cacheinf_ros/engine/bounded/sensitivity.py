@@ -66,9 +66,9 @@ def _gradients(
         outputs = [values[tensor] for _, tensor in graph.outputs]
         for _ in range(draws):
             total = torch.zeros(())
-            for output, spread in zip(outputs, scale.spreads, strict=True):
+            for output, deviation in zip(outputs, scale.deviations, strict=True):
                 direction = torch.randn(output.shape, generator=generator)
-                total = total + (output * direction).sum() / (spread * output.numel() ** 0.5)
+                total = total + (output * direction).sum() / (deviation * output.numel() ** 0.5)
             gradients = torch.autograd.grad(total, list(tensors.values()), retain_graph=True, allow_unused=True)
             found += [
                 (name, gradient.reshape(1, graph.tensors[name].channels, -1, 1))

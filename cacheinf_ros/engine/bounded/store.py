@@ -5,67 +5,67 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.curve import CurvePoint
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.storage import stored_file
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
 
-_VERSION = 2  # of the file's content
+_VERSION = 3  # of the file's content
 _CONTENT = "__content__"
-_log = logging.getLogger(__name__)
 
 
 def calibration_file(model: Model, config: EngineConfig, caching: Caching = EVERYTHING) -> Path:
     """Where the calibration of a model on this machine lies, for an engine with such caches."""
     dropped = " ".join(sorted(caching.dropped))
     kept = f"{hashlib.sha256(dropped.encode()).hexdigest()[:8]}-" if dropped else ""
-    return stored_file("calibrations", model, config, f"{kept}{_VERSION}.npz")
+    return measured_file("calibrations", model, config, f"{kept}{_VERSION}.npz")
 
 
 def save_calibration(calibration: Calibration, path: Path) -> None:
     """Write a calibration; the folder is made. Fails with a warning where it cannot be written."""
     content = {
         "curve": [asdict(point) for point in calibration.curve],
-        "spreads": calibration.output_scale.spreads,
+        "deviations": calibration.output_scale.deviations,
         "base": {name: (t.threshold, t.criterion.value) for name, t in calibration.base.items()},
     }
     arrays: dict[str, Any] = {name: t.weight for name, t in calibration.base.items() if t.weight is not None}
     arrays[_CONTENT] = np.array(json.dumps(content))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, allow_pickle=False, **arrays)
-    except OSError as error:
-        _log.warning("the calibration cannot be kept for the next start: %s", error)
+    written = BytesIO()
+    np.savez(written, allow_pickle=False, **arrays)
+    _kept(path).write(written.getvalue())
 
 
 def load_calibration(path: Path) -> Calibration | None:
-    """Read a calibration; None where there is none, or none that can be read."""
-    if not path.is_file():
-        return None
-    try:
-        with np.load(path) as file:
-            return _calibration(json.loads(str(file[_CONTENT])), {name: file[name] for name in file.files})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        _log.warning("the stored calibration %s is unusable, calibrating anew: %s", path, error)
-        return None
+    """Read a calibration; None where there is none, or with a warning none that can be used."""
+    return _kept(path).read(_parsed)
+
+
+def _kept(path: Path) -> KeptFile:
+    return KeptFile(path=path, what="calibration", remedy="calibrating")
+
+
+def _parsed(data: memoryview) -> Calibration:
+    with np.load(BytesIO(data)) as file:
+        return _calibration(json.loads(str(file[_CONTENT])), {name: file[name] for name in file.files})
 
 
 def _calibration(content: dict[str, Any], weights: dict[str, NDArray[np.float32]]) -> Calibration:
     base = {
-        name: Truncation(threshold=threshold, criterion=Criterion(criterion), weight=weights.get(name))
+        name: DeltaThreshold(threshold=threshold, criterion=Criterion(criterion), weight=weights.get(name))
         for name, (threshold, criterion) in content["base"].items()
     }
     curve = tuple(CurvePoint(**point) for point in content["curve"])
-    return Calibration(base=base, curve=curve, output_scale=OutputScale(spreads=tuple(content["spreads"])))
+    return Calibration(base=base, curve=curve, output_scale=OutputScale(deviations=tuple(content["deviations"])))

@@ -12,15 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.config import EngineConfig
-from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.kernels import choose_kernels
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 from cacheinf_ros.graph import Model
 
 Image = NDArray[np.uint8]
@@ -33,7 +32,7 @@ class Trial:
     """What a run over the frames showed; the first frame, which is computed completely, does not count.
 
     Attributes:
-        engine_error: RMS over the outputs' spread, of all frames together.
+        engine_error: RMS over the outputs' deviation, of all frames together.
         missed_change: of all frames together, against the outputs of the first one.
         milliseconds: of a frame, mean; predicted from the pixels that were computed, which is free of noise.
         active_share: of the FLOPs, mean.
@@ -72,13 +71,13 @@ class TrialEngine:
             caching: as the engine will have it.
             between: called before each frame; what it raises ends the trial.
         """
-        kernels = choose_kernels(config.device, config.threads, config.precision)
+        backend = choose_backend(config.device, config.threads, config.precision)
         self._frames = composed
         self._between = between
         self._input_name = model.graph.input
         with torch.inference_mode():
-            self.program = Program(model.graph, kernels, caching)
-        self._input = InputWriter(Preprocessor(model.card), self.program.input, kernels)
+            self.program = Program(model.graph, backend, caching)
+        self._input = backend.input(Preprocessor(model.card), self.program.input)
         self._input.touch_all()
         self.exact = [self.dense(frame) for frame in composed]
         self._changes = [mean_squares(self.exact[0], exact) for exact in self.exact[1:]]
@@ -92,10 +91,10 @@ class TrialEngine:
         return [np.copy(value.cpu().numpy()) for value in outputs]  # unlike the method, keeps the layout
 
     @torch.inference_mode()
-    def run(self, truncations: Mapping[str, Truncation], scale: OutputScale) -> Trial:
+    def trial(self, thresholds: Mapping[str, DeltaThreshold], scale: OutputScale) -> Trial:
         """Go through the frames with these thresholds."""
-        self._input.truncate(truncations.get(self._input_name))
-        self.program.truncate({name: t for name, t in truncations.items() if name != self._input_name})
+        self._input.set_threshold(thresholds.get(self._input_name))
+        self.program.set_thresholds({name: t for name, t in thresholds.items() if name != self._input_name})
         self._run_all(self._frames[0], refresh=True)
         errors = ErrorSum(scale, self.exact[0])
         predicted, active, measured = [], [], []
@@ -103,11 +102,11 @@ class TrialEngine:
             self._between()
             started = time.perf_counter_ns()
             self._input.write(frame, self.program.changed_input, everything=False)
-            outputs = self.program.run()
+            outputs = self.program.execute()
             measured.append((time.perf_counter_ns() - started) / 1e6)
             errors.add_squares(mean_squares([value.cpu().numpy() for value in outputs.values()], exact), change)
-            active.append(self.program.active_share)
-            predicted.append(self._predicted(truncations))
+            active.append(self.program.profile.active_share)
+            predicted.append(self._predicted(thresholds))
         return Trial(
             engine_error=errors.engine_error,
             missed_change=errors.missed_change,
@@ -121,12 +120,12 @@ class TrialEngine:
         """Run a frame of which everything counts as changed; outputs are valid until the next run."""
         self._between()
         self._input.write(composed, self.program.changed_input, everything=True)
-        return self.program.run(refresh=refresh)
+        return self.program.execute(refresh=refresh)
 
-    def _predicted(self, truncations: Mapping[str, Truncation]) -> float:
+    def _predicted(self, thresholds: Mapping[str, DeltaThreshold]) -> float:
         """Milliseconds of the last run, from the pixels that each operator computed and compared."""
-        criteria = {name: truncation.criterion for name, truncation in truncations.items()}
-        shares = self.program.active_shares.items()
+        criteria = {name: delta.criterion for name, delta in thresholds.items()}
+        shares = self.program.profile.active_shares.items()
         return sum(self._microseconds[criteria.get(name)][name] * share for name, share in shares) / 1e3
 
     def _measured(self, criteria: Sequence[Criterion]) -> dict[Criterion | None, dict[str, float]]:
@@ -136,10 +135,12 @@ class TrialEngine:
         """
         least: dict[Criterion | None, dict[str, float]] = {}
         for criterion in _MEASUREMENTS * (None, *criteria):  # in turn: other work on the machine comes and goes
-            everything = {n: Truncation(threshold=-1, criterion=criterion) for n in self.computed} if criterion else {}
-            self.program.truncate(everything)
+            everything = (
+                {n: DeltaThreshold(threshold=-1, criterion=criterion) for n in self.computed} if criterion else {}
+            )
+            self.program.set_thresholds(everything)
             self._run_all(self._frames[0], refresh=not everything)
-            took = self.program.microseconds
+            took = self.program.profile.microseconds
             known = least.get(criterion, took)
             least[criterion] = {name: min(known[name], microseconds) for name, microseconds in took.items()}
         return least

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost.model import SHARES, CostModel, Curve
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.storage import load_stored, store, stored_file
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.ir import Conv, Operator
 
-_VERSION = 2
-_WHAT = "cost model"
+_VERSION = 3
 _RUNS = 3
 _log = logging.getLogger(__name__)
 
@@ -29,15 +29,16 @@ def load_or_measure(make: Callable[[], Program], model: Model, config: EngineCon
     Args:
         make: gives a program that keeps all its maps, where it must be measured; its cache is overwritten.
     """
-    path = stored_file("costs", model, config, f"{_VERSION}.json")
-    stored = load_stored(path, _parsed, _WHAT, "measuring")
+    path = measured_file("costs", model, config, f"{_VERSION}.json")
+    file = KeptFile(path=path, what="cost model", remedy="measuring")
+    stored = file.read_json(_parsed)
     if stored is not None:
         return stored
     started = time.perf_counter()
     measured = measure(make())
     _log.info("measured the kernels for %s in %.1f s", model.name, time.perf_counter() - started)
     if measured.curves:  # none without compiled kernels, which may be there at the next start
-        store(asdict(measured), path, _WHAT)
+        file.write_json(asdict(measured))
     return measured
 
 
@@ -45,33 +46,33 @@ def measure(program: Program) -> CostModel:
     """Measure every operator that a compiled kernel computes; equal ones once."""
     curves: dict[object, Curve] = {}
     found: dict[str, Curve] = {}
-    for operator, active in program.timeable():
+    for operator, active in program.profile.timeable():
         key = _key(operator, active.size)
         if key not in curves:
             curves[key] = _measured(program, operator, active)
         found[operator.output] = curves[key]
-    return CostModel(curves=found, growth_ns=_growth_ns(program))
+    return CostModel(curves=found, propagation_ns=_propagation_ns(program))
 
 
 def _measured(program: Program, operator: Operator, active: ActiveSet) -> Curve:
     rows, alternative = [], []
     for share in SHARES:
         active.fill_middle(share)  # what changes in real frames lies together
-        rows.append(min(program.time(operator.output, alternative=False) for _ in range(_RUNS)))
-        if program.has_alternative(operator.output):
-            alternative.append(min(program.time(operator.output, alternative=True) for _ in range(_RUNS)))
+        rows.append(min(program.profile.time(operator.output, alternative=False) for _ in range(_RUNS)))
+        if program.profile.has_alternative(operator.output):
+            alternative.append(min(program.profile.time(operator.output, alternative=True) for _ in range(_RUNS)))
     active.clear()
     return Curve(rows=tuple(rows), alternative=tuple(alternative) or None)
 
 
-def _growth_ns(program: Program) -> float:
+def _propagation_ns(program: Program) -> float:
     """Nanoseconds per pixel of filling an active set, from a run in which a third of the input changed."""
     program.changed_input.fill_middle(1 / 3)
     took = []
     for _ in range(_RUNS):
-        program.run(refresh=True)
-        took.append(program.growth_microseconds)
-    return 1e3 * min(took) / max(1, program.plan.grown_pixels)
+        program.execute(refresh=True)
+        took.append(program.profile.propagation_microseconds)
+    return 1e3 * min(took) / max(1, program.plan.propagated_pixels)
 
 
 def _key(operator: Operator, size: tuple[int, int]) -> object:
@@ -83,7 +84,7 @@ def _key(operator: Operator, size: tuple[int, int]) -> object:
 
 def _parsed(content: dict[str, Any]) -> CostModel:
     curves = {name: _curve(**curve) for name, curve in content["curves"].items()}
-    return CostModel(curves=curves, growth_ns=float(content["growth_ns"]))
+    return CostModel(curves=curves, propagation_ns=float(content["propagation_ns"]))
 
 
 def _curve(rows: list[float], alternative: list[float] | None) -> Curve:

@@ -62,11 +62,11 @@ class CostModel:
 
     Attributes:
         curves: by operator's output; operators without one cost nothing that is known.
-        growth_ns: nanoseconds for each pixel of each active set that is filled.
+        propagation_ns: nanoseconds for each pixel of each active set that is filled.
     """
 
     curves: Mapping[str, Curve]
-    growth_ns: float = 0.0
+    propagation_ns: float = 0.0
 
     def predict_ms(self, shares: Mapping[str, float]) -> float:
         """Milliseconds of a frame with these shares of active pixels, by operator's output."""

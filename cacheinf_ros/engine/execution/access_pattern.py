@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cacheinf_ros.engine.execution.active import Size
-from cacheinf_ros.engine.execution.propagation import Footprint
+from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Conv, Operator, PixelShuffle, Pool, Resample
 from cacheinf_ros.graph.window import Window
 
-Through = Window | Footprint
+Footprint = Window | TapTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,47 +23,47 @@ class AccessPattern:
         back: which output pixels each input pixel is read by.
     """
 
-    forward: Through
-    back: Through
+    forward: Footprint
+    back: Footprint
 
 
-def spreads(layout: Layout) -> dict[str, AccessPattern]:
+def access_patterns(layout: Layout) -> dict[str, AccessPattern]:
     """By operator's output, of the operators that read other pixels than they write. Equal ones are the same object."""
     found: dict[object, AccessPattern] = {}
     result = {}
     for operator in layout.operators:
-        through = _forward(operator, layout)
-        if through is None:
+        footprint = _forward(operator, layout)
+        if footprint is None:
             continue
-        key = through if isinstance(through, Window) else _contents(through)
+        key = footprint if isinstance(footprint, Window) else _contents(footprint)
         in_size = layout.spec(operator.inputs[0]).size
         if (key, in_size) not in found:
-            found[key, in_size] = AccessPattern(forward=through, back=inverse(through, in_size))
+            found[key, in_size] = AccessPattern(forward=footprint, back=inverse(footprint, in_size))
         result[operator.output] = found[key, in_size]
     return result
 
 
-def _contents(reach: Footprint) -> tuple[object, ...]:
-    return reach.rows.shape, reach.rows.tobytes(), reach.columns.shape, reach.columns.tobytes()
+def _contents(table: TapTable) -> tuple[object, ...]:
+    return table.rows.shape, table.rows.tobytes(), table.columns.shape, table.columns.tobytes()
 
 
-def _forward(operator: Operator, layout: Layout) -> Through | None:
+def _forward(operator: Operator, layout: Layout) -> Footprint | None:
     if isinstance(operator, (Conv, Pool)):
         return None if operator.window.is_pointwise else operator.window
     if isinstance(operator, Resample):
-        return Footprint.of_taps(operator.rows, operator.columns)
+        return TapTable.of_taps(operator.rows, operator.columns)
     if isinstance(operator, PixelShuffle):
-        return Footprint.of_shuffle(layout.spec(operator.inputs[0]).size, operator.factor)
+        return TapTable.of_shuffle(layout.spec(operator.inputs[0]).size, operator.factor)
     return None
 
 
-def inverse(through: Through, in_size: Size) -> Through:
+def inverse(footprint: Footprint, in_size: Size) -> Footprint:
     """Which outputs each input, of a map of (height, width), is read by."""
-    if isinstance(through, Footprint):
-        return through.inverse(in_size)
-    if through.stride == (1, 1):
-        return _mirrored(through)
-    return Footprint.of_window(through).inverse(in_size)
+    if isinstance(footprint, TapTable):
+        return footprint.inverse(in_size)
+    if footprint.stride == (1, 1):
+        return _mirrored(footprint)
+    return TapTable.of_window(footprint).inverse(in_size)
 
 
 def _mirrored(window: Window) -> Window:

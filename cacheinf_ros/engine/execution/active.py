@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.kernels.abi import CSet
+
 Size = tuple[int, int]
 Mask = NDArray[np.uint8]
 
-# As ``ci_set`` of the compiled kernels.
-_HEADER = np.dtype(
-    [
-        ("mask", np.uintp), ("listed", np.uintp), ("all", np.uintp), ("height", np.int32), ("width", np.int32),
-        ("count", np.int32), ("reserved", np.int32),
-    ]
-)  # fmt: skip
 _MARK = 255  # so that one pixel of many shows in their mean
 _SPARE = 8  # entries that compiled code may write behind the last
 
@@ -27,57 +24,57 @@ class ActiveSet:
     Attributes:
         size: (height, width).
         mask: uint8 [height, width], 1 where active.
-        all_rows: int32 [height * width]: the indices of all pixels.
+        all_pixels: int32 [height * width]: the indices of all pixels.
     """
 
-    __slots__ = ("_header", "_listed", "all_rows", "mask", "size")
+    __slots__ = ("_header", "_listed", "all_pixels", "mask", "size")
 
-    def __init__(self, size: Size, all_rows: NDArray[np.int32] | None = None) -> None:
-        """An empty set; ``all_rows``: 0, 1, 2, ..., at least as many as pixels, to be shared."""
+    def __init__(self, size: Size, all_pixels: NDArray[np.int32] | None = None) -> None:
+        """An empty set; ``all_pixels``: 0, 1, 2, ..., at least as many as pixels, to be shared."""
         pixels = size[0] * size[1]
         self.size = size
         self.mask = np.zeros(size, np.uint8)
-        self.all_rows = (np.arange(pixels, dtype=np.int32) if all_rows is None else all_rows)[:pixels]
+        self.all_pixels = (np.arange(pixels, dtype=np.int32) if all_pixels is None else all_pixels)[:pixels]
         self._listed = np.empty(pixels + _SPARE, np.int32)
-        addresses = (self.mask.ctypes.data, self._listed.ctypes.data, self.all_rows.ctypes.data)
-        self._header = np.array([(*addresses, *size, 0, 0)], _HEADER)
+        addresses = (self.mask.ctypes.data, self._listed.ctypes.data, self.all_pixels.ctypes.data)
+        self._header = CSet(*addresses, *size, 0, 0)
 
     @property
     def address(self) -> int:
-        """Of the ``ci_set``; valid as long as this object lives."""
-        return self._header.ctypes.data
+        """Address of the ``ci_set``; valid as long as this object lives."""
+        return ctypes.addressof(self._header)
 
     @property
     def count(self) -> int:
         """How many pixels are active."""
-        return int(self._header["count"][0])
+        return self._header.count
 
     @property
     def pixels(self) -> int:
         """Active or not."""
-        return len(self.all_rows)
+        return len(self.all_pixels)
 
     @property
-    def rows(self) -> NDArray[np.int32]:
+    def listed(self) -> NDArray[np.int32]:
         """int32 [count]: indices of the active pixels in row-major order; valid until the set changes."""
         count = self.count
-        return self.all_rows if count == self.pixels else self._listed[:count]
+        return self.all_pixels if count == self.pixels else self._listed[:count]
 
     def fill(self) -> None:
         """Everything is active."""
         self.mask.fill(1)
-        self._header["count"][0] = self.pixels
+        self._header.count = self.pixels
 
     def clear(self) -> None:
         """Nothing is active."""
         self.mask.fill(0)
-        self._header["count"][0] = 0
+        self._header.count = 0
 
     def use_mask(self) -> None:
         """List the pixels that the mask holds."""
-        rows = np.flatnonzero(self.mask.view(np.bool_).ravel())  # numpy is much faster on bool
-        self._listed[: len(rows)] = rows
-        self._header["count"][0] = len(rows)
+        listed = np.flatnonzero(self.mask.view(np.bool_).ravel())  # numpy is much faster on bool
+        self._listed[: len(listed)] = listed
+        self._header.count = len(listed)
 
     def fill_middle(self, share: float) -> None:
         """A rectangle in the middle is active: see :func:`middle`."""

@@ -4,7 +4,7 @@
 Operators with the same inputs and the same window share a set, and no set is allocated while frames are processed.
 
 Maps that are not kept between frames hold nothing at first. Before an operator whose output is kept, those that it
-reads are computed where it reads them: active sets grow forwards through all operators, and then back from that
+reads are computed where it reads them: active sets propagate forwards through all operators, and then back from that
 operator to the next maps that are kept (CacheInf section 4.2; the halo is the composed receptive field of the operators
 in between). What another one made them compute before, in the same frame, is left out.
 """
@@ -15,26 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
-from cacheinf_ros.engine.execution.access_pattern import AccessPattern, Through, spreads
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
+from cacheinf_ros.engine.execution.access_pattern import AccessPattern, Footprint, access_patterns
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
-from cacheinf_ros.engine.execution.steps import (
-    Call,
-    Compute,
-    Difference,
-    FillIfAny,
-    Forward,
-    Grow,
-    LocalRows,
-    Receive,
-    Send,
-    Step,
-    Union,
-)  # fmt: skip
+from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Propagate, Step, Union
 from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.engine.partition.replicas import TensorReplicas
-from cacheinf_ros.engine.truncation import Truncation
+from cacheinf_ros.engine.partition.replicas import TensorReplica
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 
 
@@ -52,73 +41,33 @@ class Plan:
     changed: Mapping[str, ActiveSet]
 
     @property
-    def grown_pixels(self) -> int:
+    def propagated_pixels(self) -> int:
         """Of all sets that steps fill which compute nothing."""
-        growing = (Grow, Union, Difference, FillIfAny)
+        growing = (Propagate, Union, Difference, FillIfAny)
         return sum(step.target.pixels for step in self.steps if isinstance(step, growing))
 
 
-class Planner:
-    """Plans the execution of a graph, any number of times."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Structure:
+    """What all plans of a graph have in common.
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._spreads = spreads(layout)
-        operators = layout.operators
+    Attributes:
+        patterns: by operator's output, of the operators that read other pixels than they write.
+        all_pixels: int32, 0, 1, 2, ...: for each pixel of the largest map.
+    """
+
+    layout: Layout
+    patterns: Mapping[str, AccessPattern]
+    all_pixels: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, layout: Layout) -> Structure:
+        """Find it out."""
         largest = max(layout.spec(name).pixels for name in layout.maps)
-        self._all_rows = np.arange(largest, dtype=np.int32)
-        self._producers = {operator.output: (i, operator) for i, operator in enumerate(operators)}
-
-    def plan(
-        self,
-        caching: Caching = EVERYTHING,
-        truncations: Mapping[str, Truncation] | None = None,
-        shares: TensorReplicas | None = None,
-    ) -> Plan:
-        """Plan.
-
-        Args:
-            caching: which maps are kept.
-            truncations: by tensor; tensors without one, or that are not kept, pass on every pixel that was computed.
-            shares: by tensor, where another machine may compute a part of it; all maps must be kept then.
-        """
-        assert shares is None or caching == EVERYTHING
-        supplies = self._supplies(caching)
-        planning = _Planning(self._layout, self._spreads, self._all_rows, caching, truncations or {}, supplies, shares)
-        for operator in self._layout.operators:
-            planning.add(operator)
-        if shares is not None:
-            planning.receive_outputs()
-        changed = planning.changed
-        return Plan(steps=tuple(planning.steps), input=changed[self._layout.graph.input], changed=changed)
-
-    def _supplies(self, caching: Caching) -> dict[str, tuple[Operator, ...]]:
-        """By the output of an operator that is kept: those that it needs anew, in order.
-
-        What is computed completely whenever anything changes need not be asked for again.
-        """
-        layout = self._layout
-        complete: set[str] = set()
-        found: dict[str, tuple[Operator, ...]] = {}
-        for operator in layout.operators:
-            if layout.root(operator.output) in caching.dropped:
-                continue
-            chain: dict[str, tuple[int, Operator]] = {}
-            waiting = list(operator.inputs)
-            while waiting:
-                for leaf in layout.leaves[waiting.pop()]:
-                    if leaf not in chain and leaf not in complete and layout.root(leaf) in caching.dropped:
-                        chain[leaf] = self._producers[leaf]
-                        waiting += chain[leaf][1].inputs
-            found[operator.output] = tuple(producer for _, producer in sorted(chain.values(), key=lambda p: p[0]))
-            if caching.dense:
-                complete |= set(chain)
-            elif isinstance(operator, GlobalMean):  # of what these read some pixels may be read by nobody
-                complete.update(leaf for name in operator.inputs for leaf in layout.leaves[name] if leaf in chain)
-        return found
+        return cls(layout=layout, patterns=access_patterns(layout), all_pixels=np.arange(largest, dtype=np.int32))
 
 
-class _Planning:
+class Planning:
     """One plan as it is made.
 
     Attributes:
@@ -128,78 +77,85 @@ class _Planning:
 
     def __init__(
         self,
-        layout: Layout,
-        spreads: Mapping[str, AccessPattern],
-        all_rows: np.ndarray[tuple[int], np.dtype[np.int32]],
-        caching: Caching,
-        truncations: Mapping[str, Truncation],
-        supplies: Mapping[str, tuple[Operator, ...]],
-        shares: TensorReplicas | None,
+        structure: Structure,
+        thresholds: Mapping[str, DeltaThreshold],
+        caching: Caching = EVERYTHING,
+        supplies: Mapping[str, Sequence[Operator]] | None = None,
     ) -> None:
-        """``supplies``: by operator that is kept, what is to be computed before it."""
-        self.steps: list[Step] = []
-        self._supplies = supplies
-        self._shares = shares
-        self._awaited: set[str] = set()  # tensors of which another machine's part has not been received yet
-        self._layout = layout
-        self._spreads = spreads
-        self._all_rows = all_rows
-        self._caching = caching
-        self._truncations = truncations
-        self._grown: dict[tuple[int, Through, bool], ActiveSet] = {}
-        self._united: dict[frozenset[int], ActiveSet] = {}
-        self._flooded: dict[tuple[int, Size], ActiveSet] = {}
-        self._done: dict[str, list[ActiveSet]] = {}  # by tensor that is dropped: what has been computed of it
-        self._input = self._new(layout.graph.tensors[layout.graph.input].size)
-        self.changed: dict[str, ActiveSet] = {layout.graph.input: self._input}
+        """Begin.
 
-    def add(self, operator: Operator) -> None:
-        """Add what an operator takes."""
-        if isinstance(operator, Global):
-            self._call(operator)
-            return
-        active = self._active(operator)
-        truncation = self._truncations.get(operator.output)
-        if self._shares is not None:
-            own = self._new(active.size)
-            self.steps.append(LocalRows(share=self._shares[operator.output], grown=active, target=own))
-            self._share(operator.output, self._compute(operator, own, truncation), active)
-        elif self._is_dropped(operator.output):
+        Args:
+            thresholds: by tensor of which small changes are held back.
+            supplies: by the output of an operator that is kept, what is to be computed anew before it; None: nothing.
+        """
+        self.steps: list[Step] = []
+        self._layout = structure.layout
+        self._structure = structure
+        self._thresholds = thresholds
+        self._caching = caching
+        self._supplies = supplies or {}
+        self._propagated: dict[tuple[int, Footprint, bool], ActiveSet] = {}
+        self._unions: dict[frozenset[int], ActiveSet] = {}
+        self._filled: dict[tuple[int, Size], ActiveSet] = {}
+        self._done: dict[str, list[ActiveSet]] = {}  # by tensor that is dropped: what has been computed of it
+        graph = self._layout.graph
+        self._input = self._new(graph.tensors[graph.input].size)
+        self.changed: dict[str, ActiveSet] = {graph.input: self._input}
+
+    def plan(self) -> Plan:
+        """All operators in order."""
+        for operator in self._layout.operators:
+            if isinstance(operator, Global):
+                self._call(operator)
+            else:
+                self._add_local(operator, self._active(operator), self._thresholds.get(operator.output))
+        self._finish()
+        return Plan(steps=tuple(self.steps), input=self._input, changed=self.changed)
+
+    def _add_local(self, operator: Operator, active: ActiveSet, delta: DeltaThreshold | None) -> None:
+        """Add what it takes to compute the active pixels of a local operator's output."""
+        if self._is_dropped(operator.output):
             self.changed[operator.output] = active
         else:
             self._supply(operator, active)
-            self.changed[operator.output] = self._compute(operator, active, truncation)
+            self.changed[operator.output] = self._compute(operator, active, delta)
 
-    def receive_outputs(self) -> None:
-        """Add what is left to do when all is computed: what nothing has read yet."""
-        for _, tensor in self._layout.graph.outputs:
-            self._changed_of(tensor)
+    def _publish(self, tensor: str, changed: ActiveSet, active: ActiveSet) -> None:
+        """Let operators see which pixels of a tensor may have changed; ``active``: where they may on any machine."""
+        self.changed[tensor] = changed
+
+    def _replica(self, tensor: str) -> TensorReplica | None:
+        """What another machine has of a tensor; None: there is none."""
+        return None
+
+    def _finish(self) -> None:
+        """Add what is left to do when all is computed."""
 
     def _is_dropped(self, leaf: str) -> bool:
         return self._layout.root(leaf) in self._caching.dropped
 
-    def _compute(self, operator: Operator, active: ActiveSet, truncation: Truncation | None = None) -> ActiveSet:
-        changed = self._new(active.size) if truncation else active
-        self.steps.append(Compute(operator=operator, active=active, changed=changed, truncation=truncation))
+    def _compute(self, operator: Operator, active: ActiveSet, delta: DeltaThreshold | None = None) -> ActiveSet:
+        changed = self._new(active.size) if delta else active
+        self.steps.append(Compute(operator=operator, active=active, changed=changed, delta=delta))
         return changed
 
     def _active(self, operator: Operator) -> ActiveSet:
         """The pixels that depend on a changed pixel of an input."""
         size = self._layout.spec(operator.output).size
         if self._caching.dense:
-            return self._flood(self._input, size)
+            return self._fill_if_any(self._input, size)
         sets = [self._changed_of(name) for name in operator.inputs]
-        if operator.output in self._spreads:
-            sets[0] = self._grow(sets[0], self._spreads[operator.output].forward)
+        if operator.output in self._structure.patterns:
+            sets[0] = self._propagate(sets[0], self._structure.patterns[operator.output].forward)
         elif isinstance(operator, GlobalMean):
-            sets[0] = self._flood(sets[0], (1, 1))
-        return self._unite([s if s.size == size else self._flood(s, size) for s in sets])
+            sets[0] = self._fill_if_any(sets[0], (1, 1))
+        return self._union([s if s.size == size else self._fill_if_any(s, size) for s in sets])
 
-    def _supply(self, consumer: Operator, rows: ActiveSet) -> None:
+    def _supply(self, consumer: Operator, active: ActiveSet) -> None:
         """Compute what an operator reads of maps that are not kept, as far as that has not been done."""
         chain = self._supplies[consumer.output]
         needed: dict[str, list[ActiveSet]] = {producer.output: [] for producer in chain}
-        self._need(consumer, rows, needed)
+        self._need(consumer, active, needed)
         missing: list[tuple[Operator, ActiveSet]] = []
         for producer in reversed(chain):
             rest = self._missing(producer.output, needed[producer.output])
@@ -209,31 +165,33 @@ class _Planning:
         for producer, rest in reversed(missing):
             self._compute(producer, rest)
 
-    def _need(self, operator: Operator, rows: ActiveSet, needed: dict[str, list[ActiveSet]]) -> None:
-        """Note what an operator reads of maps that are not kept, in order to compute some rows."""
+    def _need(self, operator: Operator, active: ActiveSet, needed: dict[str, list[ActiveSet]]) -> None:
+        """Note what an operator reads of maps that are not kept, in order to compute some pixels."""
         for position, name in enumerate(operator.inputs):
             for leaf in self._layout.leaves[name]:
                 if leaf not in needed:
                     continue
                 if isinstance(operator, GlobalMean) or self._caching.dense:
                     # all of it, whatever changed: nobody will ask for it again
-                    needed[leaf].append(self._flood(self._input, self._layout.spec(leaf).size))
-                elif position == 0 and operator.output in self._spreads:
-                    needed[leaf].append(self._grow(rows, self._spreads[operator.output].back, inwards=True))
+                    needed[leaf].append(self._fill_if_any(self._input, self._layout.spec(leaf).size))
+                elif position == 0 and operator.output in self._structure.patterns:
+                    needed[leaf].append(
+                        self._propagate(active, self._structure.patterns[operator.output].back, inwards=True)
+                    )
                 else:
-                    needed[leaf].append(rows)
+                    needed[leaf].append(active)
 
     def _missing(self, leaf: str, needed: Sequence[ActiveSet]) -> ActiveSet | None:
         """What is needed of a map and has not been computed yet; None: nothing."""
         if not needed:
             return None
-        wanted, done = self._unite(needed), self._done.setdefault(leaf, [])
+        wanted, done = self._union(needed), self._done.setdefault(leaf, [])
         if any(wanted is some for some in done):
             return None
         missing = wanted
         if done:
             missing = self._new(wanted.size)
-            self.steps.append(Difference(source=wanted, without=self._unite(done), target=missing))
+            self.steps.append(Difference(source=wanted, without=self._union(done), target=missing))
         done.append(wanted)
         return missing
 
@@ -241,57 +199,40 @@ class _Planning:
         is_map = operator.output in self._layout.maps
         changed = self._new(self._layout.spec(operator.output).size if is_map else (1, 1))
         inputs = tuple(self._changed_of(name) for name in operator.inputs)
-        share = self._shares[operator.output] if self._shares is not None else None
-        self.steps.append(Call(operator=operator, inputs=inputs, changed=changed, share=share))
-        if self._shares is None:
-            self.changed[operator.output] = changed
-        else:
-            self._share(operator.output, changed, changed)
-
-    def _share(self, tensor: str, changed: ActiveSet, grown: ActiveSet) -> None:
-        """Let the other machine have what it needs of a tensor; what it has of it is received when it is read."""
-        assert self._shares is not None
-        share, passed = self._shares[tensor], self._new(changed.size)
-        self.steps += [Forward(share=share, changed=changed, grown=grown, target=passed), Send(share=share)]
-        self._awaited.add(tensor)
-        self.changed[tensor] = passed
+        replica = self._replica(operator.output)
+        self.steps.append(Call(operator=operator, inputs=inputs, changed=changed, replica=replica))
+        self._publish(operator.output, changed, changed)
 
     def _changed_of(self, name: str) -> ActiveSet:
-        leaves = self._layout.leaves[name]
-        for leaf in leaves:
-            if leaf in self._awaited:
-                assert self._shares is not None
-                self._awaited.remove(leaf)
-                self.steps.append(Receive(share=self._shares[leaf], changed=self.changed[leaf]))
-        return self._unite([self.changed[leaf] for leaf in leaves])
+        return self._union([self.changed[leaf] for leaf in self._layout.leaves[name]])
 
-    def _grow(self, source: ActiveSet, through: Through, *, inwards: bool = False) -> ActiveSet:
-        key = id(source), through, inwards
-        if key not in self._grown:
-            target = self._new(through.out_size)
-            self._grown[key] = target
-            self.steps.append(Grow(source=source, target=target, through=through, inwards=inwards))
-        return self._grown[key]
+    def _propagate(self, source: ActiveSet, footprint: Footprint, *, inwards: bool = False) -> ActiveSet:
+        key = id(source), footprint, inwards
+        if key not in self._propagated:
+            target = self._new(footprint.out_size)
+            self._propagated[key] = target
+            self.steps.append(Propagate(source=source, target=target, footprint=footprint, inwards=inwards))
+        return self._propagated[key]
 
-    def _unite(self, sources: Sequence[ActiveSet]) -> ActiveSet:
+    def _union(self, sources: Sequence[ActiveSet]) -> ActiveSet:
         distinct = list({id(source): source for source in sources}.values())
         key = frozenset(map(id, distinct))
         if len(distinct) == 1:
             return distinct[0]
-        if key not in self._united:
-            target, united = self._new(distinct[0].size), distinct[0]
+        if key not in self._unions:
+            target, union = self._new(distinct[0].size), distinct[0]
             for source in distinct[1:]:
-                self.steps.append(Union(first=united, second=source, target=target))
-                united = target
-            self._united[key] = target
-        return self._united[key]
+                self.steps.append(Union(first=union, second=source, target=target))
+                union = target
+            self._unions[key] = target
+        return self._unions[key]
 
-    def _flood(self, source: ActiveSet, size: Size) -> ActiveSet:
-        if (id(source), size) not in self._flooded:
+    def _fill_if_any(self, source: ActiveSet, size: Size) -> ActiveSet:
+        if (id(source), size) not in self._filled:
             target = self._new(size)
-            self._flooded[id(source), size] = target
+            self._filled[id(source), size] = target
             self.steps.append(FillIfAny(source=source, target=target))
-        return self._flooded[id(source), size]
+        return self._filled[id(source), size]
 
     def _new(self, size: Size) -> ActiveSet:
-        return ActiveSet(size, self._all_rows)
+        return ActiveSet(size, self._structure.all_pixels)

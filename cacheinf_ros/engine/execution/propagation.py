@@ -1,16 +1,16 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""How active sets grow: which output pixels depend on an active input pixel, for every separable local operator."""
+"""Propagation of active sets: which output pixels depend on an active input pixel, for separable local operators."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntFlag
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
+from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
 
@@ -18,29 +18,8 @@ BEFORE, BEHIND = -1, -2
 """Positions beside the image: on the left or above, on the right or below."""
 
 
-class Border(IntFlag):
-    """Sides of an image beside which its padding counts as changed; ``ci_border``."""
-
-    NONE = 0
-    LEFT = 1
-    RIGHT = 2
-    TOP = 4
-    BOTTOM = 8
-    ALL = 15
-
-    @classmethod
-    def left_behind(cls, dx: int, dy: int) -> Border:
-        """The sides over which pixels leave when a picture moves right by dx and down by dy.
-
-        There padding takes the place of pixels. On the other sides it moves along, and pixels enter.
-        """
-        across = cls.RIGHT if dx > 0 else cls.LEFT if dx < 0 else cls.NONE
-        along = cls.BOTTOM if dy > 0 else cls.TOP if dy < 0 else cls.NONE
-        return across | along
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Footprint:
+class TapTable:
     """Which input pixels each output pixel reads.
 
     Attributes:
@@ -57,27 +36,27 @@ class Footprint:
         return len(self.rows), len(self.columns)
 
     @classmethod
-    def of_window(cls, window: Window) -> Footprint:
+    def of_window(cls, window: Window) -> TapTable:
         """Of a sliding window."""
         return cls(rows=_window_axis(window, 0), columns=_window_axis(window, 1))
 
     @classmethod
-    def of_taps(cls, rows: AxisTaps, columns: AxisTaps) -> Footprint:
+    def of_taps(cls, rows: AxisTaps, columns: AxisTaps) -> TapTable:
         """Of a resampling. A tap beside the image whose weight is 0 is none at all: it repeats another."""
         return cls(rows=_used(rows), columns=_used(columns))
 
     @classmethod
-    def of_shuffle(cls, in_size: Size, factor: int) -> Footprint:
+    def of_shuffle(cls, in_size: Size, factor: int) -> TapTable:
         """Of a pixel shuffle."""
         rows, columns = (np.repeat(np.arange(n, dtype=np.int32), factor)[:, None] for n in in_size)
         return cls(rows=rows, columns=columns)
 
-    def inverse(self, in_size: Size) -> Footprint:
+    def inverse(self, in_size: Size) -> TapTable:
         """Which output pixels each input pixel is read by; none: :data:`BEFORE`."""
-        return Footprint(rows=_inverse_axis(self.rows, in_size[0]), columns=_inverse_axis(self.columns, in_size[1]))
+        return TapTable(rows=_inverse_axis(self.rows, in_size[0]), columns=_inverse_axis(self.columns, in_size[1]))
 
 
-def propagate(reach: Footprint, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
+def propagate(table: TapTable, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
     """Fill the target with the outputs that depend on an active pixel of the source, or of the padding beside it."""
     padded = np.zeros((source.size[0] + 2, source.size[1] + 2), np.uint8)
     padded[:-2, :-2] = source.mask
@@ -85,8 +64,8 @@ def propagate(reach: Footprint, source: ActiveSet, target: ActiveSet, outside: B
     padded[:, BEHIND] |= Border.RIGHT in outside
     padded[BEFORE] |= Border.TOP in outside
     padded[BEHIND] |= Border.BOTTOM in outside
-    along = np.bitwise_or.reduce([padded[:, column] for column in reach.columns.T])
-    np.copyto(target.mask, np.bitwise_or.reduce([along[row] for row in reach.rows.T]))
+    along = np.bitwise_or.reduce([padded[:, column] for column in table.columns.T])
+    np.copyto(target.mask, np.bitwise_or.reduce([along[row] for row in table.rows.T]))
     target.use_mask()
 
 

@@ -5,32 +5,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.propagation import Border, Footprint, propagate
-from cacheinf_ros.engine.execution.steps import (
-    Call,
-    Compute,
-    Difference,
-    FillIfAny,
-    Forward,
-    Grow,
-    LocalRows,
-    Poison,
-    Receive,
-    Send,
-    Step,
-    Union,
-)  # fmt: skip
+from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.propagation import TapTable, propagate
+from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
-from cacheinf_ros.engine.kernels import RowFunction
-from cacheinf_ros.engine.partition.replicas import TensorReplicas, prepared_receive, prepared_send
-from cacheinf_ros.engine.truncation import NOTHING_CHANGED, Truncation
+from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
+from cacheinf_ros.engine.kernels.reference import on_device
+from cacheinf_ros.engine.partition.replicas import TensorReplicas
+from cacheinf_ros.engine.partition.steps import Forward, LocalRows, Receive, Send
+from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.graph.ir import resolve
 from cacheinf_ros.graph.window import Window
 
@@ -45,42 +35,48 @@ class ReferenceExecutor:
     def __init__(
         self,
         steps: Sequence[Step],
-        functions: Mapping[str, RowFunction],
+        kernels: Mapping[str, PreparedKernel],
         tensors: Tensors,
         device: torch.device,
-        shares: TensorReplicas | None = None,
+        replicas: TensorReplicas | None = None,
     ) -> None:
-        """Prepare; ``functions``: of the operators of all :class:`Compute` steps, by the operator's output."""
+        """Prepare; ``kernels``: of the operators of all :class:`Compute` steps, by the operator's output."""
         self._device = device
-        self._shares = shares
-        self._runs = [self._prepared(step, functions, tensors) for step in steps]
+        self._replicas = replicas
+        self._actions = [self._prepared(step, kernels, tensors) for step in steps]
         self.microseconds = np.zeros(len(steps), np.float32)
 
-    def run(self, *, outside: Border, refresh: bool) -> None:
-        """Run all steps.
+    def execute(self, *, outside: Border, refresh: bool) -> None:
+        """As :meth:`Executor.execute`."""
+        for index in range(len(self._actions)):
+            self._take(index, outside, refresh)
 
-        Args:
-            outside: beside which of an image's sides its padding counts as changed.
-            refresh: every computed pixel is passed on, however small its change.
-        """
-        for i, run in enumerate(self._runs):
-            started = time.perf_counter_ns()
-            run(outside, refresh)
-            self.microseconds[i] = (time.perf_counter_ns() - started) / 1e3
+    def switch_from(self, index: int, pixels: int) -> None:
+        """Nothing: no operator has a second kernel."""
+
+    def time(self, index: int) -> float:
+        """Microseconds of one step on the active pixels that its set holds."""
+        self._take(index, Border.NONE, refresh=True)
+        return float(self.microseconds[index])
+
+    def _take(self, index: int, outside: Border, refresh: bool) -> None:
+        started = time.perf_counter_ns()
+        self._actions[index](outside, refresh)
+        self.microseconds[index] = (time.perf_counter_ns() - started) / 1e3
 
     def _prepared(
         self,
         step: Step,
-        functions: Mapping[str, RowFunction],
+        kernels: Mapping[str, PreparedKernel],
         tensors: Tensors,
     ) -> Callable[[Border, bool], None]:
         match step:
-            case Grow():
-                return _prepared_growth(step)
+            case Propagate():
+                return _prepared_propagation(step)
             case Union():
-                return lambda *_: _unite(step)
+                return lambda *_: _fill_union(step)
             case Difference():
-                return lambda *_: _subtract(step)
+                return lambda *_: _fill_difference(step)
             case FillIfAny():
                 return lambda outside, _: step.target.fill() if step.source.count or outside else step.target.clear()
             case Call():
@@ -88,76 +84,78 @@ class ReferenceExecutor:
             case Poison():
                 return prepared_poison(step, tensors)
             case LocalRows():
-                return lambda *_: step.share.take_own(step.grown, step.target)
+                return lambda *_: step.replica.take_local(step.active, step.target)
             case Forward():
-                return lambda *_: step.share.pass_on(step.changed, step.grown, step.target)
+                return lambda *_: step.replica.forward(step.changed, step.active, step.target)
             case Send() | Receive():
-                return prepared_crossing(step, self._shares, tensors)
-        return prepared_compute(step, functions[step.operator.output], tensors, self._device)
+                return prepared_transfer(step, self._replicas, tensors)
+        function = kernels[step.operator.output].function
+        assert function is not None
+        return prepared_compute(step, function, tensors, self._device)
 
 
-def _prepared_growth(step: Grow) -> Callable[[Border, bool], None]:
-    reach = Footprint.of_window(step.through) if isinstance(step.through, Window) else step.through
-    return lambda outside, _: propagate(reach, step.source, step.target, Border.NONE if step.inwards else outside)
+def _prepared_propagation(step: Propagate) -> Callable[[Border, bool], None]:
+    table = TapTable.of_window(step.footprint) if isinstance(step.footprint, Window) else step.footprint
+    return lambda outside, _: propagate(table, step.source, step.target, Border.NONE if step.inwards else outside)
 
 
-def _unite(step: Union) -> None:
+def _fill_union(step: Union) -> None:
     np.bitwise_or(step.first.mask, step.second.mask, out=step.target.mask)
     step.target.use_mask()
 
 
-def _subtract(step: Difference) -> None:
+def _fill_difference(step: Difference) -> None:
     np.greater(step.source.mask, step.without.mask, out=step.target.mask.view(np.bool_))
     step.target.use_mask()
 
 
 def prepared_compute(
-    step: Compute, function: RowFunction, tensors: Tensors, device: torch.device
+    step: Compute, function: PixelFunction, tensors: Tensors, device: torch.device
 ) -> Callable[[Border, bool], None]:
-    """Computes the active pixels and writes those that are passed on."""
-    out = tensors.maps[step.operator.output].rows
+    """A function that computes the active pixels and writes those that are passed on."""
+    out = tensors.maps[step.operator.output].pixels
 
-    def run(_: Border, refresh: bool) -> None:
+    def compute(_: Border, refresh: bool) -> None:
         if not step.active.count:
-            if step.truncation:
+            if step.delta:
                 step.changed.clear()
             return
-        rows = torch.from_numpy(step.active.rows).to(device, torch.int64)
-        computed = function(rows)
-        if step.truncation is None:
-            out[rows] = computed
+        listed = torch.from_numpy(step.active.listed).to(device, torch.int64)
+        computed = function(listed)
+        if step.delta is None:
+            out[listed] = computed
         else:
-            _commit(computed, out, rows, step.changed, None if refresh else step.truncation)
+            _commit(computed, out, listed, step.changed, None if refresh else step.delta)
 
-    return run
+    return compute
 
 
 def prepared_poison(step: Poison, tensors: Tensors) -> Callable[[Border, bool], None]:
-    """Overwrites maps."""
-    maps = [tensors.maps[name].rows for name in step.maps]
+    """A function that overwrites maps."""
+    maps = [tensors.maps[name].pixels for name in step.maps]
 
-    def run(*_: object) -> None:
-        for rows in maps:
-            rows.fill_(torch.nan)
+    def poison(*_: object) -> None:
+        for pixels in maps:
+            pixels.fill_(torch.nan)
 
-    return run
+    return poison
 
 
 def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callable[[Border, bool], None]:
-    """Calls a global operator, unless nothing that it reads has changed."""
-    operator, values, out, share = step.operator, tensors.values, tensors.maps.get(step.operator.output), step.share
-    arguments, keywords = (_moved_to(value, device) for value in (operator.arguments, operator.keywords))
+    """A function that calls a global operator, unless nothing that it reads has changed."""
+    operator, values, out = step.operator, tensors.values, tensors.maps.get(step.operator.output)
+    arguments, keywords = (on_device(value, device) for value in (operator.arguments, operator.keywords))
 
-    def run(_: Border, refresh: bool) -> None:
-        if share is not None and share.is_elsewhere:
-            if refresh or any(active.count for active in step.inputs):
+    def call(_: Border, refresh: bool) -> None:
+        is_due = refresh or any(active.count for active in step.inputs)
+        if step.replica is not None and step.replica.is_remote:
+            if is_due:
                 tensors.called.discard(operator.output)
                 step.changed.fill()
             else:
                 step.changed.clear()
             return
-        known = operator.output in tensors.called
-        if known and not refresh and not any(active.count for active in step.inputs):
+        if operator.output in tensors.called and not is_due:
             step.changed.clear()
             return
         tensors.called.add(operator.output)
@@ -168,48 +166,26 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
             return
         shape = tensors.specs[operator.output].shape
         computed = result.reshape(1, shape[1], *out.size)[0].flatten(1).t()
-        rows = torch.arange(len(computed), device=device)
-        _commit(computed, out.rows, rows, step.changed, None if refresh else NOTHING_CHANGED)
+        everywhere = torch.arange(len(computed), device=device)
+        _commit(computed, out.pixels, everywhere, step.changed, None if refresh else NOTHING_CHANGED)
 
-    return run
-
-
-def prepared_crossing(
-    step: Send | Receive, shares: TensorReplicas | None, tensors: Tensors
-) -> Callable[[Border, bool], None]:
-    """Sends, or receives, if anything crosses."""
-    assert shares is not None
-    if isinstance(step, Send):
-        run = prepared_send(step.share, shares, tensors)
-    else:
-        run = prepared_receive(step.share, step.changed, shares, tensors)
-    return lambda *_: run() if step.crosses else None
+    return call
 
 
 def _commit(
-    computed: torch.Tensor, out: torch.Tensor, rows: torch.Tensor, changed: ActiveSet, truncation: Truncation | None
+    computed: torch.Tensor, out: torch.Tensor, listed: torch.Tensor, changed: ActiveSet, delta: DeltaThreshold | None
 ) -> None:
-    """Write the rows that changed enough, all without a truncation; say which."""
-    if truncation is not None:
-        passes = truncation.passes(_host(computed), _host(out[rows]), rows.cpu().numpy(), changed.size)
-        keep = torch.from_numpy(passes).to(rows.device)
-        rows, computed = rows[keep], computed[keep]
-    out[rows] = computed
+    """Write the pixels that changed enough, all without a threshold; say which."""
+    if delta is not None:
+        passes = delta.passes(_host(computed), _host(out[listed]), listed.cpu().numpy(), changed.size)
+        keep = torch.from_numpy(passes).to(listed.device)
+        listed, computed = listed[keep], computed[keep]
+    out[listed] = computed
     changed.mask.fill(0)
-    changed.mask.reshape(-1)[rows.cpu().numpy()] = 1
+    changed.mask.reshape(-1)[listed.cpu().numpy()] = 1
     changed.use_mask()
 
 
 def _host(values: torch.Tensor) -> NDArray[np.float32]:
     array: NDArray[np.float32] = values.cpu().numpy()
     return array
-
-
-def _moved_to(arguments: Any, device: torch.device) -> Any:
-    if isinstance(arguments, torch.Tensor):
-        return arguments.to(device)
-    if isinstance(arguments, dict):
-        return {key: _moved_to(value, device) for key, value in arguments.items()}
-    if isinstance(arguments, (tuple, list)):
-        return type(arguments)(_moved_to(item, device) for item in arguments)
-    return arguments

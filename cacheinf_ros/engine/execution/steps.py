@@ -1,19 +1,20 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The steps that a compiled graph consists of: growth of active sets, and operators on their pixels."""
+"""The steps that a compiled graph consists of: propagation of active sets, and operators on their pixels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cacheinf_ros.engine.execution.access_pattern import Through
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
+from cacheinf_ros.engine.execution.access_pattern import Footprint
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.partition.replicas import TensorReplica
-from cacheinf_ros.engine.truncation import Truncation
+from cacheinf_ros.engine.partition.steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.graph.ir import Conv, Global, Operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Grow:
+class Propagate:
     """Fills ``target`` with the pixels that read one of ``source``.
 
     Attributes:
@@ -22,7 +23,7 @@ class Grow:
 
     source: ActiveSet
     target: ActiveSet
-    through: Through
+    footprint: Footprint
     inwards: bool = False
 
 
@@ -58,13 +59,14 @@ class Compute:
 
     Attributes:
         active: the pixels.
-        changed: filled with those of them that are passed on; the same object as ``active`` without truncation.
+        delta: what change of a pixel is too small to be passed on; None: none is.
+        changed: filled with those of them that are passed on; the same object as ``active`` without a threshold.
     """
 
     operator: Operator
     active: ActiveSet
     changed: ActiveSet
-    truncation: Truncation | None = None
+    delta: DeltaThreshold | None = None
 
     @property
     def flops_per_pixel(self) -> int:
@@ -79,13 +81,13 @@ class Call:
     Attributes:
         inputs: the changed sets of its inputs.
         changed: filled with the pixels that changed; one flag where the output is no map.
-        share: where another machine may be the one that computes it; then all of it counts as changed.
+        replica: where another machine may be the one that computes it; then all of it counts as changed.
     """
 
     operator: Global
     inputs: tuple[ActiveSet, ...]
     changed: ActiveSet
-    share: TensorReplica | None = None
+    replica: TensorReplica | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,54 +97,4 @@ class Poison:
     maps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LocalRows:
-    """Fills ``target`` with what this machine computes: what ``grown`` holds, and what is stale, of its own rows."""
-
-    share: TensorReplica
-    grown: ActiveSet
-    target: ActiveSet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Forward:
-    """Fills ``target`` with what may have changed: of this machine's own rows ``changed``, elsewhere ``grown``."""
-
-    share: TensorReplica
-    changed: ActiveSet
-    grown: ActiveSet
-    target: ActiveSet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Send:
-    """Sends what another machine reads of a tensor and lacks."""
-
-    share: TensorReplica
-
-    @property
-    def crosses(self) -> bool:
-        """Whether it reads anything."""
-        first, last = self.share.sent
-        return last > first
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Receive:
-    """Waits for what this machine reads of a tensor and another has computed, and writes it into the map.
-
-    Attributes:
-        changed: what may have changed of the tensor: of the rows received, exactly what came.
-    """
-
-    share: TensorReplica
-    changed: ActiveSet
-
-    @property
-    def crosses(self) -> bool:
-        """Whether there is anything to wait for."""
-        first, last = self.share.received
-        return last > first
-
-
-Step = Grow | Union | Difference | FillIfAny | Compute | Call | Poison | LocalRows | Forward | Send | Receive
+Step = Propagate | Union | Difference | FillIfAny | Compute | Call | Poison | LocalRows | Forward | Send | Receive

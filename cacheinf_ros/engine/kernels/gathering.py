@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which input pixels an output pixel reads, as indices to gather rows with."""
+"""Which input pixels an output pixel reads, as indices to gather them with."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Neighbours:
 
     @classmethod
     def of_window(cls, window: Window, device: torch.device) -> Neighbours:
-        """Of a sliding window."""
+        """The neighbours in a sliding window."""
         return cls(_window_axis(window, 0), _window_axis(window, 1), window.in_size[1], device)
 
     @classmethod
     def of_resampling(cls, op: Resample, device: torch.device) -> Neighbours:
-        """Of a resampling."""
+        """The neighbours that a resampling reads."""
         y, x = ((taps.index.long(), taps.index >= 0) for taps in (op.rows, op.columns))
         return cls(y, x, op.columns.in_size, device)
 
-    def gather(self, rows: torch.Tensor, wanted: torch.Tensor, outside: float) -> torch.Tensor:
-        """[wanted, taps, channels]: the rows of a map around the wanted output pixels; ``outside`` beside the image."""
+    def gather(self, pixels: torch.Tensor, wanted: torch.Tensor, outside: float) -> torch.Tensor:
+        """[wanted, taps, channels]: the pixels of a map around the wanted outputs; ``outside`` beside the image."""
         y, x = wanted // self._out_width, wanted % self._out_width
         index = self._y[y][:, :, None] * self._in_width + self._x[x][:, None, :]
         inside = self.inside(wanted)
-        return rows[torch.where(inside, index.flatten(1), 0)].masked_fill(~inside[:, :, None], outside)
+        return pixels[torch.where(inside, index.flatten(1), 0)].masked_fill(~inside[:, :, None], outside)
 
     def inside(self, wanted: torch.Tensor) -> torch.Tensor:
         """bool [wanted, taps]: which taps lie inside the image."""

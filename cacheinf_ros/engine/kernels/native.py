@@ -1,19 +1,16 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The row kernels compiled from ``native/``."""
+"""The kernels on listed pixels that are compiled from ``native/``."""
 
 from __future__ import annotations
 
 import ctypes
-import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from ctypes import Structure
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.kernels.library import (
+from cacheinf_ros.engine.kernels.abi import (
     CActivation,
     CChannelNorm,
     CChannelSoftmax,
@@ -24,15 +21,16 @@ from cacheinf_ros.engine.kernels.library import (
     CPool,
     CResample,
     CSelect,
-    CShift,
     CWindow,
     KernelKind,
+    activation_number,
+    combine_number,
 )
-from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.engine.kernels.prepared import NativeCall
+from cacheinf_ros.graph.activation import Activation
 from cacheinf_ros.graph.ir import (
     ChannelNorm,
     ChannelSoftmax,
-    Combine,
     Conv,
     Elementwise,
     GlobalMean,
@@ -43,45 +41,18 @@ from cacheinf_ros.graph.ir import (
     Select,
 )
 
+_CPU = torch.device("cpu")
 _FEW_CHANNELS = 32  # of the output, for which gathering inputs first does not pay
 _ALTERNATIVES = {KernelKind.CONV: KernelKind.CONV_IN_PLACE, KernelKind.CONV_IN_PLACE: KernelKind.CONV}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NativeCall:
-    """A compiled kernel with its parameters.
-
-    Attributes:
-        kind: which kernel.
-        params: the structure it takes.
-        kept: everything whose memory the parameters point to.
-    """
-
-    kind: KernelKind
-    params: Structure
-    kept: tuple[object, ...]
-
-
 class NativeKernels:
-    """The kernels in C++, on the CPU, with a thread pool of their own.
+    """Prepares operators for the compiled library."""
 
-    Attributes:
-        name: for messages: the instruction set and the threads.
-        device: the CPU.
-        library: the compiled functions.
-        threads: the ``ci_threads``, alive as long as this object.
-        bfloat16: whether convolutions round inputs and weights to bfloat16.
-    """
-
-    def __init__(self, library: ctypes.CDLL, threads: int, *, bfloat16: bool = False) -> None:
-        self.library = library
-        self.device = torch.device("cpu")
-        self.threads: int = library.ci_threads_create(threads)
-        self._count = threads
-        self.bfloat16 = bfloat16
-        precision = "bfloat16, " if bfloat16 else ""
-        self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"
-        weakref.finalize(self, library.ci_threads_destroy, self.threads)
+    def __init__(self, library: ctypes.CDLL, *, bfloat16: bool = False) -> None:
+        """``bfloat16``: whether convolutions round inputs and weights to it."""
+        self._library = library
+        self._bfloat16 = bfloat16
 
     def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> NativeCall | None:
         """The call of a local operator, or None where only torch can do it.
@@ -116,29 +87,9 @@ class NativeKernels:
         other = _ALTERNATIVES.get(call.kind)
         return None if other is None else replace(call, kind=other)
 
-    @contextmanager
-    def awake(self) -> Iterator[None]:
-        """Within it the threads do not fall asleep before a program has run: waking one takes up to milliseconds."""
-        self.library.ci_threads_keep_awake(self.threads, True)
-        try:
-            yield
-        finally:
-            self.library.ci_threads_keep_awake(self.threads, False)
-
-    def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
-        """Move maps, each its own memory, by (dx, dy) pixels; what enters is marked as far from every value."""
-        by_size = sorted(moves, key=lambda move: -move[0].rows.numel())
-        # threads start with neighbouring tasks: each with large ones and small ones
-        dealt = [move for i in range(self._count) for move in by_size[i :: self._count]]
-        encoded = [
-            CShift(rows=b.rows.data_ptr(), height=b.size[0], width=b.size[1], channels=b.rows.shape[1], dx=dx, dy=dy)
-            for b, dx, dy in dealt
-        ]
-        self.library.ci_shift_maps(self.threads, (CShift * len(encoded))(*encoded), len(encoded))
-
     def _conv(self, op: Conv, sources: Sequence[MapBuffer]) -> NativeCall:
-        kind = _conv_kind(op, bfloat16=self.bfloat16)
-        source, residual = sources[0].rows, sources[1].rows if len(sources) > 1 else None
+        kind = _conv_kind(op, bfloat16=self._bfloat16)
+        source, residual = sources[0].pixels, sources[1].pixels if len(sources) > 1 else None
         weight = _by_tap(op) if kind is KernelKind.DEPTHWISE else self._packed(op)
         if kind is KernelKind.CONV_BFLOAT16:
             weight = self._in_pairs(weight)
@@ -151,28 +102,27 @@ class NativeKernels:
             out_channels=op.weight.shape[0] // op.groups,
             residual_last=op.residual_last,
             activation=activation,
-            in_pitch=source.stride(0),
             residual_pitch=0 if residual is None else residual.stride(0),
-            input=source.data_ptr(),
             weight=weight.data_ptr(),
             bias=bias.data_ptr(),
-            residual=None if residual is None else residual.data_ptr(),
+            residual=_address(residual),
+            **_input(sources[0]),
         )
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
 
     def _packed(self, op: Conv) -> torch.Tensor:
         outputs, inputs, height, width = op.weight.shape
         sizes = (op.groups, outputs // op.groups, inputs, height * width)
-        packed = MapBuffer.allocate((1, 1), self.library.ci_packed_size(*sizes), self.device).rows
+        packed = MapBuffer.allocate((1, 1), self._library.ci_packed_size(*sizes), _CPU).pixels
         weight = op.weight.contiguous()
-        self.library.ci_pack_weight(weight.data_ptr(), packed.data_ptr(), *sizes)
+        self._library.ci_pack_weight(weight.data_ptr(), packed.data_ptr(), *sizes)
         return packed
 
     def _in_pairs(self, packed: torch.Tensor) -> torch.Tensor:
         """Packed weights as bfloat16; two that follow each other in depth lie together."""
-        columns = self.library.ci_packed_columns()
+        columns = self._library.ci_packed_columns()
         pairs = packed.view(-1, 2, columns).transpose(1, 2).to(torch.bfloat16)
-        halves = MapBuffer.allocate((1, 1), packed.numel() // 2, self.device).rows.view(torch.bfloat16)
+        halves = MapBuffer.allocate((1, 1), packed.numel() // 2, _CPU).pixels.view(torch.bfloat16)
         return halves.copy_(pairs.reshape(1, -1))
 
 
@@ -193,7 +143,7 @@ def _by_tap(op: Conv) -> torch.Tensor:
 def _pool(op: Pool, source: MapBuffer) -> NativeCall:
     params = CPool(
         window=CWindow.of(op.window),
-        channels=source.rows.shape[1],
+        channels=source.pixels.shape[1],
         average=op.average,
         count_padding=op.count_padding,
         **_input(source),
@@ -202,11 +152,11 @@ def _pool(op: Pool, source: MapBuffer) -> NativeCall:
 
 
 def _elementwise(op: Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
-    a, b = sources[0].rows, sources[-1].rows if op.combine else None  # one source twice: x * x
+    a, b = sources[0].pixels, sources[-1].pixels if op.combine else None  # one source twice: x * x
     scale, shift = (None if t is None else t.contiguous() for t in (op.scale, op.shift))
     activation, slope = _activation(op.activation)
     params = CElementwise(
-        combine=1 + list(Combine).index(op.combine) if op.combine else 0,
+        combine=combine_number(op.combine),
         channels=a.shape[1],
         activation=activation,
         a_pitch=_broadcast_pitch(a),
@@ -222,7 +172,7 @@ def _elementwise(op: Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
 def _channel_norm(op: ChannelNorm, source: MapBuffer) -> NativeCall:
     weight, bias = op.weight.contiguous(), op.bias.contiguous()
     params = CChannelNorm(
-        channels=source.rows.shape[1],
+        channels=source.pixels.shape[1],
         epsilon=op.epsilon,
         weight=weight.data_ptr(),
         bias=bias.data_ptr(),
@@ -232,7 +182,7 @@ def _channel_norm(op: ChannelNorm, source: MapBuffer) -> NativeCall:
 
 
 def _channel_softmax(op: ChannelSoftmax, source: MapBuffer) -> NativeCall:
-    params = CChannelSoftmax(channels=source.rows.shape[1], log=op.log, **_input(source))
+    params = CChannelSoftmax(channels=source.pixels.shape[1], log=op.log, **_input(source))
     return NativeCall(kind=KernelKind.CHANNEL_SOFTMAX, params=params, kept=(source,))
 
 
@@ -240,7 +190,7 @@ def _resample(op: Resample, source: MapBuffer) -> NativeCall:
     index_y, index_x = (taps.index.to(torch.int32).contiguous() for taps in (op.rows, op.columns))
     weight_y, weight_x = (taps.weight.contiguous() for taps in (op.rows, op.columns))
     params = CResample(
-        channels=source.rows.shape[1],
+        channels=source.pixels.shape[1],
         in_width=source.size[1],
         out_width=op.columns.out_size,
         taps_y=index_y.shape[1],
@@ -277,19 +227,19 @@ def _select(op: Select, source: MapBuffer) -> NativeCall:
 
 
 def _global_mean(source: MapBuffer) -> NativeCall:
-    pixels, channels = source.rows.shape
+    pixels, channels = source.pixels.shape
     params = CGlobalMean(channels=channels, pixels=pixels, **_input(source))
     return NativeCall(kind=KernelKind.GLOBAL_MEAN, params=params, kept=(source,))
 
 
 def _input(source: MapBuffer) -> dict[str, int]:
     """The fields of every structure that reads one map."""
-    return {"in_pitch": source.rows.stride(0), "input": source.rows.data_ptr()}
+    return {"in_pitch": source.pixels.stride(0), "in": source.pixels.data_ptr()}
 
 
-def _broadcast_pitch(rows: torch.Tensor) -> int:
-    """0 for a single row, which goes with every row of the other input."""
-    return 0 if len(rows) == 1 else rows.stride(0)
+def _broadcast_pitch(pixels: torch.Tensor) -> int:
+    """0 for a single pixel, which goes with every pixel of the other input."""
+    return 0 if len(pixels) == 1 else pixels.stride(0)
 
 
 def _address(tensor: torch.Tensor | None) -> int | None:
@@ -299,6 +249,6 @@ def _address(tensor: torch.Tensor | None) -> int | None:
 def _activation(activation: Activation) -> tuple[CActivation, torch.Tensor | None]:
     """The structure, and the tensor that it points to."""
     slope = None if activation.slope is None else activation.slope.contiguous()
-    kind = list(ActivationKind).index(activation.kind)
+    kind = activation_number(activation.kind)
     low, high, alpha = activation.low, activation.high, activation.alpha
     return CActivation(kind=kind, low=low, high=high, alpha=alpha, slope=_address(slope)), slope

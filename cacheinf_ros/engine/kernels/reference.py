@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The row kernels in plain torch: gather the neighbourhoods, one matrix product. Any device."""
+"""The kernels on listed pixels in plain torch: gather the neighbourhoods, one matrix product. Any device."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels.gathering import Neighbours, averaged_pixels, torch_padding
+from cacheinf_ros.engine.kernels.prepared import PixelFunction
 from cacheinf_ros.graph.ir import (
     ChannelNorm,
     ChannelSoftmax,
@@ -27,9 +28,6 @@ from cacheinf_ros.graph.ir import (
     resolve,
 )
 
-RowFunction = Callable[[torch.Tensor], torch.Tensor]
-"""Indices of output pixels, int64 [n] on the device, to their values, float32 [n, channels]."""
-
 _DENSE_SHARE = 0.5  # of the pixels; above it a whole-image torch operator is faster than gathered rows
 
 _COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -43,19 +41,12 @@ _COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 
 
 class ReferenceKernels:
-    """Prepares an operator once; what it returns computes rows of its output.
-
-    Attributes:
-        name: for messages.
-        device: where the maps are.
-    """
-
-    name = "reference"
+    """Prepares an operator once; what it returns computes pixels of its output."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self._device = device
 
-    def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> RowFunction:
+    def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> PixelFunction:
         """The function of a local operator; a concatenation is made of selections.
 
         Args:
@@ -63,33 +54,33 @@ class ReferenceKernels:
             channels: of the output.
 
         Raises:
-            TypeError: the operator is not computed by rows.
+            TypeError: the operator is not computed by pixels.
         """
         match op:
             case Conv():
-                return _conv(op, sources, self.device)
+                return _conv(op, sources, self._device)
             case Pool():
-                return _pool(op, sources[0], self.device)
+                return _pool(op, sources[0], self._device)
             case Elementwise():
-                return _elementwise(op, sources, self.device)
+                return _elementwise(op, sources, self._device)
             case ChannelNorm():
-                return _channel_norm(op, sources[0], self.device)
+                return _channel_norm(op, sources[0], self._device)
             case ChannelSoftmax():
                 return _channel_softmax(op, sources[0])
             case Resample():
-                return _resample(op, sources[0], self.device)
+                return _resample(op, sources[0], self._device)
             case PixelShuffle():
                 return _pixel_shuffle(op, sources[0], channels)
             case Select():
-                return _select(op, sources[0], self.device)
+                return _select(op, sources[0], self._device)
             case GlobalMean():
-                return lambda rows: sources[0].rows.mean(0, keepdim=True)
+                return lambda listed: sources[0].pixels.mean(0, keepdim=True)
             case Pointwise():
-                return _pointwise(op, sources, self.device)
-        raise TypeError(f"{type(op).__name__} {op.name} is not computed by rows")
+                return _pointwise(op, sources, self._device)
+        raise TypeError(f"{type(op).__name__} {op.name} is not computed by pixels")
 
 
-def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> RowFunction:
+def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> PixelFunction:
     source, w = sources[0], op.window
     weight, bias = op.weight.to(device), op.bias.to(device)
     neighbours = Neighbours.of_window(w, device)
@@ -98,24 +89,24 @@ def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> RowFu
 
     def dense() -> torch.Tensor:
         padded = functional.pad(source.image, torch_padding(w))
-        return _as_rows(functional.conv2d(padded, weight, bias, w.stride, (0, 0), w.dilation, op.groups))
+        return _as_pixels(functional.conv2d(padded, weight, bias, w.stride, (0, 0), w.dilation, op.groups))
 
-    def sparse(rows: torch.Tensor) -> torch.Tensor:
-        near = neighbours.gather(source.rows, rows, 0.0)  # [rows, taps, channels]
-        near = near.unflatten(2, (op.groups, per_group)).permute(2, 0, 3, 1).flatten(2)  # [groups, rows, depth]
+    def sparse(listed: torch.Tensor) -> torch.Tensor:
+        near = neighbours.gather(source.pixels, listed, 0.0)  # [listed, taps, channels]
+        near = near.unflatten(2, (op.groups, per_group)).permute(2, 0, 3, 1).flatten(2)  # [groups, listed, depth]
         return torch.bmm(near, matrix).permute(1, 0, 2).flatten(1) + bias
 
-    def run(rows: torch.Tensor) -> torch.Tensor:
-        result = dense()[rows] if _are_most(rows, w.out_size) else sparse(rows)
+    def compute(listed: torch.Tensor) -> torch.Tensor:
+        result = dense()[listed] if _are_most(listed, w.out_size) else sparse(listed)
         if len(sources) == 1:
             return op.activation(result)
-        residual = sources[1].rows[rows]
+        residual = sources[1].pixels[listed]
         return op.activation(result) + residual if op.residual_last else op.activation(result + residual)
 
-    return run
+    return compute
 
 
-def _pool(op: Pool, source: MapBuffer, device: torch.device) -> RowFunction:
+def _pool(op: Pool, source: MapBuffer, device: torch.device) -> PixelFunction:
     w, outside = op.window, 0.0 if op.average else float("-inf")
     neighbours, padding = Neighbours.of_window(w, device), torch_padding(w)
     counts = averaged_pixels(w, op.count_padding).to(device)[:, None]
@@ -123,104 +114,107 @@ def _pool(op: Pool, source: MapBuffer, device: torch.device) -> RowFunction:
     def dense() -> torch.Tensor:
         padded = functional.pad(source.image, padding, value=outside)
         if op.average:
-            return _as_rows(functional.avg_pool2d(padded, w.kernel, w.stride, divisor_override=1))
-        return _as_rows(functional.max_pool2d(padded, w.kernel, w.stride, (0, 0), w.dilation))
+            return _as_pixels(functional.avg_pool2d(padded, w.kernel, w.stride, divisor_override=1))
+        return _as_pixels(functional.max_pool2d(padded, w.kernel, w.stride, (0, 0), w.dilation))
 
-    def sparse(rows: torch.Tensor) -> torch.Tensor:
-        near = neighbours.gather(source.rows, rows, outside)
+    def sparse(listed: torch.Tensor) -> torch.Tensor:
+        near = neighbours.gather(source.pixels, listed, outside)
         return near.sum(1) if op.average else near.amax(1)
 
-    def run(rows: torch.Tensor) -> torch.Tensor:
-        result = dense()[rows] if _are_most(rows, w.out_size) else sparse(rows)
-        return result / counts[rows] if op.average else result
+    def compute(listed: torch.Tensor) -> torch.Tensor:
+        result = dense()[listed] if _are_most(listed, w.out_size) else sparse(listed)
+        return result / counts[listed] if op.average else result
 
-    return run
+    return compute
 
 
-def _elementwise(op: Elementwise, sources: Sequence[MapBuffer], device: torch.device) -> RowFunction:
+def _elementwise(op: Elementwise, sources: Sequence[MapBuffer], device: torch.device) -> PixelFunction:
     scale, shift = (None if t is None else t.to(device) for t in (op.scale, op.shift))
 
-    def run(rows: torch.Tensor) -> torch.Tensor:
-        result = _at(sources[0], rows)
+    def compute(listed: torch.Tensor) -> torch.Tensor:
+        result = _at(sources[0], listed)
         if op.combine is not None:
-            result = _COMBINE[op.combine](result, _at(sources[-1], rows))  # one source twice: x * x
+            result = _COMBINE[op.combine](result, _at(sources[-1], listed))  # one source twice: x * x
         result = result if scale is None else result * scale
         return op.activation(result if shift is None else result + shift)
 
-    return run
+    return compute
 
 
-def _channel_norm(op: ChannelNorm, source: MapBuffer, device: torch.device) -> RowFunction:
+def _channel_norm(op: ChannelNorm, source: MapBuffer, device: torch.device) -> PixelFunction:
     weight, bias = op.weight.to(device), op.bias.to(device)
-    return lambda rows: functional.layer_norm(source.rows[rows], weight.shape, weight, bias, op.epsilon)
+    return lambda listed: functional.layer_norm(source.pixels[listed], weight.shape, weight, bias, op.epsilon)
 
 
-def _channel_softmax(op: ChannelSoftmax, source: MapBuffer) -> RowFunction:
+def _channel_softmax(op: ChannelSoftmax, source: MapBuffer) -> PixelFunction:
     function = torch.log_softmax if op.log else torch.softmax
-    return lambda rows: function(source.rows[rows], 1)
+    return lambda listed: function(source.pixels[listed], 1)
 
 
-def _resample(op: Resample, source: MapBuffer, device: torch.device) -> RowFunction:
+def _resample(op: Resample, source: MapBuffer, device: torch.device) -> PixelFunction:
     neighbours = Neighbours.of_resampling(op, device)
     weight_y, weight_x = op.rows.weight.to(device), op.columns.weight.to(device)
     single = weight_y.shape[1] == weight_x.shape[1] == 1
 
-    def run(rows: torch.Tensor) -> torch.Tensor:
-        y, x = rows // op.columns.out_size, rows % op.columns.out_size
+    def compute(listed: torch.Tensor) -> torch.Tensor:
+        y, x = listed // op.columns.out_size, listed % op.columns.out_size
         weight = (weight_y[y][:, :, None] * weight_x[x][:, None, :]).flatten(1)
-        result = torch.bmm(weight[:, None], neighbours.gather(source.rows, rows, 0.0))[:, 0]
-        return result.masked_fill(~neighbours.inside(rows), op.fill) if single else result
+        result = torch.bmm(weight[:, None], neighbours.gather(source.pixels, listed, 0.0))[:, 0]
+        return result.masked_fill(~neighbours.inside(listed), op.fill) if single else result
 
-    return run
+    return compute
 
 
-def _pixel_shuffle(op: PixelShuffle, source: MapBuffer, channels: int) -> RowFunction:
+def _pixel_shuffle(op: PixelShuffle, source: MapBuffer, channels: int) -> PixelFunction:
     f, width = op.factor, source.size[1]
 
-    def run(rows: torch.Tensor) -> torch.Tensor:
-        y, x = rows // (width * f), rows % (width * f)
-        near, phase = source.rows[y // f * width + x // f], y % f * f + x % f
-        each = torch.arange(len(rows), device=rows.device)
+    def compute(listed: torch.Tensor) -> torch.Tensor:
+        y, x = listed // (width * f), listed % (width * f)
+        near, phase = source.pixels[y // f * width + x // f], y % f * f + x % f
+        each = torch.arange(len(listed), device=listed.device)
         if op.phase_major:
             return near.unflatten(1, (f * f, channels))[each, phase]
         return near.unflatten(1, (channels, f * f))[each, :, phase]
 
-    return run
+    return compute
 
 
-def _select(op: Select, source: MapBuffer, device: torch.device) -> RowFunction:
+def _select(op: Select, source: MapBuffer, device: torch.device) -> PixelFunction:
     index = torch.tensor(op.channels, device=device)
-    return lambda rows: source.rows[rows[:, None], index]
+    return lambda listed: source.pixels[listed[:, None], index]
 
 
-def _pointwise(op: Pointwise, sources: Sequence[MapBuffer], device: torch.device) -> RowFunction:
-    """The call sees the pixels as one column [1, channels, rows, 1]."""
+def _pointwise(op: Pointwise, sources: Sequence[MapBuffer], device: torch.device) -> PixelFunction:
+    """The call sees the pixels as one column [1, channels, listed, 1]."""
     maps = dict(zip(op.inputs, sources, strict=True))
-    arguments = _on_device(op.arguments, device)
+    arguments = on_device(op.arguments, device)
 
-    def run(rows: torch.Tensor) -> torch.Tensor:
-        return _as_rows(op.call(*resolve(arguments, lambda name: _at(maps[name], rows).t()[None, :, :, None])))
+    def compute(listed: torch.Tensor) -> torch.Tensor:
+        return _as_pixels(op.call(*resolve(arguments, lambda name: _at(maps[name], listed).t()[None, :, :, None])))
 
-    return run
-
-
-def _at(source: MapBuffer, rows: torch.Tensor) -> torch.Tensor:
-    """The rows of a map; its only one if it has one pixel, which goes with all pixels of the others."""
-    return source.rows if len(source.rows) == 1 else source.rows[rows]
+    return compute
 
 
-def _as_rows(image: torch.Tensor) -> torch.Tensor:
+def _at(source: MapBuffer, listed: torch.Tensor) -> torch.Tensor:
+    """The listed pixels of a map; its only one if it has one pixel, which goes with all pixels of the others."""
+    return source.pixels if len(source.pixels) == 1 else source.pixels[listed]
+
+
+def _as_pixels(image: torch.Tensor) -> torch.Tensor:
     """[1, channels, height, width] -> [pixels, channels]."""
     return image[0].flatten(1).t()
 
 
-def _are_most(rows: torch.Tensor, size: tuple[int, int]) -> bool:
-    return len(rows) > _DENSE_SHARE * size[0] * size[1]
+def _are_most(listed: torch.Tensor, size: tuple[int, int]) -> bool:
+    return len(listed) > _DENSE_SHARE * size[0] * size[1]
 
 
-def _on_device(arguments: Any, device: torch.device) -> Any:
+def on_device(arguments: Any, device: torch.device) -> Any:
+    """The arguments of a call, with all tensors among them on a device."""
     if isinstance(arguments, torch.Tensor):
         return arguments.to(device)
+    if isinstance(arguments, dict):
+        return {key: on_device(value, device) for key, value in arguments.items()}
     if isinstance(arguments, (tuple, list)):
-        return type(arguments)(_on_device(item, device) for item in arguments)
+        return type(arguments)(on_device(item, device) for item in arguments)
     return arguments

@@ -16,8 +16,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.execution.access_pattern import AccessPattern, spreads
-from cacheinf_ros.engine.execution.propagation import Footprint
+from cacheinf_ros.engine.execution.access_pattern import AccessPattern, access_patterns
+from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
@@ -44,10 +44,15 @@ class Partition:
     """Who computes what.
 
     Attributes:
-        at_robot: by operator's output, how many of its rows the robot computes: the first ones.
+        robot_rows: by operator's output, how many of its rows the robot computes: the first ones.
     """
 
     robot_rows: Mapping[str, int]
+
+    def rows_of(self, output: str, height: int, side: Side) -> Rows:
+        """The rows that a side computes of an operator's output, which has so many."""
+        boundary = self.robot_rows[output]
+        return (0, boundary) if side is Side.ROBOT else (boundary, height)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +93,8 @@ class PartitionSpace:
         self.numbers = {name: i for i, name in enumerate(tensors)}
         self.heights = {operator.output: self.shapes[operator.output][0] for operator in layout.operators}
         self.whole = frozenset(o.output for o in layout.operators if isinstance(o, (Global, GlobalMean)))
-        throughs = spreads(layout)
-        self.reads = {o.output: _reads(layout, o, throughs.get(o.output)) for o in layout.operators}
+        patterns = access_patterns(layout)
+        self.reads = {o.output: _reads(layout, o, patterns.get(o.output)) for o in layout.operators}
         self.groups = _groups(layout)
 
     def everything_at(self, side: Side) -> Partition:
@@ -100,8 +105,8 @@ class PartitionSpace:
         """The nearest split that is possible; ``shares``: by operator's output, of its rows that the robot computes."""
         rows = {name: round(shares[name] * height) for name, height in self.heights.items()}
         for group in self.groups:
-            robot_rows = sum(shares[name] for name in group) >= len(group) / 2
-            rows.update({name: self.heights[name] if robot_rows else 0 for name in group})
+            is_at_robot = sum(shares[name] for name in group) >= len(group) / 2
+            rows.update({name: self.heights[name] if is_at_robot else 0 for name in group})
         return Partition(robot_rows=rows)
 
     def check(self, split: Partition) -> None:
@@ -114,7 +119,7 @@ class PartitionSpace:
             if shares not in ({0.0}, {1.0}):
                 raise EngineError(f"these operators can only be computed together, at one side: {', '.join(group)}")
 
-    def crossings(self, split: Partition) -> tuple[Transfer, ...]:
+    def transfers(self, split: Partition) -> tuple[Transfer, ...]:
         """What one side reads of what the other has, in the order in which it is computed."""
         height = {name: rows for name, (rows, _, _) in self.shapes.items()}
         wanted = {name: 0 for name in height}  # by the robot: rows before this one
@@ -138,12 +143,6 @@ class PartitionSpace:
         return tuple(found)
 
 
-def owned(split: Partition, height: int, output: str, side: Side) -> Rows:
-    """The rows of an operator's output that a side computes."""
-    boundary = split.robot_rows[output]
-    return (0, boundary) if side is Side.ROBOT else (boundary, height)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Read:
     """Which rows of an input the rows of an output need.
@@ -165,18 +164,18 @@ class Read:
         return int(self.starts[row])
 
 
-def _reads(layout: Layout, operator: Operator, spread: AccessPattern | None) -> list[tuple[str, Read]]:
+def _reads(layout: Layout, operator: Operator, pattern: AccessPattern | None) -> list[tuple[str, Read]]:
     """What an operator reads of other operators' outputs."""
-    height, through = _height(layout, operator.output), spread.forward if spread else None
+    height, footprint = _height(layout, operator.output), pattern.forward if pattern else None
     found = []
     for position, name in enumerate(operator.inputs):
         for leaf in layout.leaves[name]:
             rows = _height(layout, leaf)
-            if isinstance(operator, (Global, GlobalMean)) or (rows != height and not (position == 0 and through)):
+            if isinstance(operator, (Global, GlobalMean)) or (rows != height and not (position == 0 and footprint)):
                 read = Read(ends=np.full(height, rows), starts=np.zeros(height, np.int64))
-            elif position == 0 and through:
-                reach = Footprint.of_window(through) if isinstance(through, Window) else through
-                read = _read(reach.rows, rows)
+            elif position == 0 and footprint:
+                table = TapTable.of_window(footprint) if isinstance(footprint, Window) else footprint
+                read = _read(table.rows, rows)
             else:
                 read = Read(ends=np.arange(1, height + 1), starts=np.arange(height))
             found.append((leaf, read))

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
-from cacheinf_ros.engine.execution.propagation import Border
+from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.kernels import choose_kernels
-from cacheinf_ros.engine.partition.partition import Partition, Side
-from cacheinf_ros.engine.partition.replicas import Exchange, Rows
+from cacheinf_ros.engine.partition.exchange import Exchange
+from cacheinf_ros.engine.partition.partition import Partition, Rows, Side
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.errors import EngineError, LinkError
@@ -106,13 +106,13 @@ class SharedProgram:
     """
 
     def __init__(self, program: Program, writer: InputWriter) -> None:
-        assert program.splitting is not None and program.shares is not None
+        assert program.replicas is not None
         self.program = program
-        self.splitting = program.splitting
+        self._replicas = program.replicas
+        self.splitting = self._replicas.space
         self.complaint, self.was_shared = "", False
-        self._shares = program.shares
         self._writer = writer
-        self._input = self._shares[program.graph.input]
+        self._input = self._replicas[program.layout.graph.input]
         self._alone = self.splitting.everything_at(Side.ROBOT)
         self._used: Partition | None = None
         self._epoch = -1  # of the session to which what is known of the server belongs
@@ -124,51 +124,50 @@ class SharedProgram:
 
     def forget_server(self) -> None:
         """The server has nothing, or nobody knows what."""
-        for share in self._shares:
-            share.forget_other()
+        self._replicas.forget_remote()
         self._shift, self._outside = NO_SHIFT, Border.NONE
 
-    def run(self, *, outside: Border, refresh: bool, partner: RemotePeer | None = None) -> dict[str, torch.Tensor]:
-        """As :meth:`Program.run`; alone, where there is no partner, or it does not want to, or fails."""
-        self._input.lacking |= self.program.changed_input.mask
+    def execute(self, *, outside: Border, refresh: bool, peer: RemotePeer | None = None) -> dict[str, torch.Tensor]:
+        """As :meth:`Program.execute`; alone, where there is no peer, or it does not want to, or fails."""
+        self._input.stale_remote |= self.program.changed_input.mask
         self._outside |= outside
         self.complaint, self.was_shared = "", False
-        if partner is not None and partner.epoch != self._epoch:
+        if peer is not None and peer.epoch != self._epoch:
             self.forget_server()
-            self._epoch = partner.epoch
-        split = partner.choose(self._outdated()) if partner is not None else None
-        if partner is not None and split is not None:
+            self._epoch = peer.epoch
+        split = peer.choose(self._outdated()) if peer is not None else None
+        if peer is not None and split is not None:
             try:
                 self._use(split)
-                self._shares.exchange, self._shares.received = partner, []
-                partner.begin(self._start(split, refresh=refresh))
-                outputs = self.program.run(outside=outside, refresh=refresh)
+                self._replicas.exchange, self._replicas.received = peer, []
+                peer.begin(self._start(split, refresh=refresh))
+                outputs = self.program.execute(outside=outside, refresh=refresh)
                 self.was_shared = True
                 return outputs
             except LinkError as error:
                 self.complaint = str(error)
-                self._shares.distrust_received()
+                self._replicas.distrust_received()
                 self.forget_server()
                 refresh = True  # what was computed has not been compared with what the rest of the network saw
             finally:
-                self._shares.exchange = None
+                self._replicas.exchange = None
         self._use(self._alone)
-        return self.program.run(outside=outside, refresh=refresh)
+        return self.program.execute(outside=outside, refresh=refresh)
 
     def _outdated(self) -> Outdated:
         changed = self.program.changed_input.mask
-        stale = self._shares[next(iter(self.splitting.heights))].stale
+        stale = self._replicas[next(iter(self.splitting.heights))].stale_local
         robot = pooled(changed, (stale.shape[0], stale.shape[1])) | stale if stale.any() else changed
-        return Outdated(changed=changed, robot=robot, server=self._input.lacking)
+        return Outdated(changed=changed, robot=robot, server=self._input.stale_remote)
 
     def _use(self, split: Partition) -> None:
         if split is not self._used:
-            self.program.split(split)
+            self._replicas.use(split)
             self._used = split
 
     def _start(self, split: Partition, *, refresh: bool) -> FrameStart:
         rows = self._input.sent
-        mask = self._input.take_lacking()
+        mask = self._input.take_stale_remote()
         pixels = Pixels(rows=rows, mask=mask, image=self._writer.seen[slice(*rows)])
         height, width = self._input.size
         outside = self._outside
@@ -186,25 +185,25 @@ class PartitionWorker:
 
     def __init__(self, model: Model, config: EngineConfig) -> None:
         """Compile a model; all maps are kept."""
-        kernels = choose_kernels(config.device, config.threads, config.precision)
+        backend = choose_backend(config.device, config.threads, config.precision)
         preprocessor = Preprocessor(model.card)
-        self.program, self.cost = compile_program(model, config, kernels, side=Side.SERVER)
-        self.program.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
-        assert self.program.splitting is not None and self.program.shares is not None
-        self.splitting = self.program.splitting
-        self._shares = self.program.shares
-        self._writer = InputWriter(preprocessor, self.program.input, kernels)
+        self.program, self.cost = compile_program(model, config, backend, side=Side.SERVER)
+        self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
+        assert self.program.replicas is not None
+        self._replicas = self.program.replicas
+        self.splitting = self._replicas.space
+        self._writer = backend.input(preprocessor, self.program.input)
         self._image = np.zeros((*preprocessor.size, 3), np.uint8)
         self._touched = np.zeros(preprocessor.size, np.uint8)
 
     def forget(self) -> None:
         """Start anew: this machine has nothing, and neither has the robot."""
-        for share in self._shares:
-            share.forget_other()
-            share.stale.fill(1)
+        self._replicas.forget_remote()
+        for replica in self._replicas:
+            replica.stale_local.fill(1)
 
     @torch.inference_mode()
-    def run(self, start: FrameStart, exchange: Exchange) -> None:
+    def compute_part(self, start: FrameStart, exchange: Exchange) -> None:
         """Compute this machine's part of a frame.
 
         Raises:
@@ -212,20 +211,20 @@ class PartitionWorker:
             LinkError: the robot's part did not come; call :meth:`forget`.
         """
         with self.program.awake():
-            self.program.split(start.split)
+            self._replicas.use(start.split)
             if start.shift != NO_SHIFT:
                 self._writer.move(*start.shift)
                 self.program.shift(*start.shift)
             self._write(start.pixels)
-            self._shares.exchange, self._shares.received = exchange, []
+            self._replicas.exchange, self._replicas.received = exchange, []
             try:
-                self.program.run(outside=start.outside, refresh=start.refresh)
+                self.program.execute(outside=start.outside, refresh=start.refresh)
             finally:
-                self._shares.exchange = None
+                self._replicas.exchange = None
 
     def _write(self, pixels: Pixels) -> None:
         first, last = pixels.rows
-        if (first, last) != self._shares[self.program.graph.input].received and last > first:
+        if (first, last) != self._replicas[self.program.layout.graph.input].received and last > first:
             raise EngineError(f"pixels of rows {first} to {last} are not what the split makes necessary")
         self._touched.fill(0)
         self._touched[first:last] = pixels.mask

@@ -10,7 +10,7 @@ import numpy as np
 
 from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.cost import CostModel
-from cacheinf_ros.engine.execution.plan import Planner
+from cacheinf_ros.engine.execution.planner import Planner
 from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.lifetimes import lifetimes, map_bytes
@@ -98,7 +98,7 @@ class Assessor:
                     took += curve.predict_all(counts[step.active] / step.active.pixels)
         records = lifetimes(plan.steps, self._layout, caching)
         return Assessment(
-            microseconds=float(took.mean()) + self._cost.growth_ns * plan.grown_pixels / 1e3,
+            microseconds=float(took.mean()) + self._cost.propagation_ns * plan.propagated_pixels / 1e3,
             cache_bytes=sum(size for name, size in self._bytes.items() if name not in caching.dropped),
             arena_bytes=least_for_offsets(records),
         )

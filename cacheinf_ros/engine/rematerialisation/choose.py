@@ -7,9 +7,11 @@ import logging
 import time
 from dataclasses import dataclass
 
+from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import CostModel
 from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
 from cacheinf_ros.engine.rematerialisation.search import (
     Dropped,
@@ -22,11 +24,9 @@ from cacheinf_ros.engine.rematerialisation.search import (
     from_nothing,
     greedy,
 )
-from cacheinf_ros.engine.storage import load_stored, store, stored_file
 from cacheinf_ros.graph import Model
 
 _VERSION = 3  # of the file's content, and of what it depends on
-_WHAT = "choice of caches"
 _SLOWER = 1.1  # than with everything kept: what a frame may take at most where no budget is given
 _SEARCH_S = 10.0
 _log = logging.getLogger(__name__)
@@ -80,9 +80,10 @@ def search_all(assess: Assessor, budget_mb: float | None, *, time_limit_s: float
 
 def load_or_choose(layout: Layout, cost: CostModel, model: Model, config: EngineConfig) -> Dropped:
     """The maps to drop within the configured budget, if there is one: as chosen before, or chosen now and stored."""
-    path = stored_file("merging", model, config, f"{config.cache_budget_mb:g}-{_VERSION}.json")
+    path = measured_file("merging", model, config, f"{config.cache_budget_mb:g}-{_VERSION}.json")
+    file = KeptFile(path=path, what="choice of caches", remedy="choosing")
     assess = Assessor(layout, cost)
-    stored = load_stored(path, lambda content: _parsed(content, frozenset(assess.names)), _WHAT, "choosing")
+    stored = file.read_json(lambda content: _parsed(content, frozenset(assess.names)))
     if stored is not None:
         return stored
     _log.info("choosing which feature maps of %s to keep between frames", model.name)
@@ -96,7 +97,7 @@ def load_or_choose(layout: Layout, cost: CostModel, model: Model, config: Engine
         model.name, best.cache_bytes / 1e6, everything.cache_bytes / 1e6, best.arena_bytes / 1e6,
         100 * (best.microseconds / everything.microseconds - 1), time.perf_counter() - started,
     )  # fmt: skip
-    store(sorted(choices.best), path, _WHAT)
+    file.write_json(sorted(choices.best))
     return choices.best
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.execution.access_pattern import Through
+from cacheinf_ros.engine.execution.access_pattern import Footprint
 from cacheinf_ros.engine.execution.active import ActiveSet, Size, middle
 from cacheinf_ros.engine.execution.plan import Plan
-from cacheinf_ros.engine.execution.propagation import Footprint
-from cacheinf_ros.engine.execution.steps import Call, Difference, FillIfAny, Grow, Union
+from cacheinf_ros.engine.execution.propagation import TapTable
+from cacheinf_ros.engine.execution.steps import Call, Difference, FillIfAny, Propagate, Union
 from cacheinf_ros.graph.window import Window
 
 Positions = NDArray[np.int64]
@@ -69,7 +69,7 @@ class Regions:
         rest = np.maximum(self.count - np.where(other.count > 0, common, 0), 0)
         return Regions(first=self.first, last=self.last, count=rest)
 
-    def grown(self, bounds: tuple[_Bounds, _Bounds]) -> Regions:
+    def propagated(self, bounds: tuple[_Bounds, _Bounds]) -> Regions:
         """The outputs that read any of it."""
         spans = [b.readers(f, t) for b, f, t in zip(bounds, self.first, self.last, strict=True)]
         return Regions.of((spans[0][0], spans[1][0]), (spans[0][1], spans[1][1]), self.count)
@@ -93,7 +93,7 @@ class RegionModel:
     def __init__(self, shares: Sequence[float]) -> None:
         """``shares``: of the input's pixels that change, one for each case."""
         self._shares = tuple(shares)
-        self._bounds: dict[Through, tuple[_Bounds, _Bounds]] = {}
+        self._bounds: dict[Footprint, tuple[_Bounds, _Bounds]] = {}
 
     def counts(self, plan: Plan) -> dict[ActiveSet, Positions]:
         """By set of the plan: pixels in each case."""
@@ -104,8 +104,8 @@ class RegionModel:
         """By set of the plan: what becomes active where so much of the input has changed."""
         regions = {plan.input: changed}
         for step in plan.steps:
-            if isinstance(step, Grow):
-                regions[step.target] = regions[step.source].grown(self._of(step.through))
+            if isinstance(step, Propagate):
+                regions[step.target] = regions[step.source].propagated(self._of(step.footprint))
             elif isinstance(step, Union):
                 regions[step.target] = regions[step.first].united(regions[step.second])
             elif isinstance(step, Difference):
@@ -117,14 +117,16 @@ class RegionModel:
                 regions[step.changed] = Regions.whole(step.changed.size, some)
         return regions
 
-    def _of(self, through: Through) -> tuple[_Bounds, _Bounds]:
-        if through not in self._bounds:
-            self._bounds[through] = _bounds(Footprint.of_window(through) if isinstance(through, Window) else through)
-        return self._bounds[through]
+    def _of(self, footprint: Footprint) -> tuple[_Bounds, _Bounds]:
+        if footprint not in self._bounds:
+            self._bounds[footprint] = _bounds(
+                TapTable.of_window(footprint) if isinstance(footprint, Window) else footprint
+            )
+        return self._bounds[footprint]
 
 
-def _bounds(reach: Footprint) -> tuple[_Bounds, _Bounds]:
-    return _axis_bounds(reach.rows), _axis_bounds(reach.columns)
+def _bounds(table: TapTable) -> tuple[_Bounds, _Bounds]:
+    return _axis_bounds(table.rows), _axis_bounds(table.columns)
 
 
 def _axis_bounds(positions: NDArray[np.int32]) -> _Bounds:

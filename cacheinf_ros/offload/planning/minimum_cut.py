@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from cacheinf_ros.offload.planning.partition_costs import at_share
-from cacheinf_ros.offload.planning.timeline import Conditions, crossing_bytes
+from cacheinf_ros.offload.planning.timeline import Conditions, transfer_bytes
 from cacheinf_ros.offload.planning.workload import Integers, Workload
 
 _NEVER = 2**30  # microseconds: an edge that is not cut
@@ -26,19 +26,19 @@ def dnn_surgery(workload: Workload, conditions: Conditions) -> Integers:
     read it.
     """
     operators = len(workload.names)
-    robot, server = operators * 2 + 1, operators * 2 + 2  # nodes; operator i is i, its crossing output operators + i
+    robot, server = operators * 2 + 1, operators * 2 + 2  # nodes; operator i is i, its transferred output operators + i
     image = operators * 2  # as it crosses
-    robot_rows = at_share(conditions.robot_rows, conditions.active_robot[1:])
-    at_server = at_share(conditions.at_server, conditions.active_server[1:])
+    robot_ms = at_share(conditions.robot_ms, conditions.active_robot[1:])
+    server_ms = at_share(conditions.server_ms, conditions.active_server[1:])
     rate = conditions.link.bytes_per_ms
-    up, down = (workload.heights * row / rate for row in crossing_bytes(workload, conditions))
+    up, down = (workload.heights * row / rate for row in transfer_bytes(workload, conditions))
     delay = conditions.link.delay_ms
-    inside = delay + conditions.crossing_robot_ms + conditions.crossing_server_ms
+    inside = delay + conditions.robot_transfer_ms + conditions.server_transfer_ms
     edges: list[tuple[int, int, float]] = [(robot, image, up[0] + delay)]
     for tensor in workload.results.tolist():
-        at_server[tensor - 1] += down[tensor] + delay
+        server_ms[tensor - 1] += down[tensor] + delay
     for i in range(operators):
-        edges += [(robot, i, at_server[i]), (i, server, robot_rows[i]), (i, operators + i, up[i + 1] + inside)]
+        edges += [(robot, i, server_ms[i]), (i, server, robot_ms[i]), (i, operators + i, up[i + 1] + inside)]
         for tensor in _parents(workload, i):
             if tensor == 0:
                 edges.append((image, i, np.inf))

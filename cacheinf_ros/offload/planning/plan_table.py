@@ -17,7 +17,7 @@ from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 MBIT_S = (0.5, 2.0, 8.0, 24.0, 64.0, 200.0, 600.0)
 CACHED = (0.0, 0.6, 0.9, 0.98)
 """Reuse ratios, of the robot and of the server."""
-CROSSING_MS = 1.0
+TRANSFER_MS = 1.0
 """See :class:`.timeline.Conditions`: what it takes on a machine that does nothing else, before anything is seen."""
 _SOLVING_S = 50.0
 
@@ -27,31 +27,31 @@ class Machines:
     """What a frame meets and no frame changes.
 
     Attributes:
-        at_robot, at_server: see :class:`.timeline.Conditions`.
-        delay_ms: see :class:`.costs.Link`.
-        value_bytes, input_pixel_bytes, crossing_robot_ms, crossing_server_ms: see :class:`.timeline.Conditions`.
+        robot_ms, server_ms: see :class:`.timeline.Conditions`.
+        delay_ms: see :class:`.partition_costs.Link`.
+        value_bytes, input_pixel_bytes, robot_transfer_ms, server_transfer_ms: see :class:`.timeline.Conditions`.
     """
 
-    robot_rows: Numbers
-    at_server: Numbers
+    robot_ms: Numbers
+    server_ms: Numbers
     delay_ms: float = 1.0
     value_bytes: float = 4.0
     input_pixel_bytes: float = 3.0
-    crossing_robot_ms: float = CROSSING_MS
-    crossing_server_ms: float = CROSSING_MS
+    robot_transfer_ms: float = TRANSFER_MS
+    server_transfer_ms: float = TRANSFER_MS
 
     def conditions(self, mbit_s: float, active_robot: Numbers, active_server: Numbers) -> Conditions:
         """With a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
         return Conditions(
             link=Link(mbit_s=mbit_s, delay_ms=self.delay_ms),
-            robot_rows=self.robot_rows,
-            at_server=self.at_server,
+            robot_ms=self.robot_ms,
+            server_ms=self.server_ms,
             active_robot=active_robot,
             active_server=active_server,
             value_bytes=self.value_bytes,
             input_pixel_bytes=self.input_pixel_bytes,
-            crossing_robot_ms=self.crossing_robot_ms,
-            crossing_server_ms=self.crossing_server_ms,
+            robot_transfer_ms=self.robot_transfer_ms,
+            server_transfer_ms=self.server_transfer_ms,
         )
 
 

@@ -24,10 +24,10 @@ _NEW = 0.2  # weight of a frame in what is typical
 # overheads of the robot: of a frame alone, of one that is shared, of encoding all of the input's pixels, and of a
 # tensor that crosses inside the network
 _ALONE = (1.0, 0.0, 0.0, 0.0)
-_ROBOT_CROSSING = (0.0, 0.0, 0.0, 1.0)
+_ROBOT_TRANSFER = (0.0, 0.0, 0.0, 1.0)
 # of the server: of a frame, and of a tensor that crosses inside the network
 _SERVED = (1.0, 0.0)
-_SERVER_CROSSING = (0.0, 1.0)
+_SERVER_TRANSFER = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,7 +40,7 @@ class Choice:
         local_share: of the work, by what the robot takes for its rows and for all.
         robot_ms, server_ms: that the operators take by the machines' profiles.
         changed: share of the input that crosses, as far as the server is concerned.
-        crossings: see :class:`.timeline.Times`.
+        transfers: see :class:`.timeline.Times`.
         is_settled: whether the frame before was computed so too: both caches are as they will be.
     """
 
@@ -50,18 +50,18 @@ class Choice:
     robot_ms: float = 0.0
     server_ms: float = 0.0
     changed: float = 0.0
-    crossings: int = 0
+    transfers: int = 0
     is_settled: bool = False
 
     @property
-    def robot_rows(self) -> Sequence[float]:
+    def robot_overheads(self) -> Sequence[float]:
         """How much a frame has of the robot's overheads."""
-        return _ALONE if self.split is None else _shared(self.changed, self.crossings)
+        return _ALONE if self.split is None else _shared(self.changed, self.transfers)
 
     @property
-    def at_server(self) -> Sequence[float]:
+    def server_overheads(self) -> Sequence[float]:
         """How much a frame that is shared has of the server's."""
-        return 1.0, self.crossings
+        return 1.0, self.transfers
 
 
 class Scheduler:
@@ -84,9 +84,9 @@ class Scheduler:
         self.table = table
         self._workload = workload
         self.measured = surroundings
-        crossing_ms = robot_slowdown * surroundings.crossing_robot_ms
-        self._robot = LatencyModel((0.0, 0.0, 0.0, crossing_ms), robot_slowdown)
-        self._server = LatencyModel((0.0, surroundings.crossing_server_ms))
+        transfer_ms = robot_slowdown * surroundings.robot_transfer_ms
+        self._robot = LatencyModel((0.0, 0.0, 0.0, transfer_ms), robot_slowdown)
+        self._server = LatencyModel((0.0, surroundings.server_transfer_ms))
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
         self._rows = self._whole
@@ -130,22 +130,22 @@ class Scheduler:
         for.
         """
         if choice.is_settled:
-            self._robot.observe(choice.robot_ms, choice.robot_rows, took_ms)
+            self._robot.observe(choice.robot_ms, choice.robot_overheads, took_ms)
 
     def observe_server(self, choice: Choice, took_ms: float) -> None:
         """The same of a frame that was shared."""
         if choice.is_settled:
-            self._server.observe(choice.server_ms, choice.at_server, took_ms)
+            self._server.observe(choice.server_ms, choice.server_overheads, took_ms)
 
     def _around(self, delay_ms: float) -> Machines:
         """The same machines as they are seen to be."""
         return replace(
             self.measured,
-            robot_rows=self.measured.robot_rows * self._robot.slowdown,
-            at_server=self.measured.at_server * self._server.slowdown,
+            robot_ms=self.measured.robot_ms * self._robot.slowdown,
+            server_ms=self.measured.server_ms * self._server.slowdown,
             delay_ms=delay_ms,
-            crossing_robot_ms=self._robot.overhead_ms(_ROBOT_CROSSING),
-            crossing_server_ms=self._server.overhead_ms(_SERVER_CROSSING),
+            robot_transfer_ms=self._robot.overhead_ms(_ROBOT_TRANSFER),
+            server_transfer_ms=self._server.overhead_ms(_SERVER_TRANSFER),
         )
 
     def _overhead_ms(self, rows: Integers, changed: float) -> float:
@@ -211,13 +211,13 @@ class Scheduler:
             robot_ms=times.robot_busy / self._robot.slowdown,
             server_ms=times.server_busy / self._server.slowdown,
             changed=changed,
-            crossings=times.crossings,
+            transfers=times.transfers,
             is_settled=is_settled,
         )
 
 
-def _shared(changed: float, crossings: int = 0) -> Sequence[float]:
-    return 0.0, 1.0, changed, crossings
+def _shared(changed: float, transfers: int = 0) -> Sequence[float]:
+    return 0.0, 1.0, changed, transfers
 
 
 def _spread(steady: float, now: float) -> float:

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.engine.storage import cache_folder, load_stored, store
+from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.offload.planning.plan_table import CACHED, MBIT_S, Machines, ScheduleTable, solve
 from cacheinf_ros.offload.planning.workload import Reads, Workload
 
 _VERSION = 1
-_WHAT = "table of schedules"
 
 
 def load_or_solve(name: str, workload: Workload, surroundings: Machines, *, time_limit_s: float) -> ScheduleTable:
@@ -27,11 +26,12 @@ def load_or_solve(name: str, workload: Workload, surroundings: Machines, *, time
     key = _key(workload, surroundings, time_limit_s)
     path = cache_folder() / "schedules" / f"{Path(name).name}-{key}.json"
     shape = (len(MBIT_S), len(CACHED), len(CACHED), len(workload.names))
-    stored = load_stored(path, lambda content: _table(content, workload, shape), _WHAT, "solving")
+    file = KeptFile(path=path, what="table of schedules", remedy="solving")
+    stored = file.read_json(lambda content: _table(content, workload, shape))
     if stored is not None:
         return stored
     table = solve(workload, surroundings, time_limit_s=time_limit_s)
-    store({"rows": table.rows.ravel().tolist()}, path, _WHAT)
+    file.write_json({"rows": table.rows.ravel().tolist()})
     return table
 
 

@@ -69,7 +69,7 @@ class RowService:
         self._wire.put(Kind.STARTED, frame=self.frame)
         transfer = Transfer(self._wire, self.frame, started + self._patience_s)
         try:
-            self._partition.run(decode_start(content, self._partition.splitting), transfer)
+            self._partition.compute_part(decode_start(content, self._partition.splitting), transfer)
         except CacheinfError:
             self._partition.forget()
             raise

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 
 from cacheinf_ros.engine import FrameStart, Partition, PartitionSpace
-from cacheinf_ros.engine.execution.propagation import Border
+from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.protocol.frames import WireImage
 from cacheinf_ros.offload.protocol.pixels import decode_pixels, encode_pixels

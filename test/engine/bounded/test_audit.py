@@ -16,7 +16,7 @@ STALE = [torch.full((1, 4), 100.0)]  # far away: no change is missed
 @pytest.fixture
 def auditor() -> Auditor:
     auditor = Auditor()
-    auditor.calibration = Calibration(base={}, curve=(), output_scale=OutputScale(spreads=(1.0,)))
+    auditor.calibration = Calibration(base={}, curve=(), output_scale=OutputScale(deviations=(1.0,)))
     return auditor
 
 

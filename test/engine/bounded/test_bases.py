@@ -10,7 +10,7 @@ from lowered import graph_of
 from torch import Tensor, nn
 
 from cacheinf_ros.engine.bounded.bases import possible_bases, spread_base, standard_deviations
-from cacheinf_ros.engine.truncation import Criterion
+from cacheinf_ros.engine.delta_threshold import Criterion
 from cacheinf_ros.errors import EngineError
 
 

@@ -13,7 +13,7 @@ from oracle import dense
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, load_calibration, save_calibration
-from cacheinf_ros.engine.bounded.candidates import growth_points
+from cacheinf_ros.engine.bounded.candidates import propagation_points
 from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.quality import OutputScale
@@ -108,11 +108,13 @@ def test_a_calibration_is_found_again(engine: Engine, tmp_path: Path) -> None:
     assert again is not None
     assert again.curve == engine.calibration.curve
     assert again.output_scale == engine.calibration.output_scale
-    for name, truncation in engine.calibration.base.items():
-        assert again.base[name].threshold == truncation.threshold
-        assert np.array_equal(again.base[name].weight, truncation.weight)
-    path.write_bytes(b"nonsense")
-    assert load_calibration(path) is None
+    for name, delta in engine.calibration.base.items():
+        assert again.base[name].threshold == delta.threshold
+        assert np.array_equal(again.base[name].weight, delta.weight)
+    whole = path.read_bytes()
+    for damaged in (b"nonsense", whole[:-100], b"PK" + whole[2:]):  # BadZipFile was none of the errors expected
+        path.write_bytes(damaged)
+        assert load_calibration(path) is None
 
 
 def test_too_few_frames_are_refused(scenenet: Model) -> None:
@@ -139,13 +141,13 @@ def test_weights_are_the_rows_of_the_jacobian() -> None:
     program = torch.export.export(module, (torch.zeros(1, 3, 4, 6),)).run_decompositions({})
     graph = lower(program)
     image = np.random.default_rng(0).random((1, 3, 4, 6), np.float32)
-    weights = channel_weights(graph, [image], OutputScale(spreads=(2.0,)), draws=400)
+    weights = channel_weights(graph, [image], OutputScale(deviations=(2.0,)), draws=400)
     expected = conv.weight.detach()[:, :, 0, 0].norm(dim=0).numpy() / (2.0 * (5 * 4 * 6) ** 0.5)
     assert np.allclose(weights[graph.input], expected, rtol=0.05)
 
 
 def test_candidates_are_what_windows_read(scenenet: Model) -> None:
-    points = growth_points(scenenet.graph)
+    points = propagation_points(scenenet.graph)
     assert points[0] == scenenet.graph.input
     readers = [o for o in scenenet.graph.operators if isinstance(o, Conv) and o.window.kernel != (1, 1)]
     assert {o.inputs[0] for o in readers} <= set(points) | {

@@ -11,8 +11,8 @@ import pytest
 from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, worth_of_error
 from cacheinf_ros.engine.bounded.search import ThresholdSearch
 from cacheinf_ros.engine.bounded.trial import Trial
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.truncation import Criterion, Truncation
 
 PROMISE = Promise(max_error=0.01, max_missed=1.0)
 
@@ -26,10 +26,10 @@ class Trials:
     def __init__(self, **tensors: tuple[float, float]) -> None:
         self.tensors = tensors
 
-    def run(self, truncations: Mapping[str, Truncation], scale: OutputScale) -> Trial:
+    def run(self, thresholds: Mapping[str, DeltaThreshold], scale: OutputScale) -> Trial:
         gains = {Criterion.ENERGY: 1, Criterion.POOLED_ENERGY: 4}
-        saved = sum(self.tensors[n][0] * t.threshold * gains[t.criterion] for n, t in truncations.items())
-        squares = sum((self.tensors[n][1] * t.threshold) ** 2 for n, t in truncations.items())
+        saved = sum(self.tensors[n][0] * t.threshold * gains[t.criterion] for n, t in thresholds.items())
+        squares = sum((self.tensors[n][1] * t.threshold) ** 2 for n, t in thresholds.items())
         milliseconds = 100 / (1 + saved)
         return Trial(
             engine_error=squares**0.5, missed_change=0.0, milliseconds=milliseconds, active_share=1.0, measured_ms=1.0
@@ -37,11 +37,11 @@ class Trials:
 
 
 def search_of(trials: Any) -> ThresholdSearch:
-    return ThresholdSearch(trials, OutputScale(spreads=(1.0,)), PROMISE)
+    return ThresholdSearch(trials, OutputScale(deviations=(1.0,)), PROMISE)
 
 
-def energy(**thresholds: float) -> dict[str, Truncation]:
-    return {name: Truncation(threshold=t, criterion=Criterion.ENERGY) for name, t in thresholds.items()}
+def energy(**thresholds: float) -> dict[str, DeltaThreshold]:
+    return {name: DeltaThreshold(threshold=t, criterion=Criterion.ENERGY) for name, t in thresholds.items()}
 
 
 def test_the_base_that_saves_clearly_more_is_chosen() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from row_kernels import HAS_BFLOAT16, filled, run_native, windows
 
 from cacheinf_ros.engine import Engine, EngineConfig, Precision
-from cacheinf_ros.engine.kernels import NativeKernels, choose_kernels
-from cacheinf_ros.engine.kernels.library import KernelKind
+from cacheinf_ros.engine.backends import NativeBackend, choose_backend
+from cacheinf_ros.engine.kernels.abi import KernelKind
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.activation import Activation
 from cacheinf_ros.graph.ir import Conv
@@ -46,17 +46,17 @@ def test_equals_the_float_kernel_on_rounded_values(
         weight=torch.randn(groups * outputs, inputs, *window.kernel) * scale, bias=torch.randn(groups * outputs),
     )  # fmt: skip
     source = filled(window.in_size, groups * inputs, seed)
-    kernels = choose_kernels("cpu", 2, Precision.BFLOAT16)
-    assert isinstance(kernels, NativeKernels) and "bfloat16" in kernels.name
-    call = kernels.prepare(op, [source], groups * outputs)
+    kernels = choose_backend("cpu", 2, Precision.BFLOAT16)
+    assert isinstance(kernels, NativeBackend) and "bfloat16" in kernels.name
+    call = kernels.prepare(op, [source], groups * outputs).call
     assert call is not None and call.kind is KernelKind.CONV_BFLOAT16
     rows = np.arange(window.out_size[0] * window.out_size[1], dtype=np.int32)
     ours = run_native(kernels, call, rows, rows, len(rows), groups * outputs)
 
-    plain = choose_kernels("cpu", 1)
-    assert isinstance(plain, NativeKernels)
-    source.rows.copy_(rounded(source.rows))
-    exact = plain.prepare(replace(op, weight=rounded(op.weight)), [source], groups * outputs)
+    plain = choose_backend("cpu", 1)
+    assert isinstance(plain, NativeBackend)
+    source.pixels.copy_(rounded(source.pixels))
+    exact = plain.prepare(replace(op, weight=rounded(op.weight)), [source], groups * outputs).call
     assert exact is not None
     torch.testing.assert_close(
         ours, run_native(plain, exact, rows, rows, len(rows), groups * outputs), atol=1e-4, rtol=1e-4
@@ -77,7 +77,7 @@ def test_an_engine_of_this_precision_is_near_the_exact_one() -> None:
 
 
 def test_a_machine_without_it_says_so(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacheinf_ros.engine.kernels.choose.kernel_library", lambda: None)
+    monkeypatch.setattr("cacheinf_ros.engine.backends.choose.kernel_library", lambda: None)
     with caplog.at_level(logging.WARNING):
-        choose_kernels("cpu", 1, Precision.BFLOAT16)
+        choose_backend("cpu", 1, Precision.BFLOAT16)
     assert any("computing in float32" in message for message in caplog.messages)

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from cacheinf_ros.engine.kernels import NativeKernels, choose_kernels
-from cacheinf_ros.engine.kernels.library import KernelKind, kernel_library
+from cacheinf_ros.engine.backends import NativeBackend, choose_backend
+from cacheinf_ros.engine.kernels.abi import KernelKind
+from cacheinf_ros.engine.kernels.library import kernel_library
 from cacheinf_ros.errors import EngineError
 
 
 def test_compiled_kernels_are_built() -> None:
     assert kernel_library() is not None, "run `make build`: it compiles the kernels"
-    kernels = choose_kernels("cpu", 2)
-    assert isinstance(kernels, NativeKernels)
+    kernels = choose_backend("cpu", 2)
+    assert isinstance(kernels, NativeBackend)
     assert "2 threads" in kernels.name
 
 
@@ -23,4 +24,4 @@ def test_kernels_are_numbered_as_in_the_library() -> None:
 
 def test_unknown_device_is_named() -> None:
     with pytest.raises(EngineError, match="device 'warp9' cannot be used"):
-        choose_kernels("warp9", 1)
+        choose_backend("warp9", 1)

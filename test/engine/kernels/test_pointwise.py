@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Kernels that treat every pixel on its own: compiled kernels == reference kernels == torch."""
+"""Backend that treat every pixel on its own: compiled kernels == reference kernels == torch."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_elementwise(
 def test_channel_norm(size: Pair, channels: int, offset: float, seed: int) -> None:
     torch.manual_seed(seed)
     source = filled(size, channels, seed)
-    source.rows.add_(offset)
+    source.pixels.add_(offset)
     op = ChannelNorm(
         name="n", inputs=("x",), output="y", weight=torch.randn(channels), bias=torch.randn(channels), epsilon=1e-3
     )  # fmt: skip
@@ -102,7 +102,7 @@ def test_channel_norm(size: Pair, channels: int, offset: float, seed: int) -> No
 @given(size=SIZES, channels=CHANNELS, log=st.booleans(), scale=st.sampled_from([1.0, 1e3]), seed=SEEDS)
 def test_channel_softmax(size: Pair, channels: int, log: bool, scale: float, seed: int) -> None:
     source = filled(size, channels, seed)
-    source.rows.mul_(scale)
+    source.pixels.mul_(scale)
     op = ChannelSoftmax(name="s", inputs=("x",), output="y", log=log)
     check(op, [source], (torch.log_softmax if log else torch.softmax)(source.image, 1), seed=seed)
 
@@ -138,4 +138,4 @@ def test_any_other_call_is_left_to_torch(size: Pair, channels: int) -> None:
     rows = torch.arange(0, size[0] * size[1], 2)
     expected = torch.logaddexp(sources[0].image, sources[1].image)[0].flatten(1).t()
     torch.testing.assert_close(REFERENCE.prepare(op, sources, channels)(rows), expected[rows])
-    assert all(kernels.prepare(op, sources, channels) is None for kernels in NATIVE)
+    assert all(kernels.prepare(op, sources, channels).call is None for kernels in NATIVE)

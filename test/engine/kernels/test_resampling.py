@@ -75,7 +75,7 @@ def test_pixel_shuffle(size: Pair, factor: int, channels: int, phase_major: bool
 @given(size=st.tuples(st.integers(1, 90), st.integers(1, 90)), channels=CHANNELS, seed=SEEDS)
 def test_mean_of_all_pixels(size: Pair, channels: int, seed: int) -> None:
     source = filled(size, channels, seed)
-    source.rows.add_(3.0)
+    source.pixels.add_(3.0)
     op = GlobalMean(name="m", inputs=("x",), output="y")
     check(op, [source], source.image.double().mean((2, 3), keepdim=True).float(), seed=seed, error=2e-6)
 

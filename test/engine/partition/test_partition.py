@@ -19,13 +19,14 @@ from programs import change, changing_frames
 from random_graphs import random_network
 from torch import nn
 
+from cacheinf_ros.engine.backends import Backend, ReferenceBackend, choose_backend
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.execution.propagation import Border
-from cacheinf_ros.engine.kernels import Kernels, ReferenceKernels, choose_kernels
 from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side, Transfer
-from cacheinf_ros.engine.partition.replicas import Patch
+from cacheinf_ros.engine.partition.transferring import outgoing, take_in
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.truncation import Truncation
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.ir import Graph, Pointwise
@@ -68,37 +69,37 @@ class End:
 class Pair:
     """A robot's program and a server's."""
 
-    def __init__(self, graph: Graph, kernels: Callable[[], Kernels]) -> None:
+    def __init__(self, graph: Graph, kernels: Callable[[], Backend]) -> None:
         self.robot, self.server = (Program(graph, kernels(), side=side) for side in Side)
         self.link = Link()
         for program, side in ((self.robot, Side.ROBOT), (self.server, Side.SERVER)):
-            assert program.shares is not None
-            program.shares.exchange = self.link.end(side)
+            assert program.replicas is not None
+            program.replicas.exchange = self.link.end(side)
 
     def run(
         self, image: torch.Tensor, mask: NDArray[np.uint8], split: Partition, *, refresh: bool, outside: Border
     ) -> list[torch.Tensor]:
         robot, server = self.robot, self.server
-        assert robot.shares is not None and server.shares is not None
+        assert robot.replicas is not None and server.replicas is not None
         for program in (robot, server):
-            program.split(split)
+            program.replicas.use(split)
         change(robot, image, mask)
-        name = robot.graph.input
-        sent, taken = robot.shares[name], server.shares[name]
-        sent.lacking |= mask
+        name = robot.layout.graph.input
+        sent, taken = robot.replicas[name], server.replicas[name]
+        sent.stale_remote |= mask
         server.changed_input.clear()
         if sent.sent[1] > sent.sent[0]:
-            taken.take_in(sent.outgoing(robot.input.rows), server.input.rows, server.changed_input)
-        thread = threading.Thread(target=server.run, kwargs={"refresh": refresh, "outside": outside})
+            take_in(taken, outgoing(sent, robot.input.pixels), server.input.pixels, server.changed_input)
+        thread = threading.Thread(target=server.execute, kwargs={"refresh": refresh, "outside": outside})
         thread.start()
-        outputs = robot.run(refresh=refresh, outside=outside)
+        outputs = robot.execute(refresh=refresh, outside=outside)
         thread.join(_PATIENCE_S)
         assert not thread.is_alive()
         return [torch.as_tensor(value).clone() for value in outputs.values()]
 
 
-def native() -> Kernels:
-    return choose_kernels("cpu", 1)
+def native() -> Backend:
+    return choose_backend("cpu", 1)
 
 
 def random_split(splitting: PartitionSpace, rng: np.random.Generator) -> Partition:
@@ -117,16 +118,16 @@ def random_split(splitting: PartitionSpace, rng: np.random.Generator) -> Partiti
 
 
 def assert_one_and_two_agree(
-    graph: Graph, seed: int, kernels: Callable[[], Kernels] = native, frames: int = 6, rounding: float = 0.0
+    graph: Graph, seed: int, kernels: Callable[[], Backend] = native, frames: int = 6, rounding: float = 0.0
 ) -> None:
     rng = np.random.default_rng(seed)
     alone, pair = Program(graph, kernels()), Pair(graph, kernels)
-    assert pair.robot.splitting is not None
+    assert pair.robot.replicas is not None
     size = graph.tensors[graph.input].size
     for frame, image, mask, outside in changing_frames(size, rng, frames):
-        split = random_split(pair.robot.splitting, rng)
+        split = random_split(pair.robot.replicas.space, rng)
         change(alone, image, mask)
-        expected = alone.run(refresh=frame == 0, outside=outside).values()
+        expected = alone.execute(refresh=frame == 0, outside=outside).values()
         found = pair.run(image, mask, split, refresh=frame == 0, outside=outside)
         for ours, theirs in zip(found, map(torch.as_tensor, expected), strict=True):
             assert torch.allclose(ours, theirs, rtol=rounding, atol=rounding), (
@@ -161,7 +162,7 @@ def test_networks(name: str, size: tuple[int, int]) -> None:
 
 def test_the_reference_executor_does_the_same() -> None:
     graph = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph
-    assert_one_and_two_agree(graph, 1, lambda: ReferenceKernels(torch.device("cpu")), rounding=1e-5)
+    assert_one_and_two_agree(graph, 1, lambda: ReferenceBackend(torch.device("cpu")), rounding=1e-5)
 
 
 class _Chain(nn.Module):
@@ -179,19 +180,19 @@ def test_what_crosses() -> None:
     """By hand: row 3 of b reads rows 4 to 8 of a, row 4 rows 6 to 10."""
     splitting = PartitionSpace(lay_out(graph_of(_Chain(), (20, 16))))
     image, a, b, c = splitting.shapes
-    found = splitting.crossings(Partition(robot_rows={a: 8, b: 4, c: 1}))
+    found = splitting.transfers(Partition(robot_rows={a: 8, b: 4, c: 1}))
     assert found == (
         Transfer(tensor=image, to=Side.SERVER, rows=(8, 20)),
         Transfer(tensor=a, to=Side.ROBOT, rows=(8, 9)),
         Transfer(tensor=a, to=Side.SERVER, rows=(6, 8)),
         Transfer(tensor=b, to=Side.ROBOT, rows=(4, 10)),
     )
-    at_server = splitting.crossings(splitting.everything_at(Side.SERVER))
+    at_server = splitting.transfers(splitting.everything_at(Side.SERVER))
     assert at_server == (
         Transfer(tensor=image, to=Side.SERVER, rows=(0, 20)),
         Transfer(tensor=c, to=Side.ROBOT, rows=(0, 1)),
     )
-    assert splitting.crossings(splitting.everything_at(Side.ROBOT)) == ()
+    assert splitting.transfers(splitting.everything_at(Side.ROBOT)) == ()
 
 
 def test_what_cannot_be_split_is_named() -> None:
@@ -216,22 +217,22 @@ def test_what_cannot_be_split_is_named() -> None:
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6))
 def test_small_changes_held_back_stay_small(seed: int) -> None:
-    """With truncation each machine compares with what the other has last seen of it: errors do not build up."""
+    """With thresholds each machine compares with what the other has last seen of it: errors do not build up."""
     graph = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph
     rng = np.random.default_rng(seed)
     pair, exact = Pair(graph, native), Program(graph, native())
-    truncations = {name: Truncation(threshold=0.02) for name in pair.robot.kept if rng.random() < 0.5}
+    thresholds = {name: DeltaThreshold(threshold=0.02) for name in pair.robot.kept if rng.random() < 0.5}
     for program in (pair.robot, pair.server):
-        program.truncate(truncations)
-    assert pair.robot.splitting is not None
+        program.set_thresholds(thresholds)
+    assert pair.robot.replicas is not None
     size = graph.tensors[graph.input].size
     image = torch.from_numpy(rng.random((*size, 3), np.float32))
     errors = []
     for frame in range(12):
         mask = (rng.random(size) < (1.0 if frame == 0 else 0.3)).astype(np.uint8)
-        split = random_split(pair.robot.splitting, rng)
+        split = random_split(pair.robot.replicas.space, rng)
         change(exact, image, mask)
-        expected = [torch.as_tensor(value).clone() for value in exact.run(refresh=frame == 0).values()]
+        expected = [torch.as_tensor(value).clone() for value in exact.execute(refresh=frame == 0).values()]
         found = pair.run(image, mask, split, refresh=frame == 0, outside=Border.NONE)
         errors.append(max(float((a - b).abs().max()) for a, b in zip(found, expected, strict=True)))
         image = image + torch.from_numpy(rng.normal(0, 0.02, (*size, 3)).astype(np.float32))

@@ -16,7 +16,7 @@ from oracle import assert_result_equals_dense, changed
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Mode, Outdated, Partition, PartitionWorker, Side
 from cacheinf_ros.engine.execution.active import pooled
-from cacheinf_ros.engine.partition.replicas import Patch
+from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.errors import EngineError, LinkError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
@@ -73,7 +73,7 @@ class Server:
 
     def _run(self, start: FrameStart) -> None:
         try:
-            self.helper.run(start, _ServerEnd(self._up, self._down))
+            self.helper.compute_part(start, _ServerEnd(self._up, self._down))
         except LinkError:
             self.helper.forget()
             for waiting in self._down.values():

@@ -12,8 +12,9 @@ import torch
 from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine import Cache, Engine, EngineConfig, Mode
-from cacheinf_ros.engine.kernels import ReferenceKernels
+from cacheinf_ros.engine.backends import ReferenceBackend
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import load_model
 
@@ -55,7 +56,7 @@ def test_less_is_kept_the_less_may_be() -> None:
 
 def test_merging_needs_to_know_what_operators_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is measured of compiled kernels only."""
-    monkeypatch.setattr("cacheinf_ros.engine.engine.choose_kernels", lambda *_: ReferenceKernels(torch.device("cpu")))
+    monkeypatch.setattr("cacheinf_ros.engine.engine.choose_backend", lambda *_: ReferenceBackend(torch.device("cpu")))
     assert Engine(MIXED, EngineConfig(cache_budget_mb=0.0)).arena_bytes > 0
     with pytest.raises(EngineError, match="compiled kernels only"):
         Engine(MIXED, EngineConfig(cache=Cache.MERGED))
@@ -87,11 +88,12 @@ def test_a_choice_is_found_again(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     (path,) = (tmp_path / "cacheinf_ros" / "merging").iterdir()
     written = path.read_text()
     assert Engine(MIXED, config).program.caching == first
-    path.write_text('["no such map"]')
+    unusable = KeptFile(path=path, what="", remedy="")
+    unusable.write_json(["no such map"])
     with caplog.at_level(logging.WARNING):
         Engine(MIXED, config)
     assert "names maps that the model does not have" in caplog.text
-    assert path.read_text() != '["no such map"]' and len(path.read_text()) == len(written)
+    assert unusable.read_json(list) != ["no such map"] and len(path.read_text()) == len(written)
 
 
 def test_bounded_mode_is_calibrated_with_the_caches_that_it_has() -> None:

@@ -13,9 +13,9 @@ import torch
 from lowered import graph_of
 from torch import nn
 
+from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.execution.steps import Compute
-from cacheinf_ros.engine.kernels import choose_kernels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.rematerialisation.regions import RegionModel, Regions
@@ -31,12 +31,12 @@ def test_as_many_pixels_as_are_computed(name: str, share: float) -> None:
     graph = load_model(name, input_size=(128, 192)).graph
     layout, rng = lay_out(graph), np.random.default_rng(0)
     dropped = frozenset(n for n in droppable(layout) if rng.random() < share)
-    program = Program(graph, choose_kernels("cpu", 1), Caching(dropped=dropped))
+    program = Program(graph, choose_backend("cpu", 1), Caching(dropped=dropped))
     predicted = RegionModel(SHARES).counts(program.plan)
     steps = [step for step in program.plan.steps if isinstance(step, Compute)]
     for case, changed in enumerate(SHARES):
         program.changed_input.fill_middle(changed)
-        program.run()
+        program.execute()
         counted = np.array([step.active.count for step in steps])
         expected = np.array([predicted[step.active][case] for step in steps])
         assert 0.9 * counted.sum() < expected.sum() < 1.1 * counted.sum()
@@ -49,7 +49,7 @@ def test_the_halo_is_the_composed_receptive_field() -> None:
     """
     graph = graph_of(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 2, 3, padding=1)), (40, 60))
     layout = lay_out(graph)
-    program = Program(graph, choose_kernels("cpu", 1), Caching(dropped=frozenset(droppable(layout))))
+    program = Program(graph, choose_backend("cpu", 1), Caching(dropped=frozenset(droppable(layout))))
     counts = RegionModel([0.01]).counts(program.plan)  # 4 x 6 pixels
     first, second = (step for step in program.plan.steps if isinstance(step, Compute))
     assert counts[second.active].tolist() == [(4 + 4) * (6 + 4)]
@@ -62,17 +62,17 @@ def test_strides_multiply() -> None:
     layers = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Conv2d(4, 2, 3, padding=1))
     graph = graph_of(layers, (80, 120))
     layout = lay_out(graph)
-    program = Program(graph, choose_kernels("cpu", 1), Caching(dropped=frozenset(droppable(layout))))
+    program = Program(graph, choose_backend("cpu", 1), Caching(dropped=frozenset(droppable(layout))))
     program.changed_input.mask[40, 60] = 1  # outputs 20, 30 of the first; 19..21 x 29..31 of the second
     program.changed_input.use_mask()
-    program.run()
+    program.execute()
     first, second = (step for step in program.plan.steps if isinstance(step, Compute))
     assert (second.active.count, first.active.count) == (9, 25)
 
 
 def test_nothing_stays_nothing() -> None:
     graph = graph_of(nn.Conv2d(3, 4, 3, padding=1), (10, 10))
-    plan = Program(graph, choose_kernels("cpu", 1)).plan
+    plan = Program(graph, choose_backend("cpu", 1)).plan
     empty = Regions.whole((10, 10), np.array([0]))
     assert empty.united(empty).count.tolist() == [0]
     assert empty.united(Regions.whole((10, 10), np.array([1]))).count.tolist() == [100]
@@ -84,9 +84,9 @@ def test_bits_of_the_input_that_nobody_reads() -> None:
     """A window of 1 at stride 2 reads every other pixel: what lies between is needed by nobody."""
     layers = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 2, 1, stride=2))
     graph = graph_of(layers, (9, 9))
-    program = Program(graph, choose_kernels("cpu", 1), Caching(dropped=frozenset(droppable(lay_out(graph)))))
+    program = Program(graph, choose_backend("cpu", 1), Caching(dropped=frozenset(droppable(lay_out(graph)))))
     program.changed_input.mask[4:6, 4:6] = 1
     program.changed_input.use_mask()
-    program.input.rows.copy_(torch.ones_like(program.input.rows))
-    program.run()
+    program.input.pixels.copy_(torch.ones_like(program.input.pixels))
+    program.execute()
     assert [step.active.count for step in program.plan.steps if isinstance(step, Compute)] == [1, 1]

@@ -54,7 +54,9 @@ def test_scattered_changes_activate_about_what_the_engine_computes(seed: int, sh
     image, cache_map = changed(first, 8, share, rng)
     ENGINE.run(image, cache_map)
     expected = dict(zip(MIXED.names, MIXED.activity.shares(ENGINE.program.changed_input.mask)[1:], strict=True))
-    errors = [expected[operator.output] - found.count / found.pixels for operator, found in ENGINE.program.timeable()]
+    errors = [
+        expected[operator.output] - found.count / found.pixels for operator, found in ENGINE.program.profile.timeable()
+    ]
     assert len(errors) > 5
     assert np.abs(errors).mean() < 0.1
 

@@ -66,7 +66,7 @@ def test_fast_and_slow_frames_count_alike() -> None:
 
 
 def test_what_belongs_to_a_kind_of_which_there_is_much_is_put_down_to_it() -> None:
-    """Frames without crossings have been seen for long; then one with 50 of them takes 200 ms longer."""
+    """Frames without transfers have been seen for long; then one with 50 of them takes 200 ms longer."""
     pace = LatencyModel([0.0, 0.5])
     for _ in range(50):
         pace.observe(10.0, (1.0, 0.0), 20.0)

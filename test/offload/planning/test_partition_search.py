@@ -57,7 +57,7 @@ def test_a_table_is_good_between_its_points() -> None:
 
 
 def test_crossings_that_the_timeline_counts_are_those_that_happen() -> None:
-    """Bytes by the engine's own list of crossings."""
+    """Bytes by the engine's own list of transfers."""
     rng = np.random.default_rng(0)
     around = surroundings(MIXED, 2, 5.0)
     found = around.conditions(8.0, MIXED.active_at(0.0), MIXED.active_at(0.0))
@@ -67,7 +67,7 @@ def test_crossings_that_the_timeline_counts_are_those_that_happen() -> None:
         split = MIXED.splitting.of_shares(shares)
         times = Timeline(MIXED, found).times(MIXED.rows_of(split))
         bytes_sent = {"robot": 0.0, "server": 0.0}
-        for crossing in MIXED.splitting.crossings(split):
+        for crossing in MIXED.splitting.transfers(split):
             tensor = names.get(crossing.tensor, 0)
             flags = MIXED.row_pixels[tensor] / (8 if tensor else 8 * 64)
             per_row = MIXED.row_values[tensor] * (4 if tensor else 1) + flags

@@ -61,17 +61,17 @@ def test_a_split_whose_tensors_cost_too_much_to_send_is_left() -> None:
     slow = surroundings(MIXED, 3, 3.0)
     around = replace(
         slow,
-        robot_rows=10 * slow.robot_rows,
-        at_server=10 * slow.at_server,
-        crossing_robot_ms=0.0,
-        crossing_server_ms=0.0,
+        robot_ms=10 * slow.robot_ms,
+        server_ms=10 * slow.server_ms,
+        robot_transfer_ms=0.0,
+        server_transfer_ms=0.0,
     )
     scheduler = Scheduler(MIXED, around, solve(MIXED, around, (5.0, 50.0, 500.0), (0.0, 0.9), time_limit_s=2.0))
     choices = [scheduler.choose(OffloadPolicy.CACHEINF, 50.0, 0.01, FEW) for _ in range(3)]
-    assert choices[-1].crossings > 0
-    scheduler.observe_robot(choices[-1], choices[-1].robot_ms + 50 * choices[-1].crossings)
+    assert choices[-1].transfers > 0
+    scheduler.observe_robot(choices[-1], choices[-1].robot_ms + 50 * choices[-1].transfers)
     after = scheduler.choose(OffloadPolicy.CACHEINF, 50.0, 0.01, FEW)
-    assert after.crossings == 0
+    assert after.transfers == 0
     assert after.predicted_ms == pytest.approx(choices[-1].predicted_ms, rel=0.1)  # others are believed as before
 
 

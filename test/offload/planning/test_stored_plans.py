@@ -42,7 +42,7 @@ def test_the_second_start_finds_the_table_of_the_first(solved: list[str]) -> Non
 
 def test_other_machines_networks_and_searches_have_their_own(solved: list[str]) -> None:
     load()
-    load(around=dataclasses.replace(AROUND, at_server=2 * AROUND.at_server))
+    load(around=dataclasses.replace(AROUND, server_ms=2 * AROUND.server_ms))
     load(around=dataclasses.replace(AROUND, value_bytes=2.0))
     load(seconds=0.2)
     for reach in (0, 1):

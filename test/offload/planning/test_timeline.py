@@ -20,19 +20,19 @@ def conditions(
     server_ms: float = 10.0,
     active: float = 1.0,
     mbit_s: float = 1.0,
-    crossing_ms: tuple[float, float] = (0.0, 0.0),
+    transfer_ms: tuple[float, float] = (0.0, 0.0),
 ) -> Conditions:
     """Every operator takes so many milliseconds for all of its pixels; 1 Mbit/s are 125 bytes per millisecond."""
     table = np.tile(np.array(POINTS), (len(work.names), 1))
     shares = np.full(len(work.heights), active)
     return Conditions(
         link=Link(mbit_s=mbit_s, delay_ms=1.0),
-        robot_rows=table * robot_ms,
-        at_server=table * server_ms,
+        robot_ms=table * robot_ms,
+        server_ms=table * server_ms,
         active_robot=shares,
         active_server=shares,
-        crossing_robot_ms=crossing_ms[0],
-        crossing_server_ms=crossing_ms[1],
+        robot_transfer_ms=transfer_ms[0],
+        server_transfer_ms=transfer_ms[1],
     )
 
 
@@ -78,11 +78,11 @@ def test_neighbours_of_the_boundary_cross_both_ways() -> None:
 def test_what_crosses_inside_keeps_both_busy() -> None:
     """The same, where packing or taking apart a tensor takes the robot 3 ms and the server 7."""
     work = workload(Chain(reach=1))
-    times = Timeline(work, conditions(work, crossing_ms=(3, 7))).times(np.array([5, 5]))
+    times = Timeline(work, conditions(work, transfer_ms=(3, 7))).times(np.array([5, 5]))
     up = (5 * 4 * 3 + 2.5 / 64 + 64) / 125
     row = (4 * 2 * 4 + 0.5 + 64) / 125
     server_a = up + 1 + 5
-    assert times.crossings == 2
+    assert times.transfers == 2
     assert times.robot == pytest.approx([10, max(10 + 3, server_a + 7 + row + 1) + 3 + 10])
     assert times.server == pytest.approx([server_a, max(server_a + 7, 10 + 3 + row + 1) + 7 + 5])
     assert (times.robot_busy, times.server_busy) == (pytest.approx(20), pytest.approx(10))
@@ -92,10 +92,10 @@ def test_input_and_results_are_no_crossings_inside() -> None:
     work = workload(Chain())
     for rows in ([10, 10], [0, 0], [6, 6]):
         found = [
-            Timeline(work, conditions(work, crossing_ms=took)).times(np.array(rows))
+            Timeline(work, conditions(work, transfer_ms=took)).times(np.array(rows))
             for took in ((0.0, 0.0), (3.0, 7.0))
         ]
-        assert [times.crossings for times in found] == [0, 0]
+        assert [times.transfers for times in found] == [0, 0]
         assert found[0].end == found[1].end
 
 
@@ -118,7 +118,7 @@ def test_branches_meet() -> None:
     down = (10 * 4 * 4 + 5 + 64) / 125
     assert times.robot[:2] == pytest.approx([20, 40])
     assert times.server[2] == pytest.approx(20 + up + 1 + 10)
-    assert times.crossings == 2  # a on its way up, c on its way down
+    assert times.transfers == 2  # a on its way up, c on its way down
     assert times.end == pytest.approx(max(40, 20 + up + 1 + 10 + down + 1) + 20)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.engine.partition.replicas import Patch
+from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.protocol.patches import WireType, decode_patch, encode_patch
 

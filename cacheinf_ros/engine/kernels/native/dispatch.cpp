@@ -3,7 +3,7 @@
 // Picks the instruction set; the plain C interface of single kernels; lays out weights.
 #include <cstring>
 
-#include "rows.h"
+#include "kernels.h"
 
 namespace ci {
 const Isa* best_isa() {

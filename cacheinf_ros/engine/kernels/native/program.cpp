@@ -1,12 +1,12 @@
 // Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 
-// Runs the steps of a compiled graph: active sets grow, kernels compute their pixels, small changes are held back.
+// Runs the steps of a compiled graph: active sets propagate, kernels compute their pixels, small changes are held back.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <vector>
 
-#include "rows.h"
+#include "kernels.h"
 
 namespace ci {
 
@@ -26,7 +26,7 @@ void fill(ci_set& set) {
 // Scratch space of a program; everything else belongs to the caller.
 struct ci_program {
   ci_threads* threads;
-  std::vector<uint8_t> mask;      // for growth, and which rows changed
+  std::vector<uint8_t> mask;      // for propagation, and which rows changed
   std::vector<float> computed;    // rows before they are committed
   std::vector<float> squares;     // of changes, by pixel, before they are pooled
   std::vector<int32_t> in_order;  // 0, 1, 2, ...
@@ -52,16 +52,16 @@ void run_kernel(ci_program& program, const ci::Isa& isa, const ci_step& step, co
 
 // Zeros where squares of the set's changes and of their neighbours will lie.
 void clear_squares(ci_program& program, const ci_set& active, const int32_t* rows) {
-  const int64_t pitch = active.width + 2 * ci::kPoolReach;
-  const int64_t first = rows[0] / active.width, last = rows[active.count - 1] / active.width + 2 * ci::kPoolReach;
+  const int64_t pitch = active.width + 2 * ci::kPoolRadius;
+  const int64_t first = rows[0] / active.width, last = rows[active.count - 1] / active.width + 2 * ci::kPoolRadius;
   std::memset(program.squares.data() + first * pitch, 0, (last + 1 - first) * pitch * sizeof(float));
 }
 
 // How many of the rows [first, computed) can be committed: where changes are pooled, those whose neighbours are
-// all computed, which those of the last line, perhaps not at its end, and of kPoolReach lines above it are not.
+// all computed, which those of the last line, perhaps not at its end, and of kPoolRadius lines above it are not.
 int ready_rows(const ci_step& step, const int32_t* rows, int first, int computed) {
   if (step.criterion != CI_POOLED_SQUARES || computed == step.first->count) return computed - first;
-  const int width = step.first->width, final_line = rows[computed - 1] / width - ci::kPoolReach;
+  const int width = step.first->width, final_line = rows[computed - 1] / width - ci::kPoolRadius;
   return std::max<int>(0, std::lower_bound(rows + first, rows + computed, final_line * width) - (rows + first));
 }
 
@@ -113,43 +113,43 @@ void merge(uint8_t* to, const uint8_t* from, int64_t count) {
 }
 
 // What this machine computes of a tensor; what it leaves to the other gets out of date.
-void take_own(const ci_share& share, const ci::Isa& isa, const ci_set& grown, ci_set& target) {
-  const int64_t width = grown.width, pixels = grown.height * width;
-  const int64_t first = share.first_line * width, last = share.last_line * width;
+void local_rows(const ci_replica& replica, const ci::Isa& isa, const ci_set& active, ci_set& target) {
+  const int64_t width = active.width, pixels = active.height * width;
+  const int64_t first = replica.first_row * width, last = replica.last_row * width;
   std::memset(target.mask, 0, pixels);
-  std::memcpy(target.mask + first, grown.mask + first, last - first);
-  merge(target.mask + first, share.stale + first, last - first);
-  merge(share.stale, grown.mask, first);
-  merge(share.stale + last, grown.mask + last, pixels - last);
-  std::memset(share.stale + first, 0, last - first);
+  std::memcpy(target.mask + first, active.mask + first, last - first);
+  merge(target.mask + first, replica.stale_local + first, last - first);
+  merge(replica.stale_local, active.mask, first);
+  merge(replica.stale_local + last, active.mask + last, pixels - last);
+  std::memset(replica.stale_local + first, 0, last - first);
   isa.list(target);
 }
 
-void pass_on(const ci_share& share, const ci::Isa& isa, const ci_set& changed, const ci_set& grown, ci_set& target) {
-  const int64_t width = grown.width, pixels = grown.height * width;
-  const int64_t first = share.first_line * width, last = share.last_line * width;
-  std::memcpy(target.mask, grown.mask, pixels);
+void forward(const ci_replica& replica, const ci::Isa& isa, const ci_set& changed, const ci_set& active, ci_set& target) {
+  const int64_t width = active.width, pixels = active.height * width;
+  const int64_t first = replica.first_row * width, last = replica.last_row * width;
+  std::memcpy(target.mask, active.mask, pixels);
   std::memcpy(target.mask + first, changed.mask + first, last - first);
-  merge(share.lacking, target.mask, pixels);  // what is computed elsewhere may differ from this machine's copy
+  merge(replica.stale_remote, target.mask, pixels);  // what is computed elsewhere may differ from this machine's copy
   isa.list(target);
 }
 
 void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int outside, bool refresh) {
   const int border = step.inwards ? 0 : outside;
   switch (step.kind) {
-    case CI_GROW_WINDOW:
-      return isa.grow_window(*static_cast<const ci_window*>(step.params), *step.first, *step.target, border,
+    case CI_PROPAGATE_WINDOW:
+      return isa.propagate_window(*static_cast<const ci_window*>(step.params), *step.first, *step.target, border,
                              program.mask.data());
-    case CI_GROW_REACH:
-      return isa.grow_reach(*static_cast<const ci_reach*>(step.params), *step.first, *step.target, border,
+    case CI_PROPAGATE_TAPS:
+      return isa.propagate_taps(*static_cast<const ci_tap_table*>(step.params), *step.first, *step.target, border,
                             program.mask.data());
-    case CI_UNITE: return isa.unite(*step.first, *step.second, *step.target);
-    case CI_SUBTRACT: return isa.subtract(*step.first, *step.second, *step.target);
-    case CI_ANY: return step.first->count > 0 || outside ? ci::fill(*step.target) : ci::clear(*step.target);
+    case CI_UNION: return isa.unite(*step.first, *step.second, *step.target);
+    case CI_DIFFERENCE: return isa.subtract(*step.first, *step.second, *step.target);
+    case CI_FILL_IF_ANY: return step.first->count > 0 || outside ? ci::fill(*step.target) : ci::clear(*step.target);
     case CI_COMPUTE: return compute(program, isa, step, refresh);
-    case CI_OWN: return take_own(*static_cast<const ci_share*>(step.params), isa, *step.first, *step.target);
-    case CI_PASS_ON:
-      return pass_on(*static_cast<const ci_share*>(step.params), isa, *step.first, *step.second, *step.target);
+    case CI_LOCAL_ROWS: return local_rows(*static_cast<const ci_replica*>(step.params), isa, *step.first, *step.target);
+    case CI_FORWARD:
+      return forward(*static_cast<const ci_replica*>(step.params), isa, *step.first, *step.second, *step.target);
     case CI_NOTHING: return;
   }
 }
@@ -158,14 +158,14 @@ void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int 
 
 extern "C" {
 
-// mask_bytes: for growth, the largest (input + window) line plus input height * output width of any step; and at least
-// one per row of a batch. rows: of the largest map. channels: the most that a truncated step has. pooled: pixels of the
-// largest map that is pooled, with a margin of kPoolReach. line_floats: of the largest line of such a map.
+// mask_bytes: for propagation, the largest (input + window) line plus input height * output width of any step; and at least
+// one per row of a batch. rows: of the largest map. channels: the most that a step with a threshold has. pooled: pixels of the
+// largest map that is pooled, with a margin of kPoolRadius. line_floats: of the largest line of such a map.
 ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows, int channels, int64_t pooled,
                               int64_t line_floats) {
   auto* program = new ci_program{threads, {}, {}, {}, {}};
   const int64_t floats = std::max<int64_t>(64 * int64_t(channels), kBatchFloats * ci::thread_count(threads)) +
-                         (ci::kPoolReach + 1) * line_floats;
+                         (ci::kPoolRadius + 1) * line_floats;
   program->mask.resize(std::max<int64_t>(mask_bytes, std::max<int64_t>(64, floats)));
   program->computed.resize(floats + 64);
   program->squares.resize(pooled);
@@ -208,8 +208,8 @@ void ci_paint_input(ci_threads* threads, const ci_input* input, const uint8_t* i
 }
 
 // from: only its mask has to be right. scratch: from's height * to's width bytes.
-void ci_grow(const ci_reach* reach, ci_set* from, ci_set* to, uint8_t* scratch) {
+void ci_propagate(const ci_tap_table* table, ci_set* from, ci_set* to, uint8_t* scratch) {
   ci::best_isa()->list(*from);
-  ci::best_isa()->grow_reach(*reach, *from, *to, 0, scratch);
+  ci::best_isa()->propagate_taps(*table, *from, *to, 0, scratch);
 }
 }

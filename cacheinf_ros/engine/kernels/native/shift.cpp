@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "rows.h"
+#include "kernels.h"
 
 namespace {
 // What moves in, until it is computed: so far from every value that no comparison holds its change back. Its square is
@@ -17,16 +17,16 @@ void shift(const ci_shift& map) {
   const int64_t by = map.dy * row + int64_t(map.dx) * map.channels;
   // as one piece: what wraps around at the ends of rows lies where the picture moves in
   if (std::abs(by) < total) {
-    std::memmove(map.rows + std::max<int64_t>(by, 0), map.rows + std::max<int64_t>(-by, 0),
+    std::memmove(map.pixels + std::max<int64_t>(by, 0), map.pixels + std::max<int64_t>(-by, 0),
                  sizeof(float) * (total - std::abs(by)));
   }
   const int above = std::clamp(map.dy, 0, map.height), below = std::clamp(-map.dy, 0, map.height);
-  std::fill_n(map.rows, above * row, kUnseen);
-  std::fill_n(map.rows + (map.height - below) * row, below * row, kUnseen);
+  std::fill_n(map.pixels, above * row, kUnseen);
+  std::fill_n(map.pixels + (map.height - below) * row, below * row, kUnseen);
   const int64_t columns = std::min(std::abs(map.dx), map.width) * int64_t(map.channels);
   if (columns == 0) return;
   for (int y = above; y < map.height - below; ++y)
-    std::fill_n(map.rows + y * row + (map.dx > 0 ? 0 : row - columns), columns, kUnseen);
+    std::fill_n(map.pixels + y * row + (map.dx > 0 ? 0 : row - columns), columns, kUnseen);
 }
 }  // namespace
 

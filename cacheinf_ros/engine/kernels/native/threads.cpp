@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "rows.h"
+#include "kernels.h"
 
 #if defined(__linux__)
 #include <pthread.h>

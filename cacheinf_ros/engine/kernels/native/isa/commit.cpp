@@ -9,7 +9,7 @@ namespace {
 
 constexpr float kPoolWeights[] = {1, 2, 3, 2, 1};
 constexpr int kPoolSide = sizeof(kPoolWeights) / sizeof(float);
-static_assert(kPoolSide == 2 * ci::kPoolReach + 1, "a weight for each neighbour");
+static_assert(kPoolSide == 2 * ci::kPoolRadius + 1, "a weight for each neighbour");
 constexpr float kPoolLine = kPoolWeights[0] + kPoolWeights[1] + kPoolWeights[2] + kPoolWeights[3] + kPoolWeights[4];
 constexpr float kPoolTotal = kPoolLine * kPoolLine;
 
@@ -52,8 +52,8 @@ inline float* row_of(const ci_step& step, int32_t row) { return step.out + row *
 
 // The pixels [left, right) of a line, each the weighted sum of its neighbours.
 void pool_line(const float* squares, int64_t pitch, int left, int right, float* columns, float* pooled) {
-  for (int x = left; x < right + 2 * ci::kPoolReach; x += kLanes) {
-    const int width = std::min(kLanes, right + 2 * ci::kPoolReach - x);
+  for (int x = left; x < right + 2 * ci::kPoolRadius; x += kLanes) {
+    const int width = std::min(kLanes, right + 2 * ci::kPoolRadius - x);
     Vector sum = all(0);
     for (int k = 0; k < kPoolSide; ++k) sum += all(kPoolWeights[k]) * load_part(squares + k * pitch + x, width);
     store_part(columns + x, sum, width);
@@ -69,7 +69,7 @@ void pool_line(const float* squares, int64_t pitch, int left, int right, float* 
 void commit_pooled(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
                    const float* squares, uint8_t* changed) {
   const int width = step.target->width;
-  const int64_t pitch = width + 2 * ci::kPoolReach;
+  const int64_t pitch = width + 2 * ci::kPoolRadius;
   const auto copy_changed = [&](int first, int last, int worker) {
     float* columns = ci::scratch(threads, worker, 2 * pitch);
     float* pooled = columns + pitch;
@@ -92,10 +92,10 @@ void commit_pooled(ci_threads* threads, const ci_step& step, const float* comput
 void measure(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
              float* squares) {
   const int width = step.target->width;
-  const int64_t pitch = width + 2 * ci::kPoolReach;
+  const int64_t pitch = width + 2 * ci::kPoolRadius;
   const auto run = [&](int first, int last, int) {
     for (int i = first; i < last; ++i) {
-      const int y = rows[i] / width + ci::kPoolReach, x = rows[i] % width + ci::kPoolReach;
+      const int y = rows[i] / width + ci::kPoolRadius, x = rows[i] % width + ci::kPoolRadius;
       squares[y * pitch + x] = sum_of_squares(step, computed + int64_t(i) * step.channels, row_of(step, rows[i]));
     }
   };

@@ -1,6 +1,6 @@
 // Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 
-// How active sets grow through operators, separably: along the lines, then across them.
+// How active sets propagate through operators, separably: along the lines, then across them.
 #include "sets.h"
 
 namespace CI_ISA {
@@ -49,7 +49,7 @@ void mark_border(const ci_window& w, ci_set& to, int sides) {
 }
 
 // The same of a line of outputs that read beside the image by a table.
-void mark_columns(const ci_reach& r, int width, int sides, uint8_t* line) {
+void mark_columns(const ci_tap_table& r, int width, int sides, uint8_t* line) {
   for (int x = 0; x < width; ++x)
     for (int k = 0; k < r.taps_x; ++k) {
       const int in = r.index_x[x * r.taps_x + k];
@@ -80,7 +80,7 @@ void repeat_line(const uint8_t* line, int times, int width, uint8_t* to) {
 
 }  // namespace
 
-void grow_window(const ci_window& w, const ci_set& from, ci_set& to, int outside, uint8_t* scratch) {
+void propagate_window(const ci_window& w, const ci_set& from, ci_set& to, int outside, uint8_t* scratch) {
   if (ci::is_full(from)) return ci::fill(to);
   if (from.count == 0 && !outside) return ci::clear(to);
   std::memset(to.mask, 0, int64_t(to.height) * to.width);
@@ -109,7 +109,7 @@ void grow_window(const ci_window& w, const ci_set& from, ci_set& to, int outside
   list(to);
 }
 
-void grow_reach(const ci_reach& r, const ci_set& from, ci_set& to, int outside, uint8_t* between) {
+void propagate_taps(const ci_tap_table& r, const ci_set& from, ci_set& to, int outside, uint8_t* between) {
   if (ci::is_full(from)) return ci::fill(to);
   if (from.count == 0 && !outside) return ci::clear(to);
   const int times = repeats(r.index_x, r.taps_x, to.width);

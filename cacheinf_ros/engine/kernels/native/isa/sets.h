@@ -7,8 +7,8 @@
 
 namespace CI_ISA {
 
-void grow_window(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
-void grow_reach(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
+void propagate_window(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
+void propagate_taps(const ci_tap_table& table, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
 void unite(const ci_set& first, const ci_set& second, ci_set& to);
 void subtract(const ci_set& first, const ci_set& second, ci_set& to);
 void list(ci_set& set);

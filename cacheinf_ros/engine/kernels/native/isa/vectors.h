@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "../rows.h"
+#include "../kernels.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>

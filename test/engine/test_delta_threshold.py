@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.engine.truncation import Criterion, Truncation
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 
 SIZE = (7, 9)
 OLD = np.zeros((63, 1), np.float32)
@@ -20,8 +20,8 @@ def passed(changes: dict[tuple[int, int], float], criterion: Criterion, threshol
     computed = OLD.copy().reshape(*SIZE, 1)
     for place, change in changes.items():
         computed[place] = change
-    truncation = Truncation(threshold=threshold, criterion=criterion)
-    there = truncation.passes(computed.reshape(-1, 1), OLD, ALL, SIZE).reshape(SIZE)
+    delta = DeltaThreshold(threshold=threshold, criterion=criterion)
+    there = delta.passes(computed.reshape(-1, 1), OLD, ALL, SIZE).reshape(SIZE)
     return set(map(tuple, np.argwhere(there).tolist()))
 
 
@@ -49,11 +49,11 @@ def test_channels_count_by_their_weight() -> None:
         (Criterion.MAXIMUM, None, 4.0),
         (Criterion.MAXIMUM, weight, 6.0),
     ):
-        assert Truncation(threshold=0, criterion=criterion, weight=weights).change(computed, old) == pytest.approx(
+        assert DeltaThreshold(threshold=0, criterion=criterion, weight=weights).change(computed, old) == pytest.approx(
             change
         )
         below, above = (
-            Truncation(threshold=factor * change, criterion=criterion, weight=weights) for factor in (0.99, 1.01)
+            DeltaThreshold(threshold=factor * change, criterion=criterion, weight=weights) for factor in (0.99, 1.01)
         )
         assert below.passes(computed, old, rows, (1, 1)).all()
         assert not above.passes(computed, old, rows, (1, 1)).any()
@@ -62,13 +62,13 @@ def test_channels_count_by_their_weight() -> None:
 @given(criterion=st.sampled_from(Criterion), seed=st.integers(0, 99))
 def test_a_negative_threshold_passes_everything_on(criterion: Criterion, seed: int) -> None:
     rows = np.flatnonzero(np.random.default_rng(seed).random(63) < 0.5)
-    truncation = Truncation(threshold=-1.0, criterion=criterion)
-    assert truncation.passes(OLD[rows], OLD[rows], rows, SIZE).all()
+    delta = DeltaThreshold(threshold=-1.0, criterion=criterion)
+    assert delta.passes(OLD[rows], OLD[rows], rows, SIZE).all()
 
 
 @given(threshold=st.floats(0, 10), seed=st.integers(0, 99))
 def test_higher_thresholds_pass_less_on(threshold: float, seed: int) -> None:
     computed = np.random.default_rng(seed).normal(0, 5, (63, 1)).astype(np.float32)
     for criterion in Criterion:
-        low, high = (Truncation(threshold=t, criterion=criterion) for t in (threshold, 1.5 * threshold))
+        low, high = (DeltaThreshold(threshold=t, criterion=criterion) for t in (threshold, 1.5 * threshold))
         assert not (high.passes(computed, OLD, ALL, SIZE) & ~low.passes(computed, OLD, ALL, SIZE)).any()

@@ -2,8 +2,8 @@
 
 // Row-sparse kernels: feature maps are rows of channels, one row per pixel (NHWC), and only listed rows are computed.
 //
-// The plain C structures are mirrored in ../library.py. Pitches are in floats; a pitch may exceed the channels, where
-// a map is part of a concatenated one.
+// The plain C structures and constants are mirrored in ../abi.py, which compares them with layout.cpp when the library is
+// loaded. Pitches are in floats; a pitch may exceed the channels, where a map is part of a concatenated one.
 #pragma once
 
 #include <cstdint>
@@ -134,7 +134,7 @@ enum ci_border : int32_t { CI_LEFT = 1, CI_RIGHT = 2, CI_TOP = 4, CI_BOTTOM = 8 
 
 // Which pixels of the input each output pixel reads, for operators that are not windows. -1: outside, on the left or
 // above; -2: on the right or below.
-struct ci_reach {
+struct ci_tap_table {
   int32_t taps_y, taps_x;
   const int32_t *index_y, *index_x;  // [out_height][taps_y], [out_width][taps_x]
 };
@@ -146,28 +146,28 @@ enum ci_criterion : int32_t {
 };
 
 enum ci_step_kind : int32_t {
-  CI_GROW_WINDOW,  // target: the outputs of a ci_window that depend on an active pixel of first
-  CI_GROW_REACH,   // the same of a ci_reach
-  CI_UNITE,        // target: first and second
-  CI_SUBTRACT,     // target: first without second
-  CI_ANY,          // target: everything if first has any pixel or padding changed, otherwise nothing
-  CI_COMPUTE,      // runs a kernel on the active pixels of first; target: those whose value changed, if it is given
-  CI_OWN,          // target: of a ci_share's own lines first, and what is stale
-  CI_PASS_ON,      // target: of a ci_share's own lines first, elsewhere second
-  CI_NOTHING       // left to somebody else
+  CI_PROPAGATE_WINDOW,     // target: the outputs of a ci_window that depend on an active pixel of first
+  CI_PROPAGATE_TAPS,  // the same of a ci_tap_table
+  CI_UNION,                // target: first and second
+  CI_DIFFERENCE,           // target: first without second
+  CI_FILL_IF_ANY,          // target: everything if first has any pixel or padding changed, otherwise nothing
+  CI_COMPUTE,              // runs a kernel on first's active pixels; target: those whose value changed, if it is given
+  CI_LOCAL_ROWS,           // target: of a ci_replica's local rows first, and what is stale
+  CI_FORWARD,              // target: of a ci_replica's local rows first, elsewhere second
+  CI_NOTHING               // left to somebody else
 };
 
 // A tensor that two machines compute together, as one of them sees it.
-struct ci_share {
-  int32_t first_line, last_line;  // that this machine computes: the first, and the one behind the last
-  uint8_t* stale;                 // [height][width], 1 where this machine's copy may be out of date
-  uint8_t* lacking;               // the same of the other's copy
+struct ci_replica {
+  int32_t first_row, last_row;  // that this machine computes: the first, and the one behind the last
+  uint8_t* stale_local;         // [height][width], 1 where this machine's copy may be out of date
+  uint8_t* stale_remote;        // the same of the other's copy
 };
 
 // One step of a program. What does not apply is null.
 struct ci_step {
   int32_t kind, kernel;
-  const void* params;  // ci_window, ci_reach, ci_share or the kernel's
+  const void* params;  // ci_window, ci_tap_table, ci_replica or the kernel's
   const ci_set *first, *second;
   ci_set* target;
   float* out;  // of CI_COMPUTE
@@ -178,12 +178,12 @@ struct ci_step {
   const float* weight;  // [channels] of the criterion, null: 1
   const void* alternative_params;
   int32_t alternative_from;  // active pixels from which on it is used
-  int32_t inwards;           // of growth: from outputs to inputs, no border counts
+  int32_t inwards;           // of propagation: from outputs to inputs, no border counts
 };
 
 // A map of its own, and by how many pixels it moves right and down.
 struct ci_shift {
-  float* rows;  // [height * width][channels], behind one another
+  float* pixels;  // [height * width][channels], behind one another
   int32_t height, width, channels, dx, dy, reserved;
 };
 
@@ -231,7 +231,7 @@ void fill(ci_set& set);
 inline bool is_full(const ci_set& set) { return set.count == set.height * set.width; }
 inline const int32_t* rows_of(const ci_set& set) { return is_full(set) ? set.all : set.listed; }
 
-constexpr int kPoolReach = 2;  // pixels; as POOLING in engine/truncation.py
+constexpr int kPoolRadius = 2;  // pixels; as POOLING in engine/delta_threshold.py
 
 // What is compiled once per instruction set.
 struct Isa {
@@ -239,13 +239,13 @@ struct Isa {
   int columns;  // of the convolution's register tile
   bool has_bfloat16;  // a CI_CONV_BFLOAT16, for processors that have the instructions
   Kernel kernels[CI_KERNELS];
-  void (*grow_window)(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
-  void (*grow_reach)(const ci_reach& reach, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
+  void (*propagate_window)(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
+  void (*propagate_taps)(const ci_tap_table& table, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*subtract)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*list)(ci_set& set);  // the pixels that the mask holds
   // For CI_POOLED_SQUARES: notes how much `count` computed rows (behind one another) differ from the step's map.
-  // squares: [height + 2 * kPoolReach][width + 2 * kPoolReach].
+  // squares: [height + 2 * kPoolRadius][width + 2 * kPoolRadius].
   void (*measure)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
                   float* squares);
   // Copies those of `count` computed rows into the step's map that differ enough from it; says which.

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Truncation: a computed pixel whose change is small is not passed on; the cache keeps its old value there.
+"""DeltaThreshold: a computed pixel whose change is small is not passed on; the cache keeps its old value there.
 
 The comparison is with the value that downstream operators last saw, so errors do not build up over frames.
 """
@@ -30,7 +30,7 @@ class Criterion(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Truncation:
+class DeltaThreshold:
     """When the change of a pixel of one tensor is too small to matter.
 
     Attributes:
@@ -78,5 +78,5 @@ class Truncation:
         return np.sqrt(np.square(weighted).sum(axis=1))
 
 
-NOTHING_CHANGED = Truncation(threshold=0.0)
+NOTHING_CHANGED = DeltaThreshold(threshold=0.0)
 """Holds back only what did not change at all: no error."""

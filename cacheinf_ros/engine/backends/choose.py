@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which kernels run on a device."""
+"""Which backend runs on a device."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import logging
 
 import torch
 
+from cacheinf_ros.engine.backends.backend import Backend
+from cacheinf_ros.engine.backends.native import NativeBackend
+from cacheinf_ros.engine.backends.reference import ReferenceBackend
 from cacheinf_ros.engine.config import Precision
 from cacheinf_ros.engine.kernels.library import kernel_library
-from cacheinf_ros.engine.kernels.native import NativeKernels
-from cacheinf_ros.engine.kernels.reference import ReferenceKernels
 from cacheinf_ros.errors import EngineError
 
 _log = logging.getLogger(__name__)
 
-Kernels = ReferenceKernels | NativeKernels
 
-
-def choose_kernels(device: str, threads: int, precision: Precision = Precision.FLOAT32) -> Kernels:
-    """The fastest kernels for a device. Where it has no bfloat16, a warning says that float32 is used.
+def choose_backend(device: str, threads: int, precision: Precision = Precision.FLOAT32) -> Backend:
+    """The fastest backend for a device. Where it has no bfloat16, a warning says that float32 is used.
 
     Raises:
-        EngineError: torch does not know the device, or this machine does not have it.
+        EngineError: torch does not know the device, or this machine does not have it; or the compiled kernels are of
+            another version.
     """
     try:
         torch.zeros(1, device=device)
@@ -36,8 +36,8 @@ def choose_kernels(device: str, threads: int, precision: Precision = Precision.F
         _log.warning("precision bfloat16 needs a processor with AVX512_BF16 and device cpu: computing in float32")
         bfloat16 = False
     if not on_cpu:
-        return ReferenceKernels(torch.device(device))
+        return ReferenceBackend(torch.device(device))
     if library is None:
         _log.warning("the compiled kernels are not built (no C++ compiler?): using slower ones in torch")
-        return ReferenceKernels(torch.device("cpu"))
-    return NativeKernels(library, threads, bfloat16=bfloat16)
+        return ReferenceBackend(torch.device("cpu"))
+    return NativeBackend(library, threads, bfloat16=bfloat16)

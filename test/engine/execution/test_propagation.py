@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Receptive fields: the paper's example, brute force, and compiled growth == reference growth."""
+"""Receptive fields: the paper's example, brute force, and compiled propagation == reference propagation."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from cacheinf_ros.engine.execution.access_pattern import inverse
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.native import NativeExecutor
-from cacheinf_ros.engine.execution.propagation import BEFORE, BEHIND, Border, Footprint, propagate
-from cacheinf_ros.engine.execution.steps import Difference, Grow, Step, Union
+from cacheinf_ros.engine.execution.propagation import BEFORE, BEHIND, Border, TapTable, propagate
+from cacheinf_ros.engine.execution.steps import Difference, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels.library import kernel_library
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
 
 
-def grow_compiled(through: Window | Footprint, source: ActiveSet, target: ActiveSet, outside: Border) -> None:
-    run_compiled([Grow(source=source, target=target, through=through)], outside)
+def propagate_compiled(footprint: Window | TapTable, source: ActiveSet, target: ActiveSet, outside: Border) -> None:
+    run_compiled([Propagate(source=source, target=target, footprint=footprint)], outside)
 
 
 def run_compiled(steps: list[Step], outside: Border = Border.NONE) -> None:
@@ -32,7 +32,7 @@ def run_compiled(steps: list[Step], outside: Border = Border.NONE) -> None:
     library.ci_threads_create.restype = ctypes.c_void_p
     threads = library.ci_threads_create(1)
     tensors = Tensors(maps={}, values={}, specs={})
-    NativeExecutor(steps, {}, tensors, library, threads).run(outside=outside, refresh=False)
+    NativeExecutor(steps, {}, tensors, library, threads).execute(outside=outside, refresh=False)
     library.ci_threads_destroy(threads)
 
 
@@ -55,7 +55,7 @@ def test_worked_example_of_deepcache(outside: Border) -> None:
     mask[100:140, 100:200] = 0
     expected = np.ones(window.out_size, np.uint8)
     expected[53 : 53 + 15, 53 : 53 + 45] = 0
-    for run in (grow_compiled, lambda w, *rest: propagate(Footprint.of_window(w), *rest)):
+    for run in (propagate_compiled, lambda w, *rest: propagate(TapTable.of_window(w), *rest)):
         target = ActiveSet(window.out_size)
         run(window, active_set(mask), target, outside)
         assert np.array_equal(target.mask, expected)
@@ -96,13 +96,13 @@ def test_an_output_is_active_exactly_when_it_reads_an_active_pixel(
         return any(is_active(y + ky * window.dilation[0], x + kx * window.dilation[1]) for ky, kx in taps)
 
     expected = np.array([[depends(y, x) for x in range(window.out_size[1])] for y in range(window.out_size[0])])
-    for run in (grow_compiled, lambda w, *rest: propagate(Footprint.of_window(w), *rest)):
+    for run in (propagate_compiled, lambda w, *rest: propagate(TapTable.of_window(w), *rest)):
         source, target = active_set(mask), ActiveSet(window.out_size)
         if source.count == source.pixels:
             continue  # full sets stay full, also where a window lies beside the image
         run(window, source, target, outside)
         assert np.array_equal(target.mask.astype(bool), expected)
-        assert np.array_equal(target.rows, np.flatnonzero(expected))
+        assert np.array_equal(target.listed, np.flatnonzero(expected))
 
 
 @given(
@@ -111,12 +111,12 @@ def test_an_output_is_active_exactly_when_it_reads_an_active_pixel(
     seed=st.integers(0, 999),
     outside=borders,
 )
-def test_compiled_growth_by_tables_equals_the_reference(
+def test_compiled_propagation_by_tables_equals_the_reference(
     sizes: tuple[int, int, int, int], taps: tuple[int, int], seed: int, outside: Border
 ) -> None:
     rng = np.random.default_rng(seed)
     tables = [rng.integers(-2, sizes[axis], (sizes[2 + axis], taps[axis])).astype(np.int32) for axis in (0, 1)]
-    check_growth(Footprint(rows=tables[0], columns=tables[1]), sizes[:2], rng, outside)
+    check_propagation(TapTable(rows=tables[0], columns=tables[1]), sizes[:2], rng, outside)
 
 
 @given(
@@ -134,26 +134,26 @@ def test_repeated_lines_grow_like_any_table(
         np.arange(n, dtype=np.int32).repeat(t)[: max(1, n * t - c)][:, None]
         for n, t, c in zip(size, times, cut, strict=True)
     )
-    check_growth(Footprint(rows=rows, columns=columns), size, np.random.default_rng(seed), outside)
+    check_propagation(TapTable(rows=rows, columns=columns), size, np.random.default_rng(seed), outside)
 
 
-def check_growth(reach: Footprint, size: tuple[int, int], rng: np.random.Generator, outside: Border) -> None:
+def check_propagation(table: TapTable, size: tuple[int, int], rng: np.random.Generator, outside: Border) -> None:
     source = active_set((rng.random(size) < 0.2).astype(np.uint8))
     if source.count == source.pixels:
         return
-    ours, reference = ActiveSet(reach.out_size), ActiveSet(reach.out_size)
-    grow_compiled(reach, source, ours, outside)
-    propagate(reach, source, reference, outside)
+    ours, reference = ActiveSet(table.out_size), ActiveSet(table.out_size)
+    propagate_compiled(table, source, ours, outside)
+    propagate(table, source, reference, outside)
     assert np.array_equal(ours.mask, reference.mask)
-    assert np.array_equal(ours.rows, reference.rows)
+    assert np.array_equal(ours.listed, reference.listed)
 
 
 def test_unused_taps_do_not_reach_outside() -> None:
     taps = AxisTaps(
         index=torch.tensor([[0, 1], [2, OUTSIDE]]), weight=torch.tensor([[0.5, 0.5], [1.0, 0.0]]), in_size=3
     )
-    reach = Footprint.of_taps(taps, taps)
-    assert reach.rows.tolist() == [[0, 1], [2, 2]]
+    table = TapTable.of_taps(taps, taps)
+    assert table.rows.tolist() == [[0, 1], [2, 2]]
 
 
 @given(size=st.tuples(st.integers(1, 12), st.integers(1, 12)), seed=st.integers(0, 99))
@@ -162,12 +162,12 @@ def test_union(size: tuple[int, int], seed: int) -> None:
     first, second = (active_set((rng.random(size) < 0.3).astype(np.uint8)) for _ in range(2))
     target = ActiveSet(size)
     run_compiled([Union(first=first, second=second, target=target)])
-    assert np.array_equal(target.rows, np.flatnonzero(first.mask | second.mask))
+    assert np.array_equal(target.listed, np.flatnonzero(first.mask | second.mask))
 
 
 def test_padding_of_a_resampling_lies_before_or_behind() -> None:
     taps = AxisTaps(index=torch.tensor([[OUTSIDE], [OUTSIDE], [0], [1], [OUTSIDE]]), weight=torch.ones(5, 1), in_size=2)
-    assert Footprint.of_taps(taps, taps).rows.ravel().tolist() == [BEFORE, BEFORE, 0, 1, BEHIND]
+    assert TapTable.of_taps(taps, taps).rows.ravel().tolist() == [BEFORE, BEFORE, 0, 1, BEHIND]
 
 
 def test_padding_takes_the_place_of_pixels_only_where_they_leave() -> None:
@@ -203,14 +203,14 @@ def test_back_through_a_window_are_the_inputs_that_it_reads(
                 place = y * stride - padding + dy * dilation, x * stride - padding + dx * dilation
                 if 0 <= place[0] < sizes[0] and 0 <= place[1] < sizes[1]:
                     expected[place] = 1
-    through = inverse(window, sizes)
+    footprint = inverse(window, sizes)
     source, target = active_set(mask), ActiveSet(sizes)
-    run_compiled([Grow(source=source, target=target, through=through, inwards=True)], Border.ALL)
+    run_compiled([Propagate(source=source, target=target, footprint=footprint, inwards=True)], Border.ALL)
     if mask.all():  # compiled code takes all outputs for all inputs
         assert target.count == target.pixels
         return
     assert np.array_equal(target.mask, expected)
-    plain = Footprint.of_window(through) if isinstance(through, Window) else through
+    plain = TapTable.of_window(footprint) if isinstance(footprint, Window) else footprint
     propagate(plain, source, target)
     assert np.array_equal(target.mask, expected)
 
@@ -219,8 +219,8 @@ def test_subtracting() -> None:
     first, second = (active_set((np.random.default_rng(s).random((9, 70)) < 0.5).astype(np.uint8)) for s in (0, 1))
     target, everything = ActiveSet((9, 70)), active_set(np.ones((9, 70), np.uint8))
     run_compiled([Difference(source=first, without=second, target=target)])
-    assert np.array_equal(target.rows, np.flatnonzero(first.mask > second.mask))
+    assert np.array_equal(target.listed, np.flatnonzero(first.mask > second.mask))
     run_compiled([Difference(source=everything, without=second, target=target)])
-    assert np.array_equal(target.rows, np.flatnonzero(second.mask == 0))
+    assert np.array_equal(target.listed, np.flatnonzero(second.mask == 0))
     run_compiled([Difference(source=first, without=everything, target=target)])
     assert target.count == 0 and not target.mask.any()

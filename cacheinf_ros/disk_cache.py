@@ -1,0 +1,117 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Results that took long, kept in files for the next start: each is read as it was written, or counts as not there.
+
+A file begins with a line that names its format and the SHA-256 of what follows. Version and key of the content belong
+into the file's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import mmap
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cacheinf_ros.errors import CacheinfError
+
+Content = TypeVar("Content")
+
+_FORMAT = "cacheinf_ros file 1"
+_HEADER_BYTES = 96  # a multiple of 32: the content stays aligned in memory
+_UNUSABLE = (CacheinfError, OSError, ValueError, TypeError, LookupError, AttributeError)
+_log = logging.getLogger(__name__)
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/cacheinf_ros``, by default ``~/.cache/cacheinf_ros``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cacheinf_ros"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFile:
+    """A file that spares work at the next start.
+
+    Attributes:
+        path: where it is, or would be; all that its content depends on must be part of the name.
+        what: for messages, such as "cost model".
+        remedy: what is done where it is missing, such as "measuring".
+    """
+
+    path: Path
+    what: str
+    remedy: str
+
+    def read(self, parse: Callable[[memoryview], Content]) -> Content | None:
+        """The parsed content; None where there is no file.
+
+        Where the file is damaged, or the parser refuses its content, a warning says so, the file is removed and the
+        result is None. The memory that the parser is given may be kept, and never changes.
+        """
+        try:
+            return parse(_verified(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except _UNUSABLE as error:
+            _log.warning("%s holds no %s that can be used, %s anew: %s", self.path, self.what, self.remedy, error)
+            with suppress(OSError):
+                self.path.unlink()
+            return None
+
+    def read_json(self, parse: Callable[[Any], Content]) -> Content | None:
+        """As :meth:`read`, from JSON."""
+        return self.read(lambda content: parse(json.loads(bytes(content))))
+
+    def write(self, content: bytes) -> bool:
+        """Write the file; its folder is made. Returns False, with one warning per folder, where that fails.
+
+        Who reads at the same time finds the old file or the new one; what a power cut leaves is noticed on reading.
+        """
+        unfinished = self.path.with_name(f".{os.urandom(8).hex()}.unfinished")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with unfinished.open("xb") as file:
+                file.write(_header(content))
+                file.write(content)
+            unfinished.replace(self.path)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink()
+            _say_unwritable(
+                self.path.parent, f"{self.what} cannot be kept for the next start: {error.strerror or error}"
+            )
+            return False
+        return True
+
+    def write_json(self, content: Any) -> bool:
+        """As :meth:`write`, as JSON."""
+        return self.write(json.dumps(content).encode())
+
+
+def _header(content: bytes | memoryview) -> bytes:
+    line = f"{_FORMAT} {hashlib.sha256(content).hexdigest()}"
+    return line.ljust(_HEADER_BYTES - 1).encode() + b"\n"
+
+
+def _verified(path: Path) -> memoryview:
+    """The content, mapped from the file; ValueError where it is not what was written."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size < _HEADER_BYTES:
+            raise ValueError("the file was cut off")
+        # a private copy where someone writes: torch wants memory that could be written to
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    header, content = mapped[:_HEADER_BYTES], mapped[_HEADER_BYTES:]
+    if header != _header(content):
+        raise ValueError("the file is damaged, or of another version")
+    return content
+
+
+@cache
+def _say_unwritable(folder: Path, problem: str) -> None:
+    _log.warning("%s: %s", folder, problem)

@@ -1,0 +1,9 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where programs run: compiled kernels on the CPU, or plain torch on any device."""
+
+from cacheinf_ros.engine.backends.backend import Backend, Executor
+from cacheinf_ros.engine.backends.choose import choose_backend
+from cacheinf_ros.engine.backends.native import NativeBackend
+from cacheinf_ros.engine.backends.reference import ReferenceBackend
+
+__all__ = ["Backend", "Executor", "NativeBackend", "ReferenceBackend", "choose_backend"]

@@ -1,0 +1,97 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What a backend can do: all that the engine knows of how a program is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.steps import Step
+from cacheinf_ros.engine.execution.tensors import Tensors
+from cacheinf_ros.engine.input import InputWriter
+from cacheinf_ros.engine.kernels.prepared import PreparedKernel
+from cacheinf_ros.engine.partition.replicas import TensorReplicas
+from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.graph.ir import Operator
+
+
+class Executor(Protocol):
+    """Executes the steps of one plan.
+
+    Attributes:
+        microseconds: float32 [steps], of each step in the last execution.
+    """
+
+    microseconds: NDArray[np.float32]
+
+    def execute(self, *, outside: Border, refresh: bool) -> None:
+        """Execute all steps.
+
+        Args:
+            outside: beside which of an image's sides its padding counts as changed.
+            refresh: every computed pixel is passed on, however small its change.
+        """
+        ...
+
+    def switch_from(self, index: int, pixels: int) -> None:
+        """Use the second kernel of a step from so many active pixels on, if it has one."""
+        ...
+
+    def time(self, index: int) -> float:
+        """Microseconds of one step on the active pixels that its set holds."""
+        ...
+
+
+class Backend(Protocol):
+    """Prepares operators, and executes them. Each program has one of its own or shares it with others of its thread.
+
+    Attributes:
+        name: for messages.
+        device: where the maps are.
+    """
+
+    name: str
+    device: torch.device
+
+    def prepare(self, operator: Operator, sources: Sequence[MapBuffer], channels: int) -> PreparedKernel:
+        """Prepare a local operator.
+
+        Args:
+            sources: the maps of its inputs, in their order.
+            channels: of the output.
+        """
+        ...
+
+    def executor(
+        self,
+        steps: Sequence[Step],
+        kernels: Mapping[str, PreparedKernel],
+        tensors: Tensors,
+        replicas: TensorReplicas | None,
+    ) -> Executor:
+        """Prepare a plan.
+
+        Args:
+            kernels: by the operator's output.
+            replicas: what another machine has of each tensor; None: there is none.
+        """
+        ...
+
+    def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
+        """What writes frames into the map of a model's input."""
+        ...
+
+    def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:
+        """Move maps, each its own memory, by (dx, dy) pixels; what enters is marked as far from every value."""
+        ...
+
+    def awake(self) -> AbstractContextManager[None]:
+        """Around all that a frame needs: within it no thread of the backend falls asleep."""
+        ...

@@ -1,0 +1,66 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Plans the execution of a graph, any number of times, on one machine or on two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cacheinf_ros.engine.caching import EVERYTHING, Caching
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
+from cacheinf_ros.engine.execution.plan import Plan, Planning, Structure
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.engine.partition.planning import PartitionedPlanning
+from cacheinf_ros.engine.partition.replicas import TensorReplicas
+from cacheinf_ros.graph.ir import GlobalMean, Operator
+
+
+class Planner:
+    """Plans the execution of a graph."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._structure = Structure.of(layout)
+        self._producers = {operator.output: (i, operator) for i, operator in enumerate(layout.operators)}
+
+    def plan(
+        self,
+        caching: Caching = EVERYTHING,
+        thresholds: Mapping[str, DeltaThreshold] | None = None,
+        replicas: TensorReplicas | None = None,
+    ) -> Plan:
+        """Plan.
+
+        Args:
+            caching: which maps are kept.
+            thresholds: by tensor; tensors without one, or that are not kept, pass on every pixel that was computed.
+            replicas: by tensor, where another machine may compute a part of it; all maps must be kept then.
+        """
+        assert replicas is None or caching == EVERYTHING
+        if replicas is not None:
+            return PartitionedPlanning(self._structure, thresholds or {}, replicas).plan()
+        return Planning(self._structure, thresholds or {}, caching, self._supplies(caching)).plan()
+
+    def _supplies(self, caching: Caching) -> dict[str, tuple[Operator, ...]]:
+        """By the output of an operator that is kept: those that it needs anew, in order.
+
+        What is computed completely whenever anything changes need not be asked for again.
+        """
+        layout = self._layout
+        complete: set[str] = set()
+        found: dict[str, tuple[Operator, ...]] = {}
+        for operator in layout.operators:
+            if layout.root(operator.output) in caching.dropped:
+                continue
+            chain: dict[str, tuple[int, Operator]] = {}
+            waiting = list(operator.inputs)
+            while waiting:
+                for leaf in layout.leaves[waiting.pop()]:
+                    if leaf not in chain and leaf not in complete and layout.root(leaf) in caching.dropped:
+                        chain[leaf] = self._producers[leaf]
+                        waiting += chain[leaf][1].inputs
+            found[operator.output] = tuple(producer for _, producer in sorted(chain.values(), key=lambda p: p[0]))
+            if caching.dense:
+                complete |= set(chain)
+            elif isinstance(operator, GlobalMean):  # of what these read some pixels may be read by nobody
+                complete.update(leaf for name in operator.inputs for leaf in layout.leaves[name] if leaf in chain)
+        return found

@@ -1,0 +1,84 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The memory of a program's feature maps: those that are kept between frames, and those that share an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+from cacheinf_ros.engine.buffers import MapBuffer, allocate_maps, maps_at
+from cacheinf_ros.engine.caching import Caching
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.memory import TensorRecord
+from cacheinf_ros.memory.optimal import optimal
+
+_SEARCH_S = 2.0  # for an arena smaller than what the greedy strategies find, where there may be one
+
+
+class FeatureMaps(Mapping[str, MapBuffer]):
+    """All maps by tensor; what is not kept holds something only while a frame needs it.
+
+    Attributes:
+        kept: those between frames, without what is part of another one.
+        arena_bytes: of the block in which the maps lie that are not kept.
+    """
+
+    def __init__(
+        self, layout: Layout, caching: Caching, lifetimes: Sequence[TensorRecord], device: torch.device
+    ) -> None:
+        """Allocate: maps that are kept lie behind one another, the others where the memory planner places them.
+
+        Where its greedy strategies leave room, a smaller arena is searched for :data:`_SEARCH_S` seconds.
+
+        Args:
+            lifetimes: when each map is used that is not kept.
+        """
+        self._layout = layout
+        self._maps: dict[str, MapBuffer] = {}
+        self.arena_bytes = 0
+        kept = [name for name in layout.maps if name not in layout.views and name not in caching.dropped]
+        self.kept = allocate_maps(self._shapes(kept), device)
+        self._maps.update(zip(kept, self.kept, strict=True))
+        if lifetimes:
+            self._allocate_arena(lifetimes, device)
+        for name in layout.maps:
+            if layout.root(name) in self._maps:  # otherwise nobody reads it
+                self._view(name)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Memory of the feature maps that are kept."""
+        return sum(buffer.pixels.numel() * 4 for buffer in self.kept)
+
+    def move(self, dx: float, dy: float) -> None:
+        """Move every kept map by a shift given in pixels of the input, rounded to its own pixels."""
+        height, width = self[self._layout.graph.input].size
+        for buffer in self.kept:
+            buffer.move(round(dx * buffer.size[1] / width), round(dy * buffer.size[0] / height))
+
+    def __getitem__(self, tensor: str) -> MapBuffer:
+        return self._maps[tensor]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._maps)
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def _allocate_arena(self, lifetimes: Sequence[TensorRecord], device: torch.device) -> None:
+        placement = optimal(lifetimes, time_limit_s=_SEARCH_S).placement
+        self.arena_bytes = placement.size
+        names = [record.name for record in lifetimes]
+        arena = maps_at(placement.offsets, placement.size, self._shapes(names), device)
+        self._maps.update(zip(names, arena, strict=True))
+
+    def _shapes(self, names: Sequence[str]) -> list[tuple[tuple[int, int], int]]:
+        specs = [self._layout.spec(name) for name in names]
+        return [(spec.size, spec.channels) for spec in specs]
+
+    def _view(self, tensor: str) -> MapBuffer:
+        if tensor not in self._maps:
+            view = self._layout.views[tensor]
+            self._maps[tensor] = self._view(view.owner).channels(view.first, view.count)
+        return self._maps[tensor]

@@ -1,0 +1,336 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The C interface of the compiled kernels: structures, constants and functions, as ``native/kernels.h`` has them.
+
+:func:`check` compares all of them with what the library was compiled with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from ctypes import Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
+from enum import IntEnum
+
+from cacheinf_ros.engine.delta_threshold import POOLING
+from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph.activation import ActivationKind
+from cacheinf_ros.graph.ir import Combine
+from cacheinf_ros.graph.window import Window
+
+
+class KernelKind(IntEnum):
+    """Which kernel a parameter structure is for: ``ci_kernel``."""
+
+    CONV = 0
+    CONV_IN_PLACE = 1
+    CONV_BFLOAT16 = 2
+    DEPTHWISE = 3
+    POOL = 4
+    ELEMENTWISE = 5
+    CHANNEL_NORM = 6
+    CHANNEL_SOFTMAX = 7
+    RESAMPLE = 8
+    PIXEL_SHUFFLE = 9
+    SELECT = 10
+    GLOBAL_MEAN = 11
+
+
+class StepKind(IntEnum):
+    """What a step of a program does: ``ci_step_kind``."""
+
+    PROPAGATE_WINDOW = 0
+    PROPAGATE_TAPS = 1
+    UNION = 2
+    DIFFERENCE = 3
+    FILL_IF_ANY = 4
+    COMPUTE = 5
+    LOCAL_ROWS = 6
+    FORWARD = 7
+    NOTHING = 8
+
+
+class ChangeKind(IntEnum):
+    """How a pixel's change is measured: ``ci_criterion``."""
+
+    MAXIMUM_CHANGE = 0
+    SUM_OF_SQUARES = 1
+    POOLED_SQUARES = 2
+
+
+class CWindow(Structure):
+    """``ci_window``."""
+
+    _fields_ = [
+        (name, c_int32)
+        for name in (
+            "in_height", "in_width", "out_height", "out_width", "kernel_y", "kernel_x", "stride_y", "stride_x",
+            "dilation_y", "dilation_x", "pad_y", "pad_x",
+        )
+    ]  # fmt: skip
+
+    @classmethod
+    def of(cls, window: Window) -> CWindow:
+        """The structure for a window."""
+        w = window
+        return cls(*w.in_size, *w.out_size, *w.kernel, *w.stride, *w.dilation, *w.padding)
+
+
+class CActivation(Structure):
+    """``ci_activation``."""
+
+    _fields_ = [("kind", c_int32), ("low", c_float), ("high", c_float), ("alpha", c_float), ("slope", c_void_p)]
+
+
+class CConv(Structure):
+    """``ci_conv``."""
+
+    _fields_ = [
+        ("window", CWindow),
+        ("groups", c_int32), ("in_channels", c_int32), ("out_channels", c_int32), ("residual_last", c_int32),
+        ("activation", CActivation),
+        ("in_pitch", c_int64), ("residual_pitch", c_int64),
+        ("in", c_void_p), ("weight", c_void_p), ("bias", c_void_p), ("residual", c_void_p),
+    ]  # fmt: skip
+
+
+class CPool(Structure):
+    """``ci_pool``."""
+
+    _fields_ = [
+        ("window", CWindow),
+        ("channels", c_int32), ("average", c_int32), ("count_padding", c_int32), ("reserved", c_int32),
+        ("in_pitch", c_int64), ("in", c_void_p),
+    ]  # fmt: skip
+
+
+class CElementwise(Structure):
+    """``ci_elementwise``."""
+
+    _fields_ = [
+        ("combine", c_int32), ("channels", c_int32),
+        ("activation", CActivation),
+        ("a_pitch", c_int64), ("b_pitch", c_int64),
+        ("a", c_void_p), ("b", c_void_p), ("scale", c_void_p), ("shift", c_void_p),
+    ]  # fmt: skip
+
+
+class CChannelNorm(Structure):
+    """``ci_channel_norm``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("epsilon", c_float),
+        ("in_pitch", c_int64), ("in", c_void_p), ("weight", c_void_p), ("bias", c_void_p),
+    ]  # fmt: skip
+
+
+class CChannelSoftmax(Structure):
+    """``ci_channel_softmax``."""
+
+    _fields_ = [("channels", c_int32), ("log", c_int32), ("in_pitch", c_int64), ("in", c_void_p)]
+
+
+class CResample(Structure):
+    """``ci_resample``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("in_width", c_int32), ("out_width", c_int32), ("taps_y", c_int32), ("taps_x", c_int32),
+        ("fill", c_float),
+        ("in_pitch", c_int64), ("in", c_void_p),
+        ("index_y", c_void_p), ("index_x", c_void_p), ("weight_y", c_void_p), ("weight_x", c_void_p),
+    ]  # fmt: skip
+
+
+class CPixelShuffle(Structure):
+    """``ci_pixel_shuffle``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("out_width", c_int32), ("factor", c_int32), ("phase_major", c_int32),
+        ("in_pitch", c_int64), ("in", c_void_p),
+    ]  # fmt: skip
+
+
+class CSelect(Structure):
+    """``ci_select``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("reserved", c_int32),
+        ("in_pitch", c_int64), ("in", c_void_p), ("index", c_void_p),
+    ]  # fmt: skip
+
+
+class CGlobalMean(Structure):
+    """``ci_global_mean``."""
+
+    _fields_ = [("channels", c_int32), ("pixels", c_int32), ("in_pitch", c_int64), ("in", c_void_p)]
+
+
+class CShift(Structure):
+    """``ci_shift``."""
+
+    _fields_ = [
+        ("pixels", c_void_p), ("height", c_int32), ("width", c_int32), ("channels", c_int32), ("dx", c_int32),
+        ("dy", c_int32), ("reserved", c_int32),
+    ]  # fmt: skip
+
+
+class CSet(Structure):
+    """``ci_set``."""
+
+    _fields_ = [
+        ("mask", c_void_p), ("listed", c_void_p), ("all", c_void_p), ("height", c_int32), ("width", c_int32),
+        ("count", c_int32), ("reserved", c_int32),
+    ]  # fmt: skip
+
+
+class CTapTable(Structure):
+    """``ci_tap_table``."""
+
+    _fields_ = [("taps_y", c_int32), ("taps_x", c_int32), ("index_y", c_void_p), ("index_x", c_void_p)]
+
+
+class CReplica(Structure):
+    """``ci_replica``."""
+
+    _fields_ = [
+        ("first_row", c_int32), ("last_row", c_int32), ("stale_local", c_void_p), ("stale_remote", c_void_p),
+    ]  # fmt: skip
+
+
+class CStep(Structure):
+    """``ci_step``."""
+
+    _fields_ = [
+        ("kind", c_int32), ("kernel", c_int32), ("params", c_void_p), ("first", c_void_p), ("second", c_void_p),
+        ("target", c_void_p), ("out", c_void_p), ("pitch", c_int64), ("channels", c_int32), ("criterion", c_int32),
+        ("threshold", c_float), ("alternative", c_int32), ("weight", c_void_p), ("alternative_params", c_void_p),
+        ("alternative_from", c_int32), ("inwards", c_int32),
+    ]  # fmt: skip
+
+
+class CInput(Structure):
+    """``ci_input``."""
+
+    _fields_ = [
+        ("height", c_int32), ("width", c_int32), ("order", c_int32 * 3), ("threshold", c_float),
+        ("weight", c_float * 3), ("reserved", c_float), ("table", c_void_p), ("composed", c_void_p),
+        ("seen", c_void_p), ("out", c_void_p), ("pitch", c_int64),
+    ]  # fmt: skip
+
+
+class CView(Structure):
+    """``ci_view``."""
+
+    _fields_ = [
+        ("to_frame", c_double * 9), ("back", c_double * 9), ("marked", c_void_p), ("unseen", c_void_p),
+        ("tiles", c_void_p),
+    ]  # fmt: skip
+
+
+class CLayoutEntry(Structure):
+    """One line of ``ci_layout``."""
+
+    _fields_ = [("name", c_char_p), ("value", c_int64)]
+
+
+_STRUCTURES: dict[str, type[Structure]] = {
+    "ci_window": CWindow,
+    "ci_activation": CActivation,
+    "ci_conv": CConv,
+    "ci_pool": CPool,
+    "ci_elementwise": CElementwise,
+    "ci_channel_norm": CChannelNorm,
+    "ci_channel_softmax": CChannelSoftmax,
+    "ci_resample": CResample,
+    "ci_pixel_shuffle": CPixelShuffle,
+    "ci_select": CSelect,
+    "ci_global_mean": CGlobalMean,
+    "ci_set": CSet,
+    "ci_tap_table": CTapTable,
+    "ci_replica": CReplica,
+    "ci_step": CStep,
+    "ci_shift": CShift,
+    "ci_input": CInput,
+    "ci_view": CView,
+}
+
+_FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
+    "ci_threads_create": (c_void_p, [c_int]),
+    "ci_threads_destroy": (None, [c_void_p]),
+    "ci_threads_keep_awake": (None, [c_void_p, c_int]),
+    "ci_instruction_set": (c_char_p, []),
+    "ci_has_bfloat16": (c_int, []),
+    "ci_packed_columns": (c_int, []),
+    "ci_packed_size": (c_int64, [c_int] * 4),
+    "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),
+    "ci_shift_maps": (None, [c_void_p, c_void_p, c_int]),
+    "ci_run_kernel": (None, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),
+    "ci_program_create": (c_void_p, [c_void_p, c_int64, c_int, c_int, c_int64, c_int64]),
+    "ci_program_destroy": (None, [c_void_p]),
+    "ci_program_run": (None, [c_void_p, c_void_p, *[c_int] * 4, c_void_p]),
+    "ci_propagate": (None, [c_void_p] * 4),
+    "ci_write_input": (None, [*[c_void_p] * 5, c_int]),
+    "ci_paint_input": (None, [*[c_void_p] * 5, c_int]),
+}
+
+
+def activation_number(kind: ActivationKind) -> int:
+    """``ci_activation_kind``."""
+    return list(ActivationKind).index(kind)
+
+
+def combine_number(combine: Combine | None) -> int:
+    """``ci_combine``; None: the first input alone."""
+    return 0 if combine is None else 1 + list(Combine).index(combine)
+
+
+def declare(library: ctypes.CDLL) -> None:
+    """Declare the library's functions, after a check that all that both sides know is the same.
+
+    Raises:
+        EngineError: the library was built from another version of the package.
+    """
+    try:
+        functions = {name: getattr(library, name) for name in (*_FUNCTIONS, "ci_layout")}
+    except AttributeError as error:
+        raise _outdated(library, str(error)) from None
+    for name, (result, arguments) in _FUNCTIONS.items():
+        functions[name].restype, functions[name].argtypes = result, arguments
+    layout = functions["ci_layout"]
+    layout.restype, layout.argtypes = ctypes.POINTER(CLayoutEntry), []
+    check(library, dict(_entries(layout())))
+
+
+def check(library: ctypes.CDLL, compiled: Mapping[str, int]) -> None:
+    """Raises :class:`EngineError` where sizes, offsets and constants are not those of this file."""
+    ours = dict(_layout())
+    differing = sorted(name for name in {*ours, *compiled} if ours.get(name) != compiled.get(name))
+    if differing:
+        raise _outdated(library, f"they differ in {', '.join(differing[:5])}")
+
+
+def _outdated(library: ctypes.CDLL, why: str) -> EngineError:
+    return EngineError(f"{library._name}: the kernels were built from another version: make build ({why})")
+
+
+def _entries(layout: ctypes._Pointer[CLayoutEntry]) -> Iterator[tuple[str, int]]:
+    index = 0
+    while (entry := layout[index]).name is not None:
+        yield entry.name.decode(), entry.value
+        index += 1
+
+
+def _layout() -> Iterator[tuple[str, int]]:
+    for name, structure in _STRUCTURES.items():
+        yield name, ctypes.sizeof(structure)
+        for field, *_ in structure._fields_:
+            yield f"{name}.{field}", getattr(structure, field).offset
+    for number in (*KernelKind, *StepKind, *ChangeKind, *Border):
+        yield f"CI_{number.name}", number.value
+    yield "CI_KERNELS", len(KernelKind)
+    yield "CI_FIRST", combine_number(None)
+    for combine in Combine:
+        yield f"CI_{combine.name}", combine_number(combine)
+    for kind in ActivationKind:
+        yield f"CI_{kind.name}", activation_number(kind)
+    yield "kPoolRadius", len(POOLING) // 2

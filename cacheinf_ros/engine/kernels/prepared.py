@@ -1,0 +1,45 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""How an operator is computed on listed pixels, once it is prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import Structure
+from dataclasses import dataclass
+
+import torch
+
+from cacheinf_ros.engine.kernels.abi import KernelKind
+
+PixelFunction = Callable[[torch.Tensor], torch.Tensor]
+"""Indices of output pixels, int64 [n] on the device, to their values, float32 [n, channels]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NativeCall:
+    """A compiled kernel with its parameters.
+
+    Attributes:
+        kind: which kernel.
+        params: the structure it takes.
+        kept: everything whose memory the parameters point to.
+    """
+
+    kind: KernelKind
+    params: Structure
+    kept: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedKernel:
+    """How an operator is computed.
+
+    Attributes:
+        call: the compiled kernel; None: only torch can.
+        function: what torch does where there is no compiled kernel.
+        alternative: a compiled kernel that may be faster for many pixels.
+    """
+
+    call: NativeCall | None = None
+    function: PixelFunction | None = None
+    alternative: NativeCall | None = None

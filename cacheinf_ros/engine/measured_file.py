@@ -1,0 +1,30 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where what was measured of a model on this machine is kept between starts."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from pathlib import Path
+
+import torch
+
+from cacheinf_ros.disk_cache import cache_folder
+from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.identity import graph_hash
+
+
+def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str) -> Path:
+    """A file keyed by all that its content depends on: graph, weights, shapes, machine, device, threads, versions."""
+    parts = (
+        graph_hash(model.graph),
+        platform.node(),
+        platform.processor(),
+        config.device,
+        config.threads,
+        config.precision.value,
+    )
+    key = "/".join(map(str, (*parts, torch.__version__, suffix)))
+    name = f"{Path(model.name).name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.{suffix}"
+    return cache_folder() / kind / name

@@ -1,0 +1,56 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Plans of a graph that two machines execute together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.plan import Planning, Structure
+from cacheinf_ros.engine.partition.replicas import TensorReplica, TensorReplicas
+from cacheinf_ros.engine.partition.steps import Forward, LocalRows, Receive, Send
+from cacheinf_ros.graph.ir import Operator
+
+
+class PartitionedPlanning(Planning):
+    """One plan as it is made: what the other machine reads is sent, what it has computed is received when it is read.
+
+    All maps are kept.
+    """
+
+    def __init__(
+        self, structure: Structure, thresholds: Mapping[str, DeltaThreshold], replicas: TensorReplicas
+    ) -> None:
+        super().__init__(structure, thresholds)
+        self._replicas = replicas
+        self._awaited: set[str] = set()  # tensors of which another machine's part has not been received yet
+
+    def _finish(self) -> None:
+        """Receive what nothing has read yet."""
+        for _, tensor in self._layout.graph.outputs:
+            self._changed_of(tensor)
+
+    def _replica(self, tensor: str) -> TensorReplica:
+        return self._replicas[tensor]
+
+    def _add_local(self, operator: Operator, active: ActiveSet, delta: DeltaThreshold | None) -> None:
+        local = self._new(active.size)
+        self.steps.append(LocalRows(replica=self._replicas[operator.output], active=active, target=local))
+        self._publish(operator.output, self._compute(operator, local, delta), active)
+
+    def _publish(self, tensor: str, changed: ActiveSet, active: ActiveSet) -> None:
+        replica, forwarded = self._replicas[tensor], self._new(changed.size)
+        self.steps += [
+            Forward(replica=replica, changed=changed, active=active, target=forwarded),
+            Send(replica=replica),
+        ]
+        self._awaited.add(tensor)
+        self.changed[tensor] = forwarded
+
+    def _changed_of(self, name: str) -> ActiveSet:
+        for leaf in self._layout.leaves[name]:
+            if leaf in self._awaited:
+                self._awaited.remove(leaf)
+                self.steps.append(Receive(replica=self._replicas[leaf], changed=self.changed[leaf]))
+        return super()._changed_of(name)

@@ -1,0 +1,87 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Executes the steps that send a tensor's pixels to the other machine, or receive them from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.tensors import Tensors
+from cacheinf_ros.engine.partition.exchange import Patch
+from cacheinf_ros.engine.partition.replicas import TensorReplica, TensorReplicas
+from cacheinf_ros.engine.partition.steps import Receive, Send
+from cacheinf_ros.errors import LinkError
+
+
+def prepared_transfer(
+    step: Send | Receive, replicas: TensorReplicas | None, tensors: Tensors
+) -> Callable[[Border, bool], None]:
+    """A function that sends, or receives, if anything is needed."""
+    assert replicas is not None
+    transfer = _sender(step, replicas, tensors) if isinstance(step, Send) else _receiver(step, replicas, tensors)
+    return lambda *_: transfer() if step.is_needed else None
+
+
+def outgoing(replica: TensorReplica, pixels: torch.Tensor) -> Patch:
+    """What is to be sent of a map, [pixels, channels]; it then counts as known to the other machine."""
+    mask = replica.take_stale_remote()
+    listed = torch.from_numpy(np.flatnonzero(mask) + replica.sent[0] * replica.size[1])
+    return Patch(rows=replica.sent, mask=mask, values=pixels[listed.to(pixels.device)].cpu().numpy())
+
+
+def take_in(replica: TensorReplica, patch: Patch, pixels: torch.Tensor, changed: ActiveSet) -> None:
+    """Write what came into a map, [pixels, channels]; both machines' copies then agree there.
+
+    Raises:
+        LinkError: the values are not float32.
+    """
+    if patch.values.dtype != np.float32:
+        raise LinkError(f"{replica.tensor} is of float32, not of {patch.values.dtype}")
+    listed = torch.from_numpy(np.flatnonzero(patch.mask) + patch.rows[0] * replica.size[1])
+    pixels[listed.to(pixels.device)] = torch.from_numpy(patch.values).to(pixels.device)
+    replica.agree(patch, changed)
+
+
+def _sender(step: Send, replicas: TensorReplicas, tensors: Tensors) -> Callable[[], None]:
+    replica = step.replica
+    buffer = tensors.maps.get(replica.tensor)
+
+    def send() -> None:
+        assert replicas.exchange is not None
+        if buffer is not None:
+            patch = outgoing(replica, buffer.pixels)
+        else:
+            patch = _outgoing_value(replica, tensors.values[replica.tensor])
+        replicas.exchange.send(replica.tensor, patch)
+
+    return send
+
+
+def _receiver(step: Receive, replicas: TensorReplicas, tensors: Tensors) -> Callable[[], None]:
+    replica = step.replica
+    buffer = tensors.maps.get(replica.tensor)
+
+    def receive() -> None:
+        assert replicas.exchange is not None
+        patch = replicas.exchange.receive(replica.tensor, replica.received)
+        replicas.received.append((replica, patch))
+        if buffer is not None:
+            take_in(replica, patch, buffer.pixels, step.changed)
+            return
+        replica.agree(patch, step.changed)
+        if patch.mask.any():
+            value = torch.from_numpy(patch.values)
+            tensors.values[replica.tensor] = value.reshape(tensors.specs[replica.tensor].shape)
+
+    return receive
+
+
+def _outgoing_value(replica: TensorReplica, value: torch.Tensor) -> Patch:
+    """All of what is no feature map, or nothing."""
+    lacks = replica.take_stale_remote()
+    values = value.detach().cpu().numpy()
+    return Patch(rows=replica.sent, mask=lacks, values=values if lacks.any() else values.ravel()[:0], is_map=False)

@@ -1,0 +1,105 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What each operator of a program did in the last frame, how long it took, and which of its kernels it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from cacheinf_ros.engine.backends import Executor
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.native import NEVER
+from cacheinf_ros.engine.execution.steps import Call, Compute, Step
+from cacheinf_ros.engine.kernels import PreparedKernel
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.graph.ir import Operator
+
+
+class Profile:
+    """Of one program; its plan may change."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._switch_from: dict[str, float] = {}
+
+    def watch(self, steps: Sequence[Step], kernels: Mapping[str, PreparedKernel], executor: Executor) -> None:
+        """From now on tell of these steps, and choose between their kernels as it was said for the ones before.
+
+        Args:
+            kernels: by operator's output.
+        """
+        self._steps, self._kernels, self._executor = steps, kernels, executor
+        self._computations = [step for step in steps if isinstance(step, Compute)]
+        self._convolutions = [step for step in self._computations if step.flops_per_pixel]
+        whole = {step.operator.output: step.flops_per_pixel * step.active.pixels for step in self._convolutions}
+        self._dense_flops = sum(whole.values())
+        self._index: dict[str, list[int]] = {}
+        for i, step in enumerate(steps):
+            if isinstance(step, Compute):
+                self._index.setdefault(step.operator.output, []).append(i)
+        self.switch_kernels(self._switch_from)
+
+    @property
+    def active_share(self) -> float:
+        """FLOPs of the convolutions' active pixels / those of all pixels."""
+        if not self._dense_flops:
+            return 1.0
+        return sum(step.flops_per_pixel * step.active.count for step in self._convolutions) / self._dense_flops
+
+    @property
+    def active_shares(self) -> dict[str, float]:
+        """By operator: active pixels / all pixels in the last frame."""
+        return _by_operator((step, step.active.count / step.active.pixels) for step in self._computations)
+
+    @property
+    def microseconds(self) -> dict[str, float]:
+        """By operator: what its kernel took in the last frame."""
+        return _by_operator((step, took) for step, took in self._times() if isinstance(step, Compute))
+
+    @property
+    def propagation_microseconds(self) -> float:
+        """What filling active sets took in the last frame."""
+        return sum(took for step, took in self._times() if not isinstance(step, (Compute, Call)))
+
+    def timeable(self) -> Iterator[tuple[Operator, ActiveSet]]:
+        """The operators that compiled kernels compute, and the sets that say on which pixels."""
+        for step in self._computations:
+            output = step.operator.output
+            if output in self._layout.graph.tensors and self._kernels[output].call is not None:
+                yield step.operator, step.active
+
+    def has_alternative(self, output: str) -> bool:
+        """Whether there is a second kernel, for many pixels."""
+        return self._kernels[output].alternative is not None
+
+    def time(self, output: str, *, alternative: bool) -> float:
+        """Microseconds of one of the :meth:`timeable` operators on the pixels that its set holds."""
+        index = self._index[output][0]
+        self._executor.switch_from(index, 0 if alternative else NEVER)
+        took = self._executor.time(index)
+        self._switch(output)
+        return took
+
+    def switch_kernels(self, shares: Mapping[str, float]) -> None:
+        """By operator's output: the share of active pixels from which on the second kernel is used."""
+        self._switch_from = dict(shares)
+        for output in self._index:
+            self._switch(output)
+
+    def _times(self) -> Iterable[tuple[Step, float]]:
+        return zip(self._steps, self._executor.microseconds.tolist(), strict=True)
+
+    def _switch(self, output: str) -> None:
+        """Tell the executor from how many pixels on an operator uses its second kernel."""
+        if self._kernels[output].alternative is None:
+            return
+        share, pixels = self._switch_from.get(output, 2.0), self._layout.spec(output).pixels
+        for index in self._index[output]:
+            self._executor.switch_from(index, round(share * pixels) if share <= 1 else NEVER)
+
+
+def _by_operator(figures: Iterable[tuple[Compute, float]]) -> dict[str, float]:
+    """Sums by output: what is not kept may be computed in several steps."""
+    sums: dict[str, float] = {}
+    for step, figure in figures:
+        sums[step.operator.output] = sums.get(step.operator.output, 0.0) + figure
+    return sums

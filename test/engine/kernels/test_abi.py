@@ -1,0 +1,59 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Both sides of the C interface agree, and where they do not, loading says so."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cacheinf_ros.engine.kernels import abi
+from cacheinf_ros.engine.kernels.library import kernel_library, load_library
+from cacheinf_ros.errors import EngineError
+
+
+class Longer(ctypes.Structure):
+    """``ci_set`` of another version."""
+
+    _fields_ = [*abi.CSet._fields_, ("more", ctypes.c_int32)]
+
+
+class Swapped(ctypes.Structure):
+    """``ci_shift`` with two fields of one type in each other's place."""
+
+    _fields_ = [
+        (dict(dx="dy", dy="dx").get(name, name), kind) for name, kind in abi.CShift._fields_  # type: ignore[misc]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "structure"), [("ci_set", Longer), ("ci_shift", Swapped)])
+def test_a_structure_of_another_version_is_named(
+    name: str, structure: type[ctypes.Structure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = kernel_library()
+    assert library is not None, "run `make build`: it compiles the kernels"
+    abi.declare(library)
+    monkeypatch.setitem(abi._STRUCTURES, name, structure)
+    with pytest.raises(EngineError, match=f"another version: make build.*{name}"):
+        abi.declare(library)
+
+
+def test_a_constant_of_another_version_is_named() -> None:
+    library: Any = kernel_library()
+    ours = dict(abi._layout())
+    abi.check(library, ours)
+    with pytest.raises(EngineError, match="CI_COMPUTE"):
+        abi.check(library, {**ours, "CI_COMPUTE": 99})
+    with pytest.raises(EngineError, match="CI_NEW"):
+        abi.check(library, {**ours, "CI_NEW": 1})
+
+
+def test_a_library_without_the_functions_is_of_another_version() -> None:
+    for path in Path("/proc/self/maps").read_text().split():
+        if "/libm.so" in path or "/libm-" in path:
+            with pytest.raises(EngineError, match="another version: make build"):
+                load_library(Path(path))
+            return
+    pytest.skip("no other library is at hand")
