@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 import torch
 
-from cacheinf_ros.engine.dense_backends import Backend, Dense, OnnxExport, prepare, run_by_torch
+from cacheinf_ros.engine.dense_backends import Backend, Dense, prepare, run_by_torch
 from cacheinf_ros.graph import Model
 
 _log = logging.getLogger(__name__)
@@ -36,10 +36,9 @@ _BACKENDS = {
 def build_contenders(model: Model, wanted: tuple[Contender, ...], threads: int) -> dict[Contender, Dense]:
     """The contenders that are installed and can run the model; the others are named in the log, with the reason."""
     contenders: dict[Contender, Dense] = {}
-    exported = OnnxExport(model)
     for contender in wanted:
         try:
-            contenders[contender] = _build(contender, model, exported, threads)
+            contenders[contender] = _build(contender, model, threads)
         except ImportError as error:
             _log.warning("%s is not measured: %s", contender.value, error)
         except Exception as error:  # each engine fails in its own way, and none may end the benchmark
@@ -48,7 +47,7 @@ def build_contenders(model: Model, wanted: tuple[Contender, ...], threads: int) 
     return contenders
 
 
-def _build(contender: Contender, model: Model, exported: OnnxExport, threads: int) -> Dense:
+def _build(contender: Contender, model: Model, threads: int) -> Dense:
     if contender is Contender.EAGER:
         return run_by_torch(model.module)
     if contender is Contender.COMPILE:
@@ -57,4 +56,4 @@ def _build(contender: Contender, model: Model, exported: OnnxExport, threads: in
         dense = run_by_torch(compiled, memory_format=torch.channels_last)
         dense(np.zeros((1, 3, *model.input_size), np.float32))
         return dense
-    return prepare(_BACKENDS[contender], model, exported, threads)
+    return prepare(_BACKENDS[contender], model, threads)

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import time
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -17,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.interpret import DenseGraph
 
@@ -55,11 +53,10 @@ def fastest_backend(model: Model, threads: int, backends: Sequence[Backend] = tu
 
     torch is always there; what is not installed, or cannot run the model, is named in the log.
     """
-    exported = OnnxExport(model)
     found: dict[str, Dense] = {}
     for backend in backends:
         try:
-            found[backend.value] = prepare(backend, model, exported, threads)
+            found[backend.value] = prepare(backend, model, threads)
         except ImportError as error:
             _log.info("dense frames are not tried on %s: %s", backend.value, error)
         except Exception as error:  # each fails in its own way, and none may end a node
@@ -70,11 +67,11 @@ def fastest_backend(model: Model, threads: int, backends: Sequence[Backend] = tu
     return DenseBackend(name=name, run=found[name], milliseconds=medians[name])
 
 
-def prepare(backend: Backend, model: Model, exported: OnnxExport, threads: int) -> Dense:
+def prepare(backend: Backend, model: Model, threads: int) -> Dense:
     """Prepare a model for a backend; raises what the backend raises where it cannot run the model."""
     if backend is Backend.TORCH:
         return run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last)
-    return (run_by_onnxruntime if backend is Backend.ONNXRUNTIME else run_by_openvino)(exported.content(), threads)
+    return (run_by_onnxruntime if backend is Backend.ONNXRUNTIME else run_by_openvino)(onnx_content(model), threads)
 
 
 def run_by_torch(module: Callable[..., Any], memory_format: torch.memory_format = torch.contiguous_format) -> Dense:
@@ -114,25 +111,6 @@ def run_by_openvino(content: bytes, threads: int) -> Dense:
         return [results[port] for port in compiled.outputs]
 
     return run
-
-
-class OnnxExport:
-    """The model as ONNX, exported when first asked for."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._content: bytes | None = None
-
-    def content(self) -> bytes:
-        """The serialised ONNX model."""
-        if self._content is None:
-            image = torch.zeros(1, 3, *self._model.input_size)
-            with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-                warnings.simplefilter("ignore")
-                program = torch.onnx.export(self._model.module, (image,), dynamo=True, verbose=False)
-            assert program is not None
-            self._content = program.model_proto.SerializeToString()
-        return self._content
 
 
 def _measured(backends: dict[str, Dense], size: tuple[int, int]) -> dict[str, float]:

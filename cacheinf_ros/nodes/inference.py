@@ -54,7 +54,11 @@ class InferenceNode(FrameNode):
 
     def _tell_engine_state(self) -> None:
         """Say which maps can be used, so that the matcher looks for no motion that this mode cannot follow."""
-        state = EngineState(mode=self.parameters.get(EngineConfig).mode.value, dense_ms=self._pipeline.dense_ms)
+        state = EngineState(
+            mode=self.parameters.get(EngineConfig).mode.value,
+            dense_ms=self._pipeline.dense_ms,
+            wants_maps=self._pipeline.wants_maps,
+        )
         if state != self._told:
             self._told = state
             self._engine_state.publish(state)

@@ -27,6 +27,7 @@ class MatcherNode(FrameNode):
         self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
         self._producer = MapProducer(get(MatchingConfig))
         self._engine_mode, self._dense_ms = Mode.EXACT, 0.0  # until told: what every mode can follow
+        self._is_wanted = True
         self._maps = publish_on(self, CacheMap, CACHE_MAPS, profile(MAP_DEPTH))
         self._overlay = LazyImage(self, "~/overlay")
         self._engine_states = subscribe_to(
@@ -41,6 +42,7 @@ class MatcherNode(FrameNode):
     def _store_engine_state(self, state: EngineState) -> None:
         try:
             self._engine_mode, self._dense_ms = Mode(state.mode), state.dense_ms
+            self._is_wanted = state.wants_maps
         except ValueError:
             self.get_logger().error(
                 f"engine state: unknown mode {state.mode!r}; is another version of inference running?"
@@ -59,13 +61,16 @@ class MatcherNode(FrameNode):
 
     def _link(self, arrival: Arrival) -> MapUpdate:
         image = image_from(arrival.message)
-        update = self._producer.link(
-            image,
-            arrival.stamp_ns,
-            self.parameters.get(MatchingConfig),
-            mode=self._engine_mode,
-            dense_ms=self._dense_ms,
-        )
+        if self._is_wanted:
+            update = self._producer.link(
+                image,
+                arrival.stamp_ns,
+                self.parameters.get(MatchingConfig),
+                mode=self._engine_mode,
+                dense_ms=self._dense_ms,
+            )
+        else:
+            update = self._producer.unwanted(arrival.stamp_ns, (image.shape[0], image.shape[1]))
         if self._overlay.is_wanted:
             self._overlay.publish(arrival.header, draw_overlay(image, update.cache_map))
         return update

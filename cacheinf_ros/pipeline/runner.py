@@ -35,6 +35,7 @@ class Runner:
 
     Attributes:
         engine: that runs it.
+        promised: chooses how bounded mode answers; None before its first frame.
         dense_ms: what a frame takes without a cache, as measured on this machine.
         selection: which of the model's answers are wanted, from the next frame on.
     """
@@ -57,7 +58,7 @@ class Runner:
         self.engine = Engine(model, config, with_server=with_server)
         self.dense_ms = self.engine.cost.dense_ms
         self._calibrator: BackgroundCalibrator | None = None
-        self._promised: PromisedAnswers | None = None
+        self.promised: PromisedAnswers | None = None
         self._with_server = with_server
         self._last: FrameResult | None = None
         self._asked: tuple[tuple[int, int], Selection] | None = (
@@ -79,8 +80,8 @@ class Runner:
         changes_mode = config.mode is not self._config.mode
         self._config = config
         self.engine.configure(config)
-        if self._promised is not None:
-            self._promised.configure(config)
+        if self.promised is not None:
+            self.promised.configure(config)
         if changes_mode:
             self.reset()
         return changes_mode
@@ -94,8 +95,8 @@ class Runner:
         """End what runs in the background."""
         if self._calibrator is not None:
             self._calibrator.stop()
-        if self._promised is not None:
-            self._promised.wait()
+        if self.promised is not None:
+            self.promised.wait()
 
     def drop_cache(self) -> None:
         """Forget what the engine has cached; the last answer may stand."""
@@ -105,13 +106,13 @@ class Runner:
         """Forget everything about earlier frames."""
         self.engine.reset()
         self._last = None
-        if self._promised is not None:
-            self._promised.lost()
+        if self.promised is not None:
+            self.promised.lost()
 
     @property
     def wants_maps(self) -> bool:
         """Whether cache maps are any use for the next frame."""
-        return self._promised is None or not self._keeps_promise or self._promised.wants_maps
+        return self.promised is None or not self._keeps_promise or self.promised.wants_maps
 
     def infer(
         self,
@@ -142,27 +143,27 @@ class Runner:
     def _run_within_promise(
         self, image: NDArray[np.uint8], cache_map: CacheMap | None, matching_ms: float
     ) -> FrameResult:
-        if self._promised is None:
-            self._promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
+        if self.promised is None:
+            self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
         asked = (image.shape[0], image.shape[1]), self.selection
         if asked != self._asked:
             self._asked, self._last = asked, None
-            self._promised.lost()
-        if self._promised.wants_thresholds and self.engine.calibration is None:
+            self.promised.lost()
+        if self.promised.wants_thresholds and self.engine.calibration is None:
             self._calibrate(image, cache_map)
         started = time.perf_counter()
-        if self._promised.stands(image) and self._last is not None:
+        if self.promised.stands(image) and self._last is not None:
             looked_ms = 1e3 * (time.perf_counter() - started)
             stages = {**dict.fromkeys(self._last.engine.stage_ms, 0.0), "prepare": looked_ms}
             unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages)
             return replace(self._last, engine=unchanged, stands=True)
-        result = self._promised.run(image, cache_map, matching_ms)
+        result = self.promised.run(image, cache_map, matching_ms)
         self._last = self._frame_result(result, asked[0])
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Compare the engine's cache with a dense frame: when that is due and there is time for it, or long overdue."""
-        if self._promised is not None and not self._promised.uses_engine:
+        if self.promised is not None and not self.promised.uses_engine:
             return
         if not (self.engine.audit_due if idle else self.engine.audit_overdue):
             return
@@ -187,8 +188,8 @@ class Runner:
         self._note("calibration", self._calibrator.state)
         if calibration is not None:
             self.engine.use(calibration)
-            if self._promised is not None:
-                self._promised.try_engine()
+            if self.promised is not None:
+                self.promised.try_engine()
             _log.info("delta thresholds are calibrated (%s)", self._calibrator.state)
 
     def failed(self, error: str) -> FrameResult:

@@ -1,0 +1,62 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A model as an ONNX file for other engines: the file that it came from, one that was kept, or a new export."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import torch
+
+from cacheinf_ros.disk_cache import KeptFile, cache_folder
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.identity import graph_hash
+
+
+def onnx_content(model: Model) -> bytes:
+    """The serialised ONNX model. An export takes seconds to minutes, so it is kept for the next start.
+
+    Raises:
+        ImportError: it would have to be exported, and what that takes is not installed.
+    """
+    own = _own_file(model)
+    if own is not None:
+        return own
+    kept = KeptFile(
+        path=cache_folder() / "onnx" / f"{graph_hash(model.graph)}-torch{torch.__version__}.onnx",
+        what="exported model",
+        remedy="exporting",
+    )
+    found = kept.read(bytes)
+    if found is None:
+        found = _exported(model)
+        kept.write(found)
+    return found
+
+
+def _own_file(model: Model) -> bytes | None:
+    """The file that the model was loaded from, where it says exactly what the model does now."""
+    path = Path(model.card.factory)
+    if path.suffix != ".onnx" or model.card.weights is not None or not path.is_file():
+        return None
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [each for each in graph.input if each.name not in constants]
+    shapes = [tuple(side.dim_value for side in each.type.tensor_type.shape.dim) for each in inputs]
+    is_whole = not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in graph.initializer)
+    same_outputs = [each.name for each in graph.output] == [name for name, _ in model.graph.outputs]
+    return path.read_bytes() if is_whole and same_outputs and shapes == [(1, 3, *model.input_size)] else None
+
+
+def _exported(model: Model) -> bytes:
+    image = torch.zeros(1, 3, *model.input_size)
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(model.module, (image,), dynamo=True, verbose=False)
+    assert program is not None
+    content: bytes = program.model_proto.SerializeToString()
+    return content

@@ -1,0 +1,122 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Bounded mode: an answer is held while it stands, and dense ones are computed where the cache is not worth it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine.dense_backends import Backend, fastest_backend
+from cacheinf_ros.engine.onnx_content import onnx_content
+from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.pipeline.pairing import Outcome
+from cacheinf_ros.pipeline.runner import Runner
+
+SMALL = Path(__file__).parents[1] / "networks" / "small.py"
+BURST = 24
+Image = NDArray[np.uint8]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model("scenenet", input_size=(96, 128))
+
+
+def picture(seed: int = 0, size: tuple[int, int] = (96, 128)) -> Image:
+    return np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
+
+
+def bounded(model: Model, **options: float) -> tuple[Runner, dict[str, str]]:
+    """A runner whose dense backend is ready, and what it says in diagnostics."""
+    notes: dict[str, str] = {}
+    runner = Runner(model, EngineConfig(mode=Mode.BOUNDED, threads=1, **options), notes.__setitem__)
+    runner.infer(picture(), None)
+    assert runner.promised is not None
+    runner.promised.wait()
+    runner.reset()
+    return runner, notes
+
+
+def test_a_still_picture_is_computed_in_a_burst_and_then_held(model: Model) -> None:
+    runner, notes = bounded(model)
+    still = picture()
+    results = [runner.infer(still, None) for _ in range(60)]
+    assert [result.stands for result in results[:BURST]] == [False] * BURST
+    held = [result for result in results[BURST:] if result.stands]
+    assert len(held) > 25
+    first = results[0]
+    for result in held:
+        assert (result.mode, result.outcome, result.engine.active_share) == ("held", Outcome.UNTOUCHED, 0.0)
+        assert result.decoded == results[BURST - 1].decoded
+        assert set(result.engine.stage_ms) == set(first.engine.stage_ms)
+    assert notes["dense_backend"] and notes["loss"].startswith("0.000")
+    assert notes["bursts"] == "1, promise broken in 0"
+    runner.close()
+
+
+def test_dense_answers_are_those_of_the_network(model: Model) -> None:
+    runner, _ = bounded(model)
+    exact = Runner(model, EngineConfig(mode=Mode.DENSE, threads=1), lambda name, text: None)
+    for seed in range(3):
+        ours, dense = runner.infer(picture(seed), None), exact.infer(picture(seed), None)
+        for name, value in dense.engine.outputs.items():
+            np.testing.assert_allclose(ours.engine.outputs[name], value, atol=1e-4)
+    runner.close()
+
+
+def test_whatever_differs_from_the_last_answer_s_frame_is_computed(model: Model) -> None:
+    runner, _ = bounded(model)
+    for _ in range(BURST + 2):
+        last = runner.infer(picture(), None)
+    assert last.stands
+    assert not runner.infer(picture(1), None).stands
+    assert runner.infer(picture(1), None).stands
+    assert not runner.infer(picture(1, (48, 64)), None).stands  # another size of frame: boxes are in its pixels
+    runner.reset()
+    assert not runner.infer(picture(1, (48, 64)), None).stands
+    runner.close()
+
+
+def test_nothing_is_held_or_lost_where_no_loss_is_allowed(model: Model) -> None:
+    runner, _ = bounded(model, max_loss=0.0)
+    still = picture()
+    results = [runner.infer(still, CacheMap.nothing((96, 128), 8)) for _ in range(BURST + 6)]
+    assert not any(result.stands for result in results)
+    assert {result.engine.mode for result in results} == {Mode.DENSE}
+    runner.close()
+
+
+def test_maps_are_wanted_only_while_the_cached_engine_is_on_trial_or_in_use(model: Model) -> None:
+    runner, notes = bounded(model)
+    assert runner.wants_maps
+    rng = np.random.default_rng(5)
+    for _ in range(BURST):  # every pixel changes: the cache can only lose time
+        runner.infer(rng.integers(0, 256, (96, 128, 3), dtype=np.uint8), CacheMap.nothing((96, 128), 8))
+    assert "dense frames" in notes["cached_engine"]
+    assert not runner.wants_maps
+    runner.close()
+
+
+def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    exported = onnx_content(load_model(f"{SMALL}:mixed", input_size=(61, 47)))
+    (kept,) = (tmp_path / "cache" / "cacheinf_ros" / "onnx").glob("*.onnx")
+    assert exported in kept.read_bytes()
+    path = tmp_path / "mixed.onnx"
+    path.write_bytes(exported)
+    loaded = load_model(str(path))
+    assert onnx_content(loaded) == exported
+    assert len(list(kept.parent.iterdir())) == 1
+
+
+def test_the_fastest_backend_computes_what_the_network_does(model: Model) -> None:
+    image = np.random.default_rng(0).normal(size=(1, 3, 96, 128)).astype(np.float32)
+    outputs = [fastest_backend(model, 1, (backend,)).run(image) for backend in Backend]
+    for others in outputs[1:]:
+        for ours, theirs in zip(outputs[0], others, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-4)
