@@ -97,7 +97,7 @@ def test_with_small_changes_held_back(seed: int, criterion: Criterion) -> None:
     layout, rng = lay_out(graph), np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(layout) if rng.random() < 0.5)
     programs = both(graph, Caching(dropped=dropped))
-    kept = [o.output for o, _ in programs[1].timeable() if layout.root(o.output) not in dropped]
+    kept = [o.output for o, _ in programs[1].profile.timeable() if layout.root(o.output) not in dropped]
     thresholds = {n: DeltaThreshold(threshold=0.05, criterion=criterion) for n in kept if rng.random() < 0.7}
     for program in programs:
         program.set_thresholds(thresholds)
@@ -119,7 +119,7 @@ class _Gated(nn.Module):
 
 
 def test_maps_live_as_long_as_any_threshold_needs_them() -> None:
-    """With one of two siblings truncated, what both read is computed in two steps instead of one."""
+    """With small changes of one of two siblings held back, what both read is computed in two steps instead of one."""
     graph = graph_of(_Gated(), (40, 48))
     layout = lay_out(graph)
     names = droppable(layout)

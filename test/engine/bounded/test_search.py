@@ -26,7 +26,7 @@ class Trials:
     def __init__(self, **tensors: tuple[float, float]) -> None:
         self.tensors = tensors
 
-    def run(self, thresholds: Mapping[str, DeltaThreshold], scale: OutputScale) -> Trial:
+    def trial(self, thresholds: Mapping[str, DeltaThreshold], scale: OutputScale) -> Trial:
         gains = {Criterion.ENERGY: 1, Criterion.POOLED_ENERGY: 4}
         saved = sum(self.tensors[n][0] * t.threshold * gains[t.criterion] for n, t in thresholds.items())
         squares = sum((self.tensors[n][1] * t.threshold) ** 2 for n, t in thresholds.items())

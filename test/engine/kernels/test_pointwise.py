@@ -48,7 +48,7 @@ def test_activation_is_as_accurate_as_torch(kind: ActivationKind) -> None:
     op = Elementwise(name="e", inputs=("x",), output="y", activation=activation)
     rows = np.arange(len(values), dtype=np.int32)
     exact = replace(activation, slope=None if slope is None else slope.double())(values.double())
-    source = MapBuffer(rows=values, size=(1, len(values)))
+    source = MapBuffer(pixels=values, size=(1, len(values)))
     for kernels, call in native_calls(op, [source], 2):
         result = run_native(kernels, call, rows, rows, *values.shape)
         assert not bool((result.isnan() & ~activation(values).isnan()).any())
