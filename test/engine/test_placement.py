@@ -73,7 +73,7 @@ def test_only_what_depends_on_a_block_is_touched(source: tuple[int, int], seed: 
     mask = np.zeros(source, bool)
     mask[y : y + span, x : x + span] = True
     differs = (preprocessor.resize(image) != preprocessor.resize(np.where(mask[:, :, None], 255 - image, image))).any(2)
-    reach = preprocessor.reach_of_blocks(CacheMap.of_blocks(~mask, source, 1, Motion.none()))
+    reach = preprocessor.taps_of_blocks(CacheMap.of_blocks(~mask, source, 1, Motion.none()))
     rows, columns = (
         (mask.any(axis)[taps] & (taps >= 0)).any(1) for axis, taps in ((1, reach.rows), (0, reach.columns))
     )

@@ -154,5 +154,5 @@ def test_a_moving_camera() -> None:
 
 
 def test_merged_caches_cannot_be_split() -> None:
-    with pytest.raises(EngineError, match="set cache.keep to all"):
+    with pytest.raises(EngineError, match=r"set cache\.keep to all"):
         Engine(MIXED, CONFIG.changed(cache="merged"), with_server=True)
