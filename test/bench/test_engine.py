@@ -51,6 +51,7 @@ def test_report_is_complete_and_exact() -> None:
     assert report["f1_truth"]["cached"] == report["f1_truth"]["dense"]
     assert 0.5 < report["reuse_ratio"]["mean"] < 1 and 0 < report["active_flops"]["mean"] < 1
     assert report["speedup_vs_best_dense"] and report["speedup_vs_eager"] and report["cache_mb"] > 0
+    assert report["loss"]["kept"] and set(report["consensus"]) == {"dense", "cached", "frame_skip"}
     assert report["cache_maps"]["matcher"] == "identity" and report["cache_maps"]["threshold"] == "inf"
 
 

@@ -122,7 +122,7 @@ def test_a_frame_comes_as_a_picture_and_goes_back_as_a_result(catalog: CatalogFo
     answer = models.open("robot", identity_of_variant(catalog, "original"))
     message = result_from(answer(whole_frame(1, encode("png", IMAGE, 90))))
     assert message.where == "server"
-    (ours,), (exact,) = outputs_from(message).values(), run(models, "robot", 2).outputs.values()
+    (ours,), (exact,) = outputs_from(message).values(), run(models, "robot", 2).engine.outputs.values()
     np.testing.assert_allclose(ours, exact, atol=1e-6)
     for content in (b"", b"12345678", whole_frame(3, b"no picture")):
         with pytest.raises(MessageError):

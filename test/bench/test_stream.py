@@ -1,0 +1,74 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The stream benchmark: ways are judged by the consensus of dense answers, skipping gets bounded mode's time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cacheinf_ros.bench.contenders import Contender
+from cacheinf_ros.bench.frames import recorded
+from cacheinf_ros.bench.loss import LossMeter
+from cacheinf_ros.bench.policies import skipping
+from cacheinf_ros.bench.stream import run_stream_benchmark
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.sources import open_source
+
+
+def test_skipping_computes_as_often_as_the_time_allows() -> None:
+    assert skipping([5.0] * 6, 10.0) == [0, 1, 1, 3, 3, 5]
+    assert skipping([10.0] * 3, 10.0) == [0, 1, 2]
+    assert skipping([0.0] * 3, 10.0) == [0, 0, 0]
+
+
+def test_ways_are_judged_by_what_dense_answers_agree_on() -> None:
+    meter = LossMeter(ClassMaps("scores", (1, 4)), 0.1)
+    steady = np.zeros((1, 4), np.uint8)
+    flickering = np.array([[0, 0, 0, 7]], np.uint8)
+    for index in range(9):
+        meter.add(flickering if index == 4 else steady, {"ours": steady})
+    meter.add_sequence("stale", [4] * 9)
+    report = meter.report("ours")
+    assert report["consensus"]["ours"] == {"whole": 1.0, "where_it_moves": None}
+    assert report["consensus"]["dense"]["whole"] == pytest.approx(1 - 1 / 36, abs=1e-4)
+    assert report["consensus"]["stale"]["whole"] == 0.75
+    assert report["loss"] == {
+        "asked": 0.1,
+        "measured": pytest.approx(-1 / 36, abs=1e-4),
+        "where_it_moves": 0.0,
+        "kept": True,
+    }
+
+
+def test_the_report_is_complete() -> None:
+    report = run_stream_benchmark(
+        load_model("scenenet", input_size=(96, 128)),
+        recorded(open_source("scene:fixed?size=96x128&frames=40")),
+        config=EngineConfig(threads=1),
+        matching=MatchingConfig(),
+        frames=12,
+        warm_up=28,
+        contenders=(Contender.CHANNELS_LAST,),
+    )
+    assert (report["frames"], report["warm_up"], report["best_dense"]) == (12, 28, "dense_channels_last")
+    assert set(report["latency_ms"]) == {"bounded", "dense_channels_last"}
+    assert {"dense", "bounded", "every 2", "every 3", "frame_skip"} <= set(report["consensus"])
+    assert set(report["loss"]) == {"asked", "measured", "where_it_moves", "kept"}
+    assert report["speedup_vs_best_dense"] > 0 and 0 <= report["held"] <= 1
+    assert report["notes"]["bursts"].startswith("1, ")
+
+
+def test_too_few_frames_are_named() -> None:
+    with pytest.raises(SourceError, match="has 10 frames; the benchmark needs at least 30"):
+        run_stream_benchmark(
+            load_model("scenenet", input_size=(96, 128)),
+            recorded(open_source("scene:fixed?size=96x128&frames=10")),
+            config=EngineConfig(threads=1),
+            matching=MatchingConfig(),
+            frames=12,
+            warm_up=28,
+        )

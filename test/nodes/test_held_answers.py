@@ -1,0 +1,63 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Bounded mode in the nodes: answers are held while the picture stays, and every image still has its one result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.pipeline.polling import wait_until
+
+PREPARED_S = 120.0
+
+
+class Film:
+    """Publishes one image at a time, and returns its result."""
+
+    def __init__(self, station: Any, camera_image: Callable[..., Any]) -> None:
+        self._station, self._camera_image = station, camera_image
+        self._stamp_ns = 10**13
+
+    def show(self, seed: int) -> Any:
+        self._stamp_ns += 50_000_000
+        self._station.clear()
+        self._station.publish(self._camera_image(self._stamp_ns, seed=seed))
+        (result,) = self._station.expect(1)
+        assert not result.error
+        return result
+
+
+def is_held(film: Film, seed: int) -> bool:
+    return bool(film.show(seed).mode == "held")
+
+
+@pytest.mark.parametrize("in_two_processes", [False, True])
+def test_a_still_camera_is_answered_without_computing_and_a_new_picture_at_once(
+    *,
+    in_two_processes: bool,
+    nodes: NodeGroup,
+    station: Any,
+    camera_image: Callable[..., Any],
+    inference_command: Callable[..., NodeCommand],
+) -> None:
+    executable = "inference" if in_two_processes else "cached_inference"
+    started = [nodes.start(inference_command(executable, mode="bounded"))]
+    if in_two_processes:
+        started.append(nodes.start(NodeCommand(executable="matcher")))
+    for node in started:
+        node.wait_ready()
+    station.wait_for_nodes(camera_image(0), subscribers=len(started))
+    film = Film(station, camera_image)
+    assert wait_until(lambda: is_held(film, 1), PREPARED_S)  # a dense backend is prepared, a burst is seen
+    assert wait_until(lambda: "loss" in station.said(executable), PREPARED_S)
+    said = station.said(executable)
+    assert said["loss"].endswith("of 0.02 asked") and said["bursts"].endswith("broken in 0")
+    assert "ms" in said["dense_backend"] and "ms" in said["cached_engine"]
+    changed = film.show(2)
+    assert changed.mode != "held" and changed.active_share > 0
+    for node in reversed(started):
+        assert node.stop() == 0
+        assert "Traceback" not in node.output
