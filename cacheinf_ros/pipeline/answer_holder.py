@@ -22,7 +22,7 @@ from cacheinf_ros.pipeline.holding import LONGEST, NEVER, Burst, Holding, best_h
 Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
 _FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
-_MEMORY = 4  # bursts that the limits are found on
+_MEMORY = 12  # bursts that the limits are found on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

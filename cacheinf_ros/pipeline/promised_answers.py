@@ -25,6 +25,7 @@ from cacheinf_ros.engine.decisions import Task, task_of_model
 from cacheinf_ros.engine.dense_backends import DenseBackend, fastest_backend
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
+from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
@@ -75,6 +76,7 @@ class PromisedAnswers:
         self._untried = 0  # bursts until the engine is tried again
         self._pause = _NOT_AGAIN
         self._took_ms: dict[Way, list[float]] = {Way.DENSE: [], Way.CACHED: []}  # of the frames of a burst
+        note("dense_backend", "being prepared")
         self._preparing = threading.Thread(
             target=self._prepare, args=(config.threads,), name="dense backend", daemon=True
         )
@@ -219,7 +221,10 @@ class PromisedAnswers:
         self._holder = AnswerHolder(self._task, self._preprocessor.size, self._room)
 
     def _prepare(self, threads: int) -> None:
-        self._backend = fastest_backend(self._model, threads)
+        with guarded("preparing a dense backend for bounded mode") as failure:
+            self._backend = fastest_backend(self._model, threads)
+        if failure:
+            self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
 
 
 def _deviations(outputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[float]:

@@ -92,12 +92,26 @@ def test_ctrl_c_while_calibrating(
     own_nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand], camera_image: Callable[..., Any]
 ) -> None:
     """A calibration works in a thread of its own, mostly inside kernels."""
-    node = own_nodes.start(inference_command("cached_inference", mode="bounded", model="scenenet"))
+    sharing = {"server.use": True}  # else thresholds are calibrated only where that could pay
+    node = own_nodes.start(inference_command("cached_inference", mode="bounded", model="scenenet", **sharing))
     node.wait_ready(DEADLINE_S)
     station.wait_for_nodes(camera_image(0), subscribers=1)
     for i in range(12):
         station.publish(camera_image((i + 1) * 50 * MS, size=(240, 320), seed=i))
     assert wait_until(lambda: station.said("cached_inference").get("calibration") == "running", DEADLINE_S)
+    assert node.stop() == 0
+    assert "Traceback" not in node.output
+
+
+def test_ctrl_c_while_a_dense_backend_is_prepared(
+    own_nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeCommand], camera_image: Callable[..., Any]
+) -> None:
+    """Models are exported for other engines in a thread of its own, which cannot be interrupted."""
+    node = own_nodes.start(inference_command("cached_inference", mode="bounded", model="scenenet", input_size="96x160"))
+    node.wait_ready(DEADLINE_S)
+    station.wait_for_nodes(camera_image(0), subscribers=1)
+    station.publish(camera_image(50 * MS, size=(240, 320)))
+    station.wait_for_results(1)
     assert node.stop() == 0
     assert "Traceback" not in node.output
 
