@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decisions import Loss, Score, Task
-from cacheinf_ros.pipeline.change import ChangeMeter
 from cacheinf_ros.pipeline.holding import LONGEST, NEVER, Burst, Holding, best_holding
+from cacheinf_ros.pipeline.picture_change import ChangeMeter
 
 Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all
-from cacheinf_ros.pipeline.change import Change, ChangeMeter
+from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
 
 D = TypeVar("D")
 Image = NDArray[np.uint8]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from cacheinf_ros.engine.decisions import Loss, Score
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder
-from cacheinf_ros.pipeline.change import Change, ChangeMeter
 from cacheinf_ros.pipeline.holding import LONGEST, NEVER, Burst, best_holding
+from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
 
 SIZE = (64, 64)
 TASK, METER = ClassMaps("scores", SIZE), ChangeMeter(SIZE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions.boxes import BoxDecisions
+from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps, is_class_scores
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task

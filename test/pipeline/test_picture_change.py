@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.pipeline.change import NO_CHANGE, Change, ChangeMeter
+from cacheinf_ros.pipeline.picture_change import NO_CHANGE, Change, ChangeMeter
 
 METER = ChangeMeter((352, 352))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.engine.decisions.boxes import SOFT, BoxDecisions, SoftBoxes
+from cacheinf_ros.engine.decisions.box_decisions import SOFT, BoxDecisions, SoftBoxes
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Boxes
 
