@@ -7,7 +7,7 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass
 from enum import IntEnum
-from statistics import median
+from statistics import fmean, median
 
 _WINDOW = 100
 _LOSS_WINDOW = 1000  # frames over which the share of lost ones is told
@@ -176,7 +176,9 @@ class StampGaps:
         """Frames missing in the gap that has five periods behind it."""
         *before, gap = list(self._passed)[: _KNOWN + 1]
         after = list(self._passed)[_KNOWN + 1 :]
-        period = median(before)
+        rough = median(before)
+        # of several stamps' distances noise cancels; a multiple of one distance would multiply its noise
+        period = fmean([each for each in before if abs(each / rough - 1) <= _TOLERANCE] or [rough])
         count = round(gap / period) - 1
         if not 0 < count < _PAUSE or abs(gap / period - (count + 1)) > _TOLERANCE:
             return 0

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cacheinf_ros.pipeline.health import Health, Level, StampGaps, Status
@@ -88,6 +88,7 @@ def missing(stamps_ms: Iterable[float]) -> int:
     return sum(gaps.add(round(stamp * MS)) for stamp in stamps_ms)
 
 
+@example({2, 3, 4, 5, 6, 7, 8, 16, 17}, 3, 10, 0.05, 76)
 @given(
     st.sets(st.integers(2, 30)),
     st.integers(1, 3),
