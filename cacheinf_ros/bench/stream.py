@@ -33,7 +33,7 @@ BOUNDED = "bounded"
 SKIPPED = "frame_skip"
 """Dense answers as often as the time of bounded mode allows, and the last one in between."""
 _MOST_PIXELS = 131_072  # of class maps that are judged
-_ENGINES = (Contender.CHANNELS_LAST, Contender.ONNXRUNTIME, Contender.OPENVINO)
+_ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO)
 
 
 def run_stream_benchmark(
@@ -52,6 +52,7 @@ def run_stream_benchmark(
         config: of the engine; its mode is bounded, whatever it says.
         frames: how many are counted, at most.
         warm_up: how many come before them, from which bounded mode learns what it may hold.
+        contenders: dense engines to compare with; where none is installed, torch.
 
     Raises:
         SourceError: there are not enough frames.
@@ -60,9 +61,9 @@ def run_stream_benchmark(
     taken = list(itertools.islice(shots, warm_up + frames))
     if len(taken) < warm_up + 2:
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {warm_up + 2}")
-    stream = _Stream(
-        model, config.changed(mode=Mode.BOUNDED), matching, build_contenders(model, tuple(contenders), config.threads)
-    )
+    dense = build_contenders(model, tuple(contenders), config.threads)
+    dense = dense or build_contenders(model, (Contender.CHANNELS_LAST,), config.threads)
+    stream = _Stream(model, config.changed(mode=Mode.BOUNDED), matching, dense)
     for index, shot in enumerate(taken):
         stream.run(shot, turn=index, counts=index >= warm_up)
     return {
