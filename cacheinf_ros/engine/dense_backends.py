@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]
 """float32 [1, 3, height, width] -> outputs, in the model's order."""
 _ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
+_NEARLY = 2.0  # times the time of the fastest
 _ROUNDS = 7  # of measuring; the first of each backend does not count
 
 
@@ -48,10 +49,15 @@ class DenseBackend:
     milliseconds: float
 
 
-def fastest_backend(model: Model, threads: int, backends: Sequence[Backend] = tuple(Backend)) -> DenseBackend:
+def fastest_backends(
+    model: Model, threads: int, backends: Sequence[Backend] = tuple(Backend)
+) -> tuple[DenseBackend, ...]:
     """Prepare a model for every backend that is installed, and measure which is the fastest; takes seconds.
 
     torch is always there; what is not installed, or cannot run the model, is named in the log.
+
+    Returns:
+        the fastest first, then those that are nearly as fast: which one is under load only use can tell.
     """
     found: dict[str, Dense] = {}
     for backend in backends:
@@ -63,8 +69,12 @@ def fastest_backend(model: Model, threads: int, backends: Sequence[Backend] = tu
             first_line = (str(error).strip().splitlines() or [""])[0]
             _log.warning("%s cannot run %s: %s: %s", backend.value, model.name, type(error).__name__, first_line)
     medians = _measured(found, model.input_size)
-    name = min(medians, key=medians.__getitem__)
-    return DenseBackend(name=name, run=found[name], milliseconds=medians[name])
+    least = min(medians.values())
+    return tuple(
+        DenseBackend(name=name, run=found[name], milliseconds=took_ms)
+        for name, took_ms in sorted(medians.items(), key=lambda each: each[1])
+        if took_ms <= _NEARLY * least
+    )
 
 
 def prepare(backend: Backend, model: Model, threads: int) -> Dense:

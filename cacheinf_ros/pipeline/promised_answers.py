@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Preprocessor
 from cacheinf_ros.engine.decisions import Task, task_of_model
-from cacheinf_ros.engine.dense_backends import DenseBackend, fastest_backend
+from cacheinf_ros.engine.dense_backends import DenseBackend, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.guard import guarded
@@ -69,13 +69,14 @@ class PromisedAnswers:
         self._names = [name for name, _ in model.graph.outputs]
         self._max_loss = config.max_loss
         self._note = note
-        self._backend: DenseBackend | None = None
+        self._backends: tuple[DenseBackend, ...] = ()  # the one in use first
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._tries_engine = True
         self._untried = 0  # bursts until the engine is tried again
         self._pause = _NOT_AGAIN
-        self._took_ms: dict[Way, list[float]] = {Way.DENSE: [], Way.CACHED: []}  # of the frames of a burst
+        self._turn = 0  # of the backends
+        self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend or way
         note("dense_backend", "being prepared")
         self._preparing = threading.Thread(
             target=self._prepare, args=(config.threads,), name="dense backend", daemon=True
@@ -114,8 +115,8 @@ class PromisedAnswers:
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
-        if self._holder is None and self._backend is not None:
-            self._begin(self._backend)
+        if self._holder is None and self._backends:
+            self._begin()
         stands = self._holder is not None and self._max_loss > 0 and self._holder.stands(image)
         self.held += stands
         return stands
@@ -138,33 +139,35 @@ class PromisedAnswers:
             return self._engine.run(image, None)
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms)
-        result = self._engine.run(image, cache_map) if self.way is Way.CACHED else self._dense(image)
+        is_cached = self.way is Way.CACHED
+        result = self._engine.run(image, cache_map) if is_cached else self._dense(image, self._backends[0])
         self._holder.computed()
         return result
 
     def _run_in_burst(self, image: Image, cache_map: CacheMap | None, matching_ms: float) -> EngineResult:
-        """Answer densely, and let the engine run beside it where it is on trial."""
+        """Answer densely, by the backends in turn, and let the engine run beside them where it is on trial."""
         assert self._holder is not None
         assert self._task is not None
         size, by_engine = (image.shape[0], image.shape[1]), None
         if self._tries_engine:
             tried = self._engine.run(image, cache_map)
             by_engine = self._task.read(tried.outputs, size, tried.motion)
-            self._took_ms[Way.CACHED].append(matching_ms + _milliseconds(tried))
-        result = self._dense(image, cached=self._tries_engine)
-        self._took_ms[Way.DENSE].append(_milliseconds(result))
+            self._took_ms.setdefault(Way.CACHED.value, []).append(matching_ms + _milliseconds(tried))
+        backend = self._backends[self._turn % len(self._backends)]
+        self._turn += 1
+        result = self._dense(image, backend, cached=self._tries_engine)
+        self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
         report = self._holder.computed(dense=self._task.read(result.outputs, size), by_engine=by_engine)
         if report is not None:
             self._judge(report)
         return result
 
-    def _dense(self, image: Image, *, cached: bool = False) -> EngineResult:
-        """The outputs for a frame by the dense backend; ``cached``: whether the engine's cache holds it as well."""
-        assert self._backend is not None
+    def _dense(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
+        """The outputs for a frame by a dense backend; ``cached``: whether the engine's cache holds it as well."""
         started = time.perf_counter_ns()
         prepared_input = self._preprocessor.input(image)
         prepared = time.perf_counter_ns()
-        outputs = dict(zip(self._names, self._backend.run(prepared_input), strict=True))
+        outputs = dict(zip(self._names, backend.run(prepared_input), strict=True))
         computed = time.perf_counter_ns()
         return EngineResult(
             outputs=outputs,
@@ -177,9 +180,13 @@ class PromisedAnswers:
         )
 
     def _judge(self, report: LossReport) -> None:
-        """Choose the way until the next burst."""
+        """Choose backend and way until the next burst."""
+        medians = {name: float(np.median(values)) for name, values in self._took_ms.items()}
+        self._took_ms.clear()
+        self._backends = tuple(sorted(self._backends, key=lambda backend: medians[backend.name]))
+        self._note("dense_backend", f"{self._backends[0].name}, {medians[self._backends[0].name]:.1f} ms")
         if report.engine is not None:
-            dense_ms, cached_ms = (float(np.median(self._took_ms[way])) for way in (Way.DENSE, Way.CACHED))
+            dense_ms, cached_ms = medians[self._backends[0].name], medians[Way.CACHED.value]
             keeps = report.engine.within(_ENGINE_SHARE * self._max_loss)
             is_faster = cached_ms <= _CLEARLY * dense_ms
             self.way = Way.CACHED if keeps and is_faster else Way.DENSE
@@ -196,8 +203,6 @@ class PromisedAnswers:
         else:
             self._untried -= 1
         self._tries_engine = self.way is Way.CACHED or self._untried <= 0
-        for values in self._took_ms.values():
-            values.clear()
         assert self._holder is not None
         self._holder.max_loss = self._room
         measured = report.measured
@@ -214,15 +219,16 @@ class PromisedAnswers:
         """What holding answers may cost."""
         return self._max_loss * (1 - _ENGINE_SHARE if self.way is Way.CACHED else 1)
 
-    def _begin(self, backend: DenseBackend) -> None:
+    def _begin(self) -> None:
+        backend = self._backends[0]
         self._note("dense_backend", f"{backend.name}, {backend.milliseconds:.1f} ms")
-        photographs = [self._dense(image).outputs for image in load_photographs(Gallery.TEST)]
+        photographs = [self._dense(image, backend).outputs for image in load_photographs(Gallery.TEST)]
         self._task = task_of_model(self._model.card, photographs[0], _deviations(photographs), most_pixels=_MOST_PIXELS)
         self._holder = AnswerHolder(self._task, self._preprocessor.size, self._room)
 
     def _prepare(self, threads: int) -> None:
         with guarded("preparing a dense backend for bounded mode") as failure:
-            self._backend = fastest_backend(self._model, threads)
+            self._backends = fastest_backends(self._model, threads)
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
 

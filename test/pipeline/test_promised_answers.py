@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import EngineConfig, Mode
-from cacheinf_ros.engine.dense_backends import Backend, fastest_backend
+from cacheinf_ros.engine.dense_backends import Backend, fastest_backends
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.pairing import Outcome
@@ -116,7 +116,7 @@ def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, mo
 
 def test_the_fastest_backend_computes_what_the_network_does(model: Model) -> None:
     image = np.random.default_rng(0).normal(size=(1, 3, 96, 128)).astype(np.float32)
-    outputs = [fastest_backend(model, 1, (backend,)).run(image) for backend in Backend]
+    outputs = [fastest_backends(model, 1, (backend,))[0].run(image) for backend in Backend]
     for others in outputs[1:]:
         for ours, theirs in zip(outputs[0], others, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
