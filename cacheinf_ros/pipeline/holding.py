@@ -23,7 +23,11 @@ RADIUS = 4
 """Frames on both sides that make up the consensus."""
 LONGEST = 12
 """Frames in a row that an answer is held for, at most."""
-_CONFIDENCE = 1.5  # standard errors that are added to a loss before it counts as within the promise
+_AFTER_ONE, _LATER = Loss(whole=1.5, moving=1.5), Loss(whole=1.0, moving=0.5)
+"""Standard errors that are added to a loss before it counts as within the promise, after one burst and after several.
+
+A burst shows few decisions where things move, and frames in a row are alike: a first one deceives easily.
+"""
 _NEAR = 2  # frames
 _STEPS = 8  # limits of each kind that are tried
 
@@ -117,6 +121,7 @@ def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
     """
     if not any(burst.changes(LONGEST) for burst in bursts):
         return NEVER
+    caution = _AFTER_ONE if len(bursts) == 1 else _LATER
     best, dense = NEVER, [score for burst in bursts for score in burst.scores(range(len(burst)))]
     for largest in _steps(bursts, lambda change: change.largest):
         for mean in _steps(bursts, lambda change: change.mean):
@@ -127,18 +132,18 @@ def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
                 continue
             ours = [score for burst, held in zip(bursts, answers, strict=True) for score in burst.scores(held)]
             loss = Loss.of(sum(ours, Score()), sum(dense, Score()))
-            if _surely(loss, ours, dense).within(max_loss):
+            if _surely(loss, ours, dense, caution).within(max_loss):
                 best = Holding(limit=limit, loss=loss, computed=computed)
     return best
 
 
-def _surely(loss: Loss, ours: Sequence[Score], dense: Sequence[Score]) -> Loss:
-    """The loss with its standard error, from how it differs from frame to frame."""
+def _surely(loss: Loss, ours: Sequence[Score], dense: Sequence[Score], caution: Loss) -> Loss:
+    """The loss with so many of its standard errors, from how it differs from frame to frame."""
     whole = [(d.right - o.right, d.total) for o, d in zip(ours, dense, strict=True)]
     moving = [(d.moving_right - o.moving_right, d.moving_total) for o, d in zip(ours, dense, strict=True)]
     return Loss(
-        whole=loss.whole + _CONFIDENCE * _standard_error(whole),
-        moving=loss.moving + _CONFIDENCE * _standard_error(moving),
+        whole=loss.whole + caution.whole * _standard_error(whole),
+        moving=loss.moving + caution.moving * _standard_error(moving),
     )
 
 
