@@ -1,5 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Block matching: the best offset of each block, their mean, and the re-check of every block at one offset."""
+"""Block matching: the best offset of each block, their mean, and the re-check of every block at one offset.
+
+Blocks are compared by PSNR (DeepCache section 4), over the raw bytes of all channels. The paper compares raw pixels.
+All channels count, because a grey picture would hide changes of colour alone, which a network sees; and three channels
+cost the search little, since the bytes of a row of a block lie side by side.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,9 @@ from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.matching import kernels
 from cacheinf_ros.matching.config import MatchingConfig
-from cacheinf_ros.matching.psnr import allowed_error
+
+PEAK = 255
+"""Largest value of a byte."""
 
 Offset: TypeAlias = tuple[int, int]  # (dx, dy), pixels: where a block of the frame is looked up in the reference
 
@@ -59,6 +66,11 @@ class Visits:
     offsets: NDArray[np.int16]
     errors: NDArray[np.int64]
     counts: NDArray[np.int64]
+
+
+def allowed_error(threshold_db: float) -> float:
+    """Largest mean squared difference whose PSNR is at least the threshold; 0.0 for inf."""
+    return float(PEAK**2 * 10 ** (-threshold_db / 10))
 
 
 def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tuple[Search, Visits]:
