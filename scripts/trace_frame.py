@@ -7,6 +7,7 @@ that is only read from, such as an immutable value's fields, is not counted; gen
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -89,9 +90,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:  # OUT PYTHON -S -P START_NODE NAME --ros-args ...
+    if "--ros-args" in sys.argv:  # OUT PYTHON -S -P START_NODE NAME --ros-args ...
         _, out, _, _, _, start, name, *arguments = sys.argv
         sys.argv = [start, *arguments]
         trace(Path(out))
         start_node(name)
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

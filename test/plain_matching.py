@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from itertools import product
 
@@ -11,10 +12,16 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.matching.psnr import allowed_error
+from cacheinf_ros.matching.block_matching import PEAK, allowed_error
 
 LARGE = [(0, -2), (1, -1), (2, 0), (1, 1), (0, 2), (-1, 1), (-2, 0), (-1, -1)]
 SMALL = [(0, -1), (1, 0), (0, 1), (-1, 0)]
+
+
+def psnr(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+    """PSNR in dB of two equally shaped uint8 arrays: 10 log10(255^2 / mean squared difference); inf where equal."""
+    error = float(np.square(first.astype(np.int64) - second).mean())
+    return 10 * math.log10(PEAK**2 / error) if error else math.inf
 
 
 class PlainMatcher:

@@ -14,9 +14,8 @@ from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.jit import FLAGS, FLOAT, IMAGES, INT, Array
 from cacheinf_ros.jit.compiled import compiled
 from cacheinf_ros.matching import MatchingConfig, kernels
-from cacheinf_ros.matching.block_matching import Search, recheck, search_by_diamond, unsettled
+from cacheinf_ros.matching.block_matching import Search, allowed_error, recheck, search_by_diamond, unsettled
 from cacheinf_ros.matching.kernels import Area, Best, Images
-from cacheinf_ros.matching.psnr import allowed_error
 
 _NO_LIMIT = 2**62
 

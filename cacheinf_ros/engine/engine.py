@@ -105,12 +105,17 @@ class Engine:
     @property
     def audit_due(self) -> bool:
         """Whether bounded mode should check its error with a dense frame, when there is time."""
-        return self._holds_frame and self._auditor.is_due(self._config)
+        return self._can_audit and self._auditor.is_due(self._config)
 
     @property
     def audit_overdue(self) -> bool:
         """Whether it must not wait any longer."""
-        return self._holds_frame and self._auditor.is_due(self._config, patience=_PATIENCE)
+        return self._can_audit and self._auditor.is_due(self._config, patience=_PATIENCE)
+
+    @property
+    def _can_audit(self) -> bool:
+        """Whether there is a promise, and what is to be checked."""
+        return self._config.mode is Mode.BOUNDED and self._holds_frame
 
     def configure(self, config: EngineConfig) -> None:
         """Take over the parameters that may change between frames: all that is live."""
@@ -187,14 +192,15 @@ class Engine:
         outputs = self._compute(outside=entry.outside, refresh=refresh, peer=peer)
         computed = time.perf_counter_ns()
         self._holds_frame = True
-        self._auditor.count(list(outputs.values()), refreshed=refresh)
+        if self._config.mode is Mode.BOUNDED:
+            self._auditor.count(list(outputs.values()), refreshed=refresh)
         if peer is None:
             self._observe(changed_share, (computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
             outputs=_arrays(outputs),
             mode=self._config.mode if entry.reused else Mode.DENSE,
             reuse_ratio=entry.reused.reuse_ratio if entry.reused else 0.0,
-            active_share=self.program.profile.active_share,
+            active_share=self.program.active_share,
             stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
             refreshed=refresh,
             where="shared" if self.shared is not None and self.shared.was_shared else "local",
@@ -222,6 +228,14 @@ class Engine:
             self._input.touch(reused, with_margin=moved)
             self._input.write(resized, self.program.changed_input, everything=moved)
             return _Entry(reused=reused, outside=Border.ALL if moved else Border.NONE)
+        if reused.motion.is_none and self._keyframe.is_frame:
+            self._input.touch(reused)
+            self._input.write(resized, self.program.changed_input, everything=False)
+            return _Entry(reused=reused)
+        return self._follow(resized, reused)
+
+    def _follow(self, resized: Image, reused: CacheMap) -> _Entry:
+        """Write what a frame changes where it lies on the keyframe, which may have to be moved first."""
         shift = self._keyframe.follow(self._preprocessor.in_input(reused.motion, reused.image_size))
         if shift is None:
             return self._enter_anew(resized)
@@ -238,7 +252,9 @@ class Engine:
         else:
             np.copyto(self._frame, resized)
             self._input.paint(resized, self._keyframe.motion, self._keyframe.unseen, changed, everything=everything)
-        return _Entry(reused=reused, outside=Border.left_behind(*shift), shift=shift)
+            self._keyframe.painted()
+        outside = Border.left_behind(*shift) if everything else Border.NONE
+        return _Entry(reused=reused, outside=outside, shift=shift)
 
     def _enter_anew(self, resized: Image) -> _Entry:
         self._keyframe.restart()

@@ -79,8 +79,7 @@ class InputWriter(ABC):
         _, blocks, table = self._blocks
         np.logical_not(cache_map.reusable, out=blocks.mask.view(np.bool_))
         self._propagate(table, blocks)
-        place = self._preprocessor.place(cache_map.image_size)
-        if with_margin and place.has_margin:
+        if with_margin and (place := self._preprocessor.place(cache_map.image_size)).has_margin:
             margin = np.ones(self._touched.size, np.bool_)
             margin[place.content] = False
             self._touched.mask[margin] = 1

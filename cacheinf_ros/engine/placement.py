@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ class Placement:
         input_size: (height, width) of the model's input.
         size: (height, width) of the frame there.
         top, left: pixels of the margin above and on the left.
+        scale: pixels of the input per pixel of the frame, across and along.
+        is_frame: whether a pixel of the input is that pixel of the frame.
     """
 
     image_size: Size
@@ -30,8 +33,16 @@ class Placement:
     size: Size
     top: int = 0
     left: int = 0
+    scale: tuple[float, float] = field(init=False)
+    is_frame: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        scale = self.size[1] / self.image_size[1], self.size[0] / self.image_size[0]
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "is_frame", self.image_size == self.input_size)
 
     @classmethod
+    @lru_cache(maxsize=16)  # frames of a stream are of one size
     def of(cls, image_size: Size, input_size: Size, resize: Resize) -> Placement:
         """Place a frame as a model card asks; margins are rounded as ultralytics and YOLOX round them."""
         if resize == "stretch":
@@ -53,11 +64,6 @@ class Placement:
     def content(self) -> tuple[slice, slice]:
         """Rows and columns of the input that show the frame."""
         return slice(self.top, self.top + self.size[0]), slice(self.left, self.left + self.size[1])
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        """Pixels of the input per pixel of the frame, across and along."""
-        return self.size[1] / self.image_size[1], self.size[0] / self.image_size[0]
 
     def in_input(self, motion: Motion) -> Motion:
         """A motion in pixels of the frame, in pixels of the model's input."""

@@ -29,21 +29,11 @@ class Profile:
         """
         self._steps, self._kernels, self._executor = steps, kernels, executor
         self._computations = [step for step in steps if isinstance(step, Compute)]
-        self._convolutions = [step for step in self._computations if step.flops_per_pixel]
-        whole = {step.operator.output: step.flops_per_pixel * step.active.pixels for step in self._convolutions}
-        self._dense_flops = sum(whole.values())
         self._index: dict[str, list[int]] = {}
         for i, step in enumerate(steps):
             if isinstance(step, Compute):
                 self._index.setdefault(step.operator.output, []).append(i)
         self.switch_kernels(self._switch_from)
-
-    @property
-    def active_share(self) -> float:
-        """FLOPs of the convolutions' active pixels / those of all pixels."""
-        if not self._dense_flops:
-            return 1.0
-        return sum(step.flops_per_pixel * step.active.count for step in self._convolutions) / self._dense_flops
 
     @property
     def active_shares(self) -> dict[str, float]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from cacheinf_ros.engine.backends import Backend
@@ -92,6 +93,14 @@ class Program:
         values = self._tensors.values
         return {name: values[tensor] for name, tensor in self.layout.graph.outputs if tensor in values}
 
+    @property
+    def active_share(self) -> float:
+        """FLOPs of the convolutions' active pixels in the last frame / those of all pixels."""
+        if not self._dense_flops:
+            return 1.0
+        counts = [active.count for active in self._convolved]
+        return int(self._flops_per_pixel @ counts) / self._dense_flops
+
     def set_thresholds(self, thresholds: Mapping[str, DeltaThreshold]) -> None:
         """From now on hold small changes of these tensors back, and of no others; the cache stays as it is."""
         self.plan: Plan = self._planner.plan(self.caching, thresholds, self.replicas)
@@ -103,6 +112,12 @@ class Program:
                 self._kernels[step.operator.output] = self._prepared(step)
         self._executor = self._backend.executor(steps, self._kernels, self._tensors, self.replicas)
         self.profile.watch(steps, self._kernels, self._executor)
+        convolutions = [step for step in steps if isinstance(step, Compute) and step.flops_per_pixel]
+        self._convolved = [step.active for step in convolutions]
+        self._flops_per_pixel = np.array([step.flops_per_pixel for step in convolutions], np.int64)
+        # what is not kept may be computed in several steps, and counts once
+        dense = {step.operator.output: step.flops_per_pixel * step.active.pixels for step in convolutions}
+        self._dense_flops = sum(dense.values())
 
     def execute(self, *, outside: Border = Border.NONE, refresh: bool = False) -> dict[str, torch.Tensor]:
         """Compute everything that depends on the changed input; outputs by name, valid until the next frame.

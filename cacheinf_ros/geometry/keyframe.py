@@ -98,6 +98,7 @@ class KeyframeWindow:
     Attributes:
         size: (height, width) of the model's input.
         motion: keyframe -> last frame, in pixels of the model's input.
+        is_frame: whether the window lies where the frame does, and all of it has been seen.
     """
 
     def __init__(self, size: Size, unit: Size | None, policy: KeyframePolicy = CACHED) -> None:
@@ -109,16 +110,12 @@ class KeyframeWindow:
         self._unseen: Mask = np.zeros(size, np.uint8)
         self.restart()
 
-    @property
-    def is_frame(self) -> bool:
-        """Whether the window lies where the frame does, and all of it has been seen."""
-        return self.motion.is_none and self.unseen is None
-
     def restart(self) -> None:
         """The frame is the keyframe."""
         self.motion = Motion.none()
         self._unseen[:] = 0
         self._has_unseen = False
+        self.is_frame = True
 
     def allow(self, share: float) -> None:
         """Go only so far from now on, as a share of what the policy allows."""
@@ -147,13 +144,24 @@ class KeyframeWindow:
         self.motion = Motion.translation(-shift[0], -shift[1]).then(moved)
         if shift != NO_SHIFT:
             self._expose(*shift)
+        self._settle()
         return shift
 
     @property
     def unseen(self) -> Mask | None:
-        """uint8 [height, width]: what no frame has shown yet; whoever paints the window clears it. None: nothing."""
-        self._has_unseen = self._has_unseen and bool(self._unseen.any())
+        """uint8 [height, width]: what no frame has shown yet. None: nothing.
+
+        Whoever paints the window clears it there, and calls :meth:`painted`.
+        """
         return self._unseen if self._has_unseen else None
+
+    def painted(self) -> None:
+        """Take note that a frame was painted into the window."""
+        self._has_unseen = self._has_unseen and bool(self._unseen.any())
+        self._settle()
+
+    def _settle(self) -> None:
+        self.is_frame = self.motion.is_none and not self._has_unseen
 
     def _shift(self, centre: tuple[float, float]) -> tuple[int, int]:
         """Whole units by which the centre has moved, where it has moved far."""

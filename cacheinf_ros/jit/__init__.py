@@ -1,8 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Inner loops in Python, compiled by numba: into libraries that need neither numba nor LLVM, or within the process."""
 
-from cacheinf_ros.jit.library import kernel
-from cacheinf_ros.jit.types import (
+from cacheinf_ros.jit.library import (
     BOOL,
     BYTES,
     FLAGS,
@@ -13,6 +12,7 @@ from cacheinf_ros.jit.types import (
     READ_ONLY_FLAGS,
     READ_ONLY_FLOATS,
     Array,
+    kernel,
 )
 
 __all__ = [

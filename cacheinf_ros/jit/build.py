@@ -26,8 +26,8 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 
 from cacheinf_ros.jit.compiled import numba_type
+from cacheinf_ros.jit.library import DATA_AT, LENGTHS_AT, Arrays, Scalar, Type
 from cacheinf_ros.jit.places import find_library, new_library, outdated_libraries
-from cacheinf_ros.jit.types import DATA_AT, LENGTHS_AT, Arrays, Scalar, Type
 
 _RUNTIME = ("NRT_", "Py", "numba_")
 _ALLOCATING = "alloc"

@@ -19,16 +19,108 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
 
 from cacheinf_ros.jit.places import find_library
-from cacheinf_ros.jit.types import FLOAT, INT, Scalar, Type, arrays_are_as_known
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 HOW_VARIABLE = "CACHEINF_KERNELS"
 _log = logging.getLogger(__name__)
+
+# Where numpy's C interface (PyArrayObject) says that an array's fields lie, in units of 8 bytes.
+DATA_AT = object.__basicsize__ // 8
+LENGTHS_AT = DATA_AT + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number.
+
+    Attributes:
+        dtype: numpy's name of its type: int64, float64 or bool.
+    """
+
+    dtype: str
+
+    @property
+    def codes(self) -> str:
+        """Of :mod:`struct`: 8 bytes, the number itself."""
+        return "d" if self.dtype == "float64" else "q"
+
+    def hand_over(self, value: Any, to: list[Any]) -> None:
+        """Append what stands for a value."""
+        to.append(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A C-contiguous array.
+
+    Attributes:
+        dtype: numpy's name of its type.
+        ndim: its dimensions.
+        writable: whether the kernel writes to it; otherwise it takes read-only arrays too.
+    """
+
+    dtype: str
+    ndim: int
+    writable: bool = False
+    _dtype: np.dtype[Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_dtype", np.dtype(self.dtype))
+
+    @property
+    def codes(self) -> str:
+        """Of :mod:`struct`: 8 bytes, the address of numpy's object."""
+        return "q"
+
+    def hand_over(self, value: Any, to: list[Any]) -> None:
+        """Append what stands for an array; :class:`TypeError` where it is not what the kernel was compiled for."""
+        fits = isinstance(value, np.ndarray) and value.ndim == self.ndim and value.dtype == self._dtype
+        if not fits or not (value.flags.c_contiguous and (value.flags.writeable or not self.writable)):
+            got = f"{value.dtype} {value.shape}, {value.flags}" if isinstance(value, np.ndarray) else repr(value)
+            raise TypeError(f"a kernel takes {self}, contiguous, not {got}")
+        to.append(id(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """A tuple of arrays.
+
+    Attributes:
+        items: of each.
+    """
+
+    items: tuple[Array, ...]
+
+    @property
+    def codes(self) -> str:
+        """Those of all items."""
+        return "".join(item.codes for item in self.items)
+
+    def hand_over(self, value: Any, to: list[Any]) -> None:
+        """Append what stands for each array."""
+        for item, part in zip(self.items, value, strict=True):
+            item.hand_over(part, to)
+
+
+Type: TypeAlias = Scalar | Array | Arrays
+
+INT = Scalar("int64")
+FLOAT = Scalar("float64")
+BOOL = Scalar("bool")
+FLAGS = Array("bool", 2, writable=True)
+READ_ONLY_FLAGS = Array("bool", 2)
+BYTES = Array("uint8", 2, writable=True)
+FLOATS = Array("float64", 2, writable=True)
+READ_ONLY_FLOATS = Array("float64", 2)
+IMAGES = Arrays((Array("uint8", 2), Array("uint8", 2)))
 
 
 class How(Enum):
@@ -120,3 +212,13 @@ def _built(module: str, file: Path) -> Path:
         said = done.stderr.strip().splitlines() or [f"the compiler ended with exit code {done.returncode}"]
         raise OSError(said[-1])
     return path
+
+
+@functools.cache
+def arrays_are_as_known() -> bool:
+    """Whether numpy's objects are as kernels read them: they have been since numpy 1.0, with 64-bit addresses."""
+    probe = np.zeros((3, 5))
+    words = (ctypes.c_int64 * (LENGTHS_AT + 1)).from_address(id(probe))
+    if sys.maxsize < 2**32 or words[DATA_AT] != probe.ctypes.data:
+        return False
+    return tuple((ctypes.c_int64 * 2).from_address(words[LENGTHS_AT])) == probe.shape

@@ -41,7 +41,7 @@ def outdated_libraries(library: Path) -> tuple[Path, ...]:
 
 
 def _places(source: Path) -> tuple[Path, ...]:
-    builder = (Path(__file__).with_name(name).read_bytes() for name in ("build.py", "library.py", "types.py"))
+    builder = (Path(__file__).with_name(name).read_bytes() for name in ("build.py", "library.py"))
     content = hashlib.sha256(b"".join((source.read_bytes(), *builder))).hexdigest()[:16]
     name = f"{source.stem}.{_machine()}.{content}.so"
     return source.parent / _BESIDE / name, cache_folder() / "kernels" / name

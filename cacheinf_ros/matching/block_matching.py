@@ -1,5 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Block matching: the best offset of each block, their mean, and the re-check of every block at one offset."""
+"""Matchers by blocks: the best offset of each block, their mean, and the re-check of every block at one offset.
+
+Blocks are compared by PSNR (DeepCache section 4), over the raw bytes of all channels. The paper compares raw pixels.
+All channels count, because a grey picture would hide changes of colour alone, which a network sees; and three channels
+cost the search little, since the bytes of a row of a block lie side by side.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
+from cacheinf_ros.errors import MatchingError
 from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.matching import kernels
-from cacheinf_ros.matching.config import MatchingConfig
-from cacheinf_ros.matching.psnr import allowed_error
+from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+
+PEAK = 255
+"""Largest value of a byte."""
 
 Offset: TypeAlias = tuple[int, int]  # (dx, dy), pixels: where a block of the frame is looked up in the reference
 
@@ -61,6 +69,11 @@ class Visits:
     counts: NDArray[np.int64]
 
 
+def allowed_error(threshold_db: float) -> float:
+    """Largest mean squared difference whose PSNR is at least the threshold; 0.0 for inf."""
+    return float(PEAK**2 * 10 ** (-threshold_db / 10))
+
+
 def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tuple[Search, Visits]:
     """Diamond search of every ``skip``-th block in each direction (DeepCache section 4.1)."""
     search = Search.empty(pair, config, skip)
@@ -97,3 +110,49 @@ def recheck(pair: ImagePair, config: MatchingConfig, offset: Offset, verdicts: N
     kernels.recheck(pair.images, config.block_size, pair.channels, *offset, allowed_error(config.threshold), verdicts)
     motion = Motion.translation(-offset[0], -offset[1]) if any(offset) else Motion.none()
     return CacheMap.of_blocks(verdicts == kernels.REUSABLE, pair.image_size, config.block_size, motion)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The trivial matcher: a block is compared with the same place of the reference, and with nothing else.
+
+    It is reusable when its PSNR reaches the threshold; with threshold inf, when every byte is equal.
+    """
+
+    config: MatchingConfig
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Matcher.name`."""
+        return MatcherName.IDENTITY.value
+
+    def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
+        """As :meth:`Matcher.match`."""
+        return self.at(reference, frame, Motion.none())
+
+    def at(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8], motion: Motion) -> CacheMap:
+        """Match as :meth:`match` does, after a known motion of whole pixels."""
+        pair, shift = ImagePair.of(reference, frame), motion.whole_shift
+        if shift is None:
+            raise MatchingError(f"blocks are compared after a motion of whole pixels, not {motion.matrix.tolist()}")
+        return recheck(pair, self.config, (-shift[0], -shift[1]), unsettled(pair, self.config))
+
+
+@dataclass(frozen=True, slots=True)
+class DiamondOptimised:
+    """Search every ``k_skip``-th block in each direction, then re-check every block at the mean movement."""
+
+    config: MatchingConfig
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Matcher.name`."""
+        return MatcherName.DIAMOND_OPTIMISED.value
+
+    def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
+        """As :meth:`Matcher.match`."""
+        pair = ImagePair.of(reference, frame)
+        search, visits = search_by_diamond(pair, self.config, self.config.k_skip)
+        offset = search.mean_offset()
+        verdicts = recall(pair, self.config, offset, visits, search.skip)
+        return recheck(pair, self.config, offset, verdicts)

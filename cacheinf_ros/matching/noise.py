@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.jit import FLOATS, IMAGES, INT, kernel
-from cacheinf_ros.matching.psnr import PEAK
+from cacheinf_ros.matching.block_matching import PEAK
 
 _EVERY = 3  # only every third block in each direction is looked at
 _STILL = 30  # percentile of the blocks' errors: most of a picture may truly change

@@ -16,26 +16,28 @@ from cacheinf_ros.pipeline.node_configs import AnswerConfig
 
 
 class LiveSelection:
-    """Follows ``score_threshold`` and ``classes``, and lets the node refuse classes that the model does not know."""
+    """Follows ``score_threshold`` and ``classes``, and lets the node refuse classes that the model does not know.
+
+    Attributes:
+        current: what is reported now.
+    """
 
     def __init__(self, node: Node, configs: CurrentConfigs, labels: tuple[str, ...]) -> None:
         """``labels``: names of the model's classes; :class:`ConfigError` where the user names others."""
-        self._configs = configs
         self._labels = labels
         self._config = configs.get(AnswerConfig)
-        self._selection = self._read(self._config)
+        self.current = self._read()
         node.add_on_set_parameters_callback(self._check)
+        node.add_post_set_parameters_callback(self._apply)
 
-    @property
-    def current(self) -> Selection:
-        """What is reported now."""
-        config = self._configs.get(AnswerConfig)
-        if config is not self._config:
-            self._config, self._selection = config, self._read(config)
-        return self._selection
+    def _read(self) -> Selection:
+        return Selection.of(self._config.score_threshold, self._config.classes, self._labels)
 
-    def _read(self, config: AnswerConfig) -> Selection:
-        return Selection.of(config.score_threshold, config.classes, self._labels)
+    def _apply(self, parameters: list[Parameter[Any]]) -> None:
+        changed = {each.name: each.value for each in parameters if each.name in AnswerConfig.model_fields}
+        if changed:  # not by way of the configurations: rclpy lets those know after this
+            self._config = self._config.changed(**changed)
+            self.current = self._read()
 
     def _check(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
         wanted = [str(parameter.value) for parameter in parameters if parameter.name == "classes"]

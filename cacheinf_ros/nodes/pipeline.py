@@ -182,7 +182,7 @@ class Pipeline:
     def _run(self, prepared: Prepared) -> FrameResult:
         image, fold = prepared.image, prepared.fold
         self._note_gap(fold.gap)
-        sharing = None if self._policy.sends_frames else self._sharing
+        sharing = self._sharing if self._sharing is not None and not self._policy.sends_frames else None
         was_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
         self._runner.selection = self._selection.current
         cache_map = None if was_dropped else fold.cache_map

@@ -86,6 +86,7 @@ def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:
     if decoded is None:
         return {}
     classes, boxes = decoded.classes, decoded.boxes
+    has_shapes = any(box.key_points or box.outlines for box in boxes)
     return {
         "class_ids": [c.id for c in classes],
         "class_names": [c.name for c in classes],
@@ -97,7 +98,7 @@ def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:
         "box_class_ids": [b.class_id for b in boxes],
         "box_class_names": [b.name for b in boxes],
         "box_scores": [b.score for b in boxes],
-        **shape_fields(boxes),
+        **(shape_fields(boxes) if has_shapes else {}),
     }
 
 
@@ -123,7 +124,7 @@ def without_outputs(message: msg.InferenceResult) -> msg.InferenceResult:
 
 def with_decoded(message: msg.InferenceResult, decoded: Decoded) -> msg.InferenceResult:
     """Have a result say other classes and boxes."""
-    for name, values in _decoded_fields(decoded).items():
+    for name, values in {**shape_fields(()), **_decoded_fields(decoded)}.items():
         setattr(message, name, values)
     return message
 

@@ -46,6 +46,7 @@ def test_all_of_the_keyframe_that_was_seen_shows_the_world(moves: list[tuple[int
             seen = _rolled(seen, shift)
         composed = np.ascontiguousarray(composed)
         Brush(SIZE).paint(window(picture, at), np.zeros(SIZE, np.uint8), keyframe.motion, composed, keyframe.unseen)
+        keyframe.painted()
         assert np.allclose(keyframe.motion.matrix, Motion.translation(origin[0] - at[0], origin[1] - at[1]).matrix)
         seen |= _rolled(np.ones(SIZE, bool), (at[0] - origin[0], at[1] - origin[1]))
         assert np.array_equal(composed[seen], window(picture, origin)[seen])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matchers import WITH_ONE_SHIFT, matcher_named
 from numpy.typing import NDArray
-from plain_matching import PlainMatcher
+from plain_matching import PlainMatcher, psnr
 from strategies import image_streams, matching_configs, shifted, textured
 
 from cacheinf_ros.cache_map import CacheMap
@@ -19,7 +19,6 @@ from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.matching import MatcherName, MatchingConfig, make_matcher
 from cacheinf_ros.matching.block_matching import recall, recheck, search_by_diamond, unsettled
 from cacheinf_ros.matching.kernels import CHANGED, REUSABLE, UNKNOWN
-from cacheinf_ros.matching.psnr import psnr
 
 
 def assert_same_map(ours: CacheMap, expected: CacheMap) -> None:

@@ -7,8 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from plain_matching import psnr
 
-from cacheinf_ros.matching.psnr import allowed_error, psnr
+from cacheinf_ros.matching.block_matching import allowed_error
 
 
 @pytest.mark.parametrize(

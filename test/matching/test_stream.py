@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from plain_matching import psnr
 from strategies import block_grids, image_streams, matching_configs, shifted, textured
 
 from cacheinf_ros.cache_map import CacheMap, Motion, compose
 from cacheinf_ros.errors import MatchingError
 from cacheinf_ros.geometry import compose_image
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
-from cacheinf_ros.matching.psnr import psnr
 
 
 def held(matching: MatchingStream) -> NDArray[np.uint8]:

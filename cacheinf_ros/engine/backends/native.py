@@ -7,21 +7,28 @@ import ctypes
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from ctypes import c_double, c_float, c_int32
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from cacheinf_ros.engine.backends.native_input import NativeInputWriter
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.execution.native import NativeExecutor
+from cacheinf_ros.engine.delta_threshold import DeltaThreshold
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.native import NativeExecutor, c_tap_table
+from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.steps import Step
 from cacheinf_ros.engine.execution.tensors import Tensors
-from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.kernels.abi import CShift
+from cacheinf_ros.engine.input import Image, InputWriter
+from cacheinf_ros.engine.kernels.abi import CInput, CShift, CView
 from cacheinf_ros.engine.kernels.native import NativeKernels
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference import ReferenceKernels
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.geometry.painting import TILE
 from cacheinf_ros.graph.ir import Operator
 
 
@@ -89,3 +96,66 @@ class NativeBackend:
             yield
         finally:
             self.library.ci_threads_keep_awake(self.threads, False)
+
+
+class NativeInputWriter(InputWriter):
+    """See :class:`InputWriter`."""
+
+    def __init__(self, preprocessor: Preprocessor, target: MapBuffer, library: ctypes.CDLL, threads: int) -> None:
+        """``threads``: the ``ci_threads``, which live as long as this object is used."""
+        super().__init__(preprocessor, target)
+        self._library = library
+        self._threads = threads
+        height, width = preprocessor.size
+        self._tiles = np.empty((-(-height // TILE), -(-width // TILE)), np.uint8)
+        self._scratch = np.empty(0, np.uint8)
+
+    def set_threshold(self, delta: DeltaThreshold | None) -> None:
+        """See :meth:`InputWriter.set_threshold`."""
+        super().set_threshold(delta)
+        weight = self._delta.weight
+        self._arguments = CInput(
+            height=self._preprocessor.size[0],
+            width=self._preprocessor.size[1],
+            order=(c_int32 * 3)(*self._preprocessor.order),
+            threshold=self._delta.squared_threshold,
+            weight=(c_float * 3)(*((1.0,) * 3 if weight is None else (float(w) ** 2 for w in weight))),
+            table=self._preprocessor.table.ctypes.data,
+            composed=self.composed.ctypes.data,
+            seen=self.seen.ctypes.data,
+            out=self._target.pixels.data_ptr(),
+            pitch=self._target.pixels.stride(0),
+        )
+
+    def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
+        """See :meth:`InputWriter.write`."""
+        self._library.ci_write_input(
+            self._threads, ctypes.byref(self._arguments), resized.ctypes.data, self._touched.address, changed.address,
+            everything,
+        )  # fmt: skip
+
+    def paint(
+        self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
+    ) -> None:
+        """See :meth:`InputWriter.paint`."""
+        view = self._c_view(motion, unseen)
+        self._library.ci_paint_input(
+            self._threads, ctypes.byref(self._arguments), resized.ctypes.data, ctypes.byref(view), changed.address,
+            everything,
+        )  # fmt: skip
+
+    def _propagate(self, table: TapTable, blocks: ActiveSet) -> None:
+        needed = blocks.size[0] * self._preprocessor.size[1]
+        if len(self._scratch) < needed:
+            self._scratch = np.empty(needed, np.uint8)
+        c = c_tap_table(table)
+        self._library.ci_propagate(ctypes.byref(c), blocks.address, self._touched.address, self._scratch.ctypes.data)
+
+    def _c_view(self, motion: Motion, unseen: NDArray[np.uint8] | None) -> CView:
+        return CView(
+            to_frame=(c_double * 9)(*motion.matrix.ravel()),
+            back=(c_double * 9)(*motion.inverse().matrix.ravel()),
+            marked=self._touched.mask.ctypes.data,
+            unseen=None if unseen is None else unseen.ctypes.data,
+            tiles=self._tiles.ctypes.data,
+        )

@@ -105,7 +105,7 @@ class TrialEngine:
             outputs = self.program.execute()
             measured.append((time.perf_counter_ns() - started) / 1e6)
             errors.add_squares(mean_squares([value.cpu().numpy() for value in outputs.values()], exact), change)
-            active.append(self.program.profile.active_share)
+            active.append(self.program.active_share)
             predicted.append(self._predicted(thresholds))
         return Trial(
             engine_error=errors.engine_error,

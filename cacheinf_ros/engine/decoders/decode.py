@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decoders.boxes import decode_boxes
 from cacheinf_ros.engine.decoders.centers import decode_centers
-from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass, label_of
+from cacheinf_ros.engine.decoders.decoded import Decoded, ScoredClass
 from cacheinf_ros.engine.decoders.fastestdet import decode_fastestdet
-from cacheinf_ros.engine.decoders.instances import Instances
+from cacheinf_ros.engine.decoders.instances import Instances, label_of
 from cacheinf_ros.engine.decoders.nanodet import decode_nanodet
 from cacheinf_ros.engine.decoders.probabilities import softmax
 from cacheinf_ros.engine.decoders.selection import Selection
@@ -73,7 +73,8 @@ def decode(
         if decoder is not None:
             found = _found(outputs, _with_threshold(decoder, selection), _size(card))
             boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
-            return selection.applied(Decoded(boxes=boxes))
+            decoded = Decoded(boxes=boxes)
+            return decoded if selection == _ALL else selection.applied(decoded)
     except (KeyError, IndexError, ValueError) as error:
         shapes = {name: value.shape for name, value in outputs.items()}
         raise ModelError(

@@ -63,8 +63,3 @@ class Decoded:
     boxes: tuple[Box, ...] = ()
     class_map: NDArray[np.uint8] | None = None
     is_certain: bool = field(default=True, compare=False)
-
-
-def label_of(labels: tuple[str, ...], class_id: int) -> str:
-    """The name of a class, or its number where it has none."""
-    return labels[class_id] if class_id < len(labels) else str(class_id)

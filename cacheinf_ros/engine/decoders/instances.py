@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.engine.decoders.decoded import Box, KeyPoint, label_of
+from cacheinf_ros.engine.decoders.decoded import Box, KeyPoint
 from cacheinf_ros.engine.decoders.suppress import Found
 from cacheinf_ros.engine.following import move_boxes, move_points
 from cacheinf_ros.engine.placement import Placement
@@ -50,7 +50,8 @@ class Instances:
             motion: where the frame shows what the outputs are for, in pixels of the input.
             labels: names of the classes.
         """
-        boxes = place.boxes_in_frame(move_boxes(self.boxes, motion)).tolist()
+        moved = self.boxes if motion.is_none else move_boxes(self.boxes, motion)
+        boxes = (moved if place.is_frame else place.boxes_in_frame(moved)).tolist()
         return tuple(
             Box(
                 x=x,
@@ -78,3 +79,8 @@ class Instances:
             return ()
         parts = (place.points_in_frame(move_points(part, motion)).tolist() for part in self.outlines[index])
         return tuple(tuple((x, y) for x, y in part) for part in parts)
+
+
+def label_of(labels: tuple[str, ...], class_id: int) -> str:
+    """The name of a class, or its number where it has none."""
+    return labels[class_id] if class_id < len(labels) else str(class_id)
