@@ -24,7 +24,7 @@ from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ImageConfig
-from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Paired
+from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Outcome, Paired
 from cacheinf_ros.pipeline.worker import Worker
 
 _AHEAD = 2
@@ -105,7 +105,7 @@ class CachedInferenceNode(FrameNode):
         self._matching.tell(lambda: None)  # there is room for one more
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
-        if computed is not None and computed.engine.cached and not computed.stands:
+        if computed is not None and computed.outcome is Outcome.HELD:
             self._producer.learn(paired.stamp_ns, computed.engine.active_share, computed.engine.stage_ms["compute"])
         self.store(lambda: self._matched.note(paired, outcome))
 

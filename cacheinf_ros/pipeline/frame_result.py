@@ -19,34 +19,24 @@ class FrameResult:
 
     Attributes:
         model: its name.
+        mode: how the frame was answered: the engine's mode, or "held".
+        outcome: what the frame did to the local cache.
         engine: outputs and what they cost; its stages are those of the whole frame.
         input_size: (height, width) of the model's input, in pixels of which the engine's motion is.
         decoded: classes, boxes or a class map; None where the outputs have no decoder.
-        stands: whether it is the last answer, which still stands: nothing was computed for this frame.
         error: why there is nothing; empty where there is.
         variant, why: what a catalog chose, for which reason.
     """
 
     model: str
+    mode: str
+    outcome: Outcome
     engine: EngineResult
     input_size: tuple[int, int] = (1, 1)
     decoded: Decoded | None = None
-    stands: bool = False
     error: str = ""
     variant: str = ""
     why: str = ""
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the frame did to the local cache."""
-        if self.stands:
-            return Outcome.UNTOUCHED
-        return Outcome.HELD if self.engine.cached else Outcome.LOST
-
-    @property
-    def mode(self) -> str:
-        """How the frame was answered, as results tell it: the engine's mode, or "held"."""
-        return HELD if self.stands else self.engine.mode.value
 
     @classmethod
     def failed(cls, model: str, mode: Mode, error: str, *, where: str = "local", why: str = "") -> Self:
@@ -54,7 +44,7 @@ class FrameResult:
         nothing = EngineResult(
             outputs={}, mode=mode, reuse_ratio=0.0, active_share=0.0, stage_ms={}, refreshed=False, where=where
         )
-        return cls(model=model, engine=nothing, error=error, why=why)
+        return cls(model=model, mode=mode.value, outcome=Outcome.LOST, engine=nothing, error=error, why=why)
 
     def after(self, stage_ms: dict[str, float]) -> Self:
         """Put what came before the model in front of the stages, in milliseconds."""

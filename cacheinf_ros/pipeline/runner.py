@@ -17,8 +17,9 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, RemotePeer, Selection, decode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
-from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.node_configs import ModelConfig
+from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
 _log = logging.getLogger(__name__)
@@ -154,7 +155,7 @@ class Runner:
             looked_ms = 1e3 * (time.perf_counter() - started)
             stages = {**dict.fromkeys(self._last.engine.stage_ms, 0.0), "prepare": looked_ms}
             unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages)
-            return replace(self._last, engine=unchanged, stands=True)
+            return replace(self._last, mode=HELD, outcome=Outcome.UNTOUCHED, engine=unchanged)
         result = self.promised.run(image, cache_map, matching_ms)
         self._last = self._frame_result(result, asked[0])
         return self._last
@@ -200,6 +201,8 @@ class Runner:
         decode_ms = 1e3 * (time.perf_counter() - started)
         return FrameResult(
             model=self.name,
+            mode=result.mode.value,
+            outcome=Outcome.HELD if result.cached else Outcome.LOST,
             engine=replace(result, stage_ms={**result.stage_ms, "decode": decode_ms}),
             input_size=self._input_size,
             decoded=decoded,

@@ -14,6 +14,7 @@ from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.engine.dense_backends import Backend, fastest_backends
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
 
@@ -46,8 +47,8 @@ def test_a_still_picture_is_computed_in_a_burst_and_then_held(model: Model) -> N
     runner, notes = bounded(model)
     still = picture()
     results = [runner.infer(still, None) for _ in range(60)]
-    assert [result.stands for result in results[:BURST]] == [False] * BURST
-    held = [result for result in results[BURST:] if result.stands]
+    assert HELD not in [result.mode for result in results[:BURST]]
+    held = [result for result in results[BURST:] if result.mode == HELD]
     assert len(held) > 25
     first = results[0]
     for result in held:
@@ -73,12 +74,12 @@ def test_whatever_differs_from_the_last_answer_s_frame_is_computed(model: Model)
     runner, _ = bounded(model)
     for _ in range(BURST + 2):
         last = runner.infer(picture(), None)
-    assert last.stands
-    assert not runner.infer(picture(1), None).stands
-    assert runner.infer(picture(1), None).stands
-    assert not runner.infer(picture(1, (48, 64)), None).stands  # another size of frame: boxes are in its pixels
+    assert last.mode == HELD
+    assert runner.infer(picture(1), None).mode != HELD
+    assert runner.infer(picture(1), None).mode == HELD
+    assert runner.infer(picture(1, (48, 64)), None).mode != HELD  # another size of frame: boxes are in its pixels
     runner.reset()
-    assert not runner.infer(picture(1, (48, 64)), None).stands
+    assert runner.infer(picture(1, (48, 64)), None).mode != HELD
     runner.close()
 
 
@@ -86,7 +87,7 @@ def test_nothing_is_held_or_lost_where_no_loss_is_allowed(model: Model) -> None:
     runner, _ = bounded(model, max_loss=0.0)
     still = picture()
     results = [runner.infer(still, CacheMap.nothing((96, 128), 8)) for _ in range(BURST + 6)]
-    assert not any(result.stands for result in results)
+    assert HELD not in {result.mode for result in results}
     assert {result.engine.mode for result in results} == {Mode.DENSE}
     runner.close()
 
