@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from cacheinf_ros.bench.contenders import Contender, build_contenders, run_by_onnxruntime
+from cacheinf_ros.bench.contenders import Contender, build_contenders
+from cacheinf_ros.engine.dense_backends import run_by_onnxruntime
 from cacheinf_ros.graph import load_model
 
 onnxruntime = pytest.importorskip("onnxruntime")
