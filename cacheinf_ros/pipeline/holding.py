@@ -29,7 +29,6 @@ _AFTER_ONE, _LATER = Loss(whole=1.5, moving=1.5), Loss(whole=1.0, moving=0.5)
 A burst shows few decisions where things move, and frames in a row are alike: a first one deceives easily.
 """
 _NEAR = 2  # frames
-_UNSEEN = 0.25  # decisions: what may have been missed though none was, where there were few
 _STEPS = 8  # limits of each kind that are tried
 
 
@@ -154,7 +153,7 @@ def _standard_error(missed: Sequence[tuple[float, float]]) -> float:
     if not totals.sum():
         return 0.0
     ratio = parts.sum() / totals.sum()
-    return float(np.sqrt(np.sum(np.square(parts - ratio * totals)) + _UNSEEN**2) / totals.sum())
+    return float(np.sqrt(np.sum(np.square(parts - ratio * totals))) / totals.sum())
 
 
 def _steps(bursts: Sequence[Burst[Any]], figure: Callable[[Change], float]) -> list[float]:
