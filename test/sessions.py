@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,16 +17,46 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
 from cacheinf_ros.offload.protocol.greeting import Identity, Work
 from cacheinf_ros.offload.protocol.packets import Packet
+from cacheinf_ros.offload.protocol.robot_session import RobotSession
 from cacheinf_ros.offload.protocol.row_service import RowWorker
 from cacheinf_ros.offload.protocol.row_session import RowSession
-from cacheinf_ros.offload.protocol.server_session import ServerSession
+from cacheinf_ros.offload.protocol.server_session import ServerSession, Worker
 
 ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
 OFFLOAD = OffloadConfig(server_deadline_ms=1000.0, probe_s=0.05)
 PATIENCE_S = 20.0
 
 
-class Both:
+class ServerBeside(ABC):
+    """A server's session with a thread of its own in this process, and the faulty link to a robot's."""
+
+    robot: RobotSession
+    faults: Faults
+    complaints: list[str]
+
+    def start_server(self) -> None:
+        self.server = ServerSession("robot", self._worker, self._to_robot, self.complaints.append)
+        self.thread = threading.Thread(target=self.server.serve)
+        self.thread.start()
+
+    def stop_server(self) -> None:
+        self.server.close()
+        self.thread.join(PATIENCE_S)
+        assert not self.thread.is_alive()
+
+    @abstractmethod
+    def _worker(self, asked: Identity, work: Work) -> Worker: ...
+
+    def _to_server(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.server.receive(arrived)
+
+    def _to_robot(self, packet: Packet) -> None:
+        for arrived in self.faults(packet):
+            self.robot.receive(arrived)
+
+
+class Both(ServerBeside):
     """A robot's session and a server's in one process."""
 
     def __init__(self, model: Model, faults: Faults | None = None, config: OffloadConfig = OFFLOAD) -> None:
@@ -37,16 +68,6 @@ class Both:
         self.robot = RowSession("robot", self._identity, self.engine.shared.splitting, config, self._to_server)
         self.start_server()
 
-    def start_server(self) -> None:
-        self.server = ServerSession("robot", self._worker, self._to_robot, self.complaints.append)
-        self._thread = threading.Thread(target=self.server.serve)
-        self._thread.start()
-
-    def stop_server(self) -> None:
-        self.server.close()
-        self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive()
-
     def connect(self) -> None:
         until(lambda: not self.robot.complaint, self.robot.poll)
 
@@ -56,14 +77,6 @@ class Both:
             raise MessageError("start both with the same model")
         helper = PartitionWorker(self._model, ENGINE)
         return RowWorker(helper, [[0.0] * 6 for _ in helper.splitting.heights])
-
-    def _to_server(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
-            self.server.receive(arrived)
-
-    def _to_robot(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
-            self.robot.receive(arrived)
 
 
 def until(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:

@@ -8,17 +8,21 @@ from typing import Any
 
 from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all, score_all
 
-RADIUS = 4
-"""Frames on both sides that make up the consensus."""
 DENSE = "dense"
+MOST_PIXELS = 131_072
+"""Of class maps that are judged."""
 
 
 class LossMeter:
-    """Collects what every way decides on each frame, and judges them together."""
+    """Collects what every way decides on each frame, and judges them together.
+
+    Attributes:
+        task: reads what outputs decide.
+    """
 
     def __init__(self, task: Task[Any], max_loss: float) -> None:
         """``max_loss``: what was promised, see :class:`cacheinf_ros.engine.EngineConfig`."""
-        self._task = task
+        self.task = task
         self._max_loss = max_loss
         self._decisions: dict[str, list[Any]] = {DENSE: []}
 
@@ -37,10 +41,9 @@ class LossMeter:
 
     def scores(self) -> dict[str, Score]:
         """How often each way was right."""
-        agreed = consensus_of_all(self._task, self._decisions[DENSE], RADIUS)
+        agreed = consensus_of_all(self.task, self._decisions[DENSE])
         return {
-            name: sum(score_all(self._task, decisions, agreed, RADIUS), Score())
-            for name, decisions in self._decisions.items()
+            name: sum(score_all(self.task, decisions, agreed), Score()) for name, decisions in self._decisions.items()
         }
 
     def report(self, name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.bench.answer import SCORE_THRESHOLD, Answer
 from cacheinf_ros.bench.contenders import Contender
 from cacheinf_ros.bench.frames import Image, Shot
-from cacheinf_ros.bench.loss import LossMeter
+from cacheinf_ros.bench.loss import MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
 from cacheinf_ros.bench.policies import Skipping
 from cacheinf_ros.bench.quality import ErrorScale, Outputs
@@ -26,7 +26,6 @@ from cacheinf_ros.engine.following import shifted
 from cacheinf_ros.matching import MatchingStream
 from cacheinf_ros.sources import OBJECT_LABELS
 
-_MOST_PIXELS = 131_072  # of class maps, to judge them by
 CACHED = "cached"
 """The name of the cached engine among the contenders."""
 
@@ -131,13 +130,14 @@ class Race:
     def _judge(self, frame: MeasuredFrame) -> None:
         """Take note of what was decided, ours in the frame and densely; judged when all frames are known."""
         size, ours, dense = frame.on_frame.image_size, frame.ours, frame.on_frame
-        task = task_of_model(
-            self._engine.model.card, dense.outputs, self._scale.deviations,
-            score_threshold=SCORE_THRESHOLD, most_pixels=_MOST_PIXELS,
-        )  # fmt: skip
         if self.losses is None:
+            task = task_of_model(
+                self._engine.model.card, dense.outputs, self._scale.deviations,
+                score_threshold=SCORE_THRESHOLD, most_pixels=MOST_PIXELS,
+            )  # fmt: skip
             self.losses = LossMeter(task, self._engine.config.max_loss)
-        self.losses.add(task.read(dense.outputs, size), {CACHED: task.read(ours.outputs, size, ours.motion)})
+        read = self.losses.task.read
+        self.losses.add(read(dense.outputs, size), {CACHED: read(ours.outputs, size, ours.motion)})
 
     def _timed(self, shot: Shot, turn: int) -> tuple[dict[str, Any], dict[str, float]]:
         first = turn % len(self._runs)

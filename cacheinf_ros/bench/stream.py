@@ -9,7 +9,6 @@ so one of them speaks for all; skipping frames costs what its share of frames co
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,10 +16,12 @@ import numpy as np
 import torch
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
-from cacheinf_ros.bench.frames import Shot
-from cacheinf_ros.bench.loss import LossMeter
+from cacheinf_ros.bench.frames import Image, Shot, varied_images
+from cacheinf_ros.bench.loss import MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.policies import skipping
-from cacheinf_ros.bench.timing import summary, timed
+from cacheinf_ros.bench.quality import ErrorScale
+from cacheinf_ros.bench.timing import measured, summary, timed
+from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.engine.decisions import task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
@@ -32,7 +33,6 @@ from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 BOUNDED = "bounded"
 SKIPPED = "frame_skip"
 """Dense answers as often as the time of bounded mode allows, and the last one in between."""
-_MOST_PIXELS = 131_072  # of class maps that are judged
 _ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO)
 
 
@@ -63,7 +63,7 @@ def run_stream_benchmark(
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {warm_up + 2}")
     dense = build_contenders(model, tuple(contenders), config.threads)
     dense = dense or build_contenders(model, (Contender.CHANNELS_LAST,), config.threads)
-    stream = _Stream(model, config.changed(mode=Mode.BOUNDED), matching, dense)
+    stream = _Stream(model, config.changed(mode=Mode.BOUNDED), matching, dense, [shot.image for shot in taken])
     for index, shot in enumerate(taken):
         stream.run(shot, turn=index, counts=index >= warm_up)
     return {
@@ -80,9 +80,14 @@ class _Stream:
     """Bounded mode and the dense engines on the same frames."""
 
     def __init__(
-        self, model: Model, config: EngineConfig, matching: MatchingConfig, dense: dict[Contender, Dense]
+        self,
+        model: Model,
+        config: EngineConfig,
+        matching: MatchingConfig,
+        dense: dict[Contender, Dense],
+        images: Sequence[Image],
     ) -> None:
-        self._model = model
+        """``images``: of the stream; what nobody can read is judged by how far it differs between them and others."""
         self._dense = dense
         self._preprocessor = Preprocessor(model.card)
         self._notes: dict[str, str] = {}
@@ -94,10 +99,10 @@ class _Stream:
         self._latency_ms: dict[str, list[float]] = {}
         self._held: list[bool] = []
         self._names = [name for name, _ in model.graph.outputs]
-        blank = np.zeros((*model.input_size, 3), np.uint8)
-        outputs = self._named(next(iter(dense.values()))(self._preprocessor.input(blank)))
+        exact = next(iter(dense.values()))
+        outputs = [exact(self._preprocessor.input(image)) for image in varied_images(images)]
         self._task = task_of_model(
-            model.card, outputs, [float(np.std(v)) for v in outputs.values()], most_pixels=_MOST_PIXELS
+            model.card, self._named(outputs[0]), ErrorScale(outputs).deviations, most_pixels=MOST_PIXELS
         )
         self._losses = LossMeter(self._task, config.max_loss)
 
@@ -140,11 +145,10 @@ class _Stream:
         """Outputs and motion, None where the last answer stands."""
         if self._promised.stands(shot.image):
             return None, None
-        cache_map, matching_ms = None, 0.0
+        cache_map: CacheMap | None = None
+        matching_ms = 0.0
         if self._promised.wants_maps:
-            started = time.perf_counter_ns()
-            cache_map = self._matching.match(shot.image)
-            matching_ms = (time.perf_counter_ns() - started) / 1e6
+            cache_map, matching_ms = measured(self._matching.match, shot.image)
         else:
             self._matching.reset("nobody wants maps")
             self._engine.reset()

@@ -105,7 +105,7 @@ class CachedInferenceNode(FrameNode):
         self._matching.tell(lambda: None)  # there is room for one more
         outcome = self._pipeline.answer(paired.frame.arrival, lambda: _prepared(paired))
         computed = self._pipeline.computed
-        if computed is not None and computed.outcome is Outcome.HELD:
+        if computed is not None and computed.outcome is Outcome.CACHED:
             self._producer.learn(paired.stamp_ns, computed.engine.active_share, computed.engine.stage_ms["compute"])
         self.store(lambda: self._matched.note(paired, outcome))
 

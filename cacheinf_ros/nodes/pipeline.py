@@ -124,7 +124,7 @@ class Pipeline:
             self._energy.add(time.monotonic(), self._spent)
             if prepared is not None:
                 self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
-            if outcome is Outcome.HELD:
+            if outcome is Outcome.CACHED:
                 self._runner.audit_if_due(idle=False)
         return self._dropped(failure.reason) if failure else outcome
 

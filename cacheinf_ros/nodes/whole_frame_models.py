@@ -56,7 +56,7 @@ class _LoadedModel:
         link = self._maps.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
         self._cached.add(link)
         result = self._cached.run(image, stamp_ns, config)
-        if result.outcome is Outcome.HELD:
+        if result.outcome is Outcome.CACHED:
             self._maps.learn(stamp_ns, result.engine.active_share, result.engine.stage_ms["compute"])
         before = {"match": link.matching_ms}
         if self.load_ms is not None:

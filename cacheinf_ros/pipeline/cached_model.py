@@ -53,7 +53,7 @@ class CachedModel:
         except BaseException:
             self.chain.invalidate()
             raise
-        if result.outcome is Outcome.HELD:
+        if result.outcome is Outcome.CACHED:
             self.chain.mark_cached(stamp_ns)
         elif result.outcome is Outcome.LOST:
             self.chain.invalidate()

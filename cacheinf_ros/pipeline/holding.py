@@ -14,13 +14,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all
+from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all, score_all, score_at
 from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
 
 D = TypeVar("D")
 Image = NDArray[np.uint8]
-RADIUS = 4
-"""Frames on both sides that make up the consensus."""
 LONGEST = 12
 """Frames in a row that an answer is held for, at most."""
 _AFTER_ONE, _LATER = Loss(whole=1.5, moving=1.5), Loss(whole=1.0, moving=0.5)
@@ -94,24 +92,20 @@ class Burst(Generic[D]):
     def scores(self, answers: Sequence[int]) -> list[Score]:
         """Judge every frame, answered by the one with this index, by the consensus."""
         if not self._agreed:
-            self._agreed = consensus_of_all(self._task, self._decisions, RADIUS)
+            self._agreed = consensus_of_all(self._task, self._decisions)
             self._scores = {}
         return [self._judged(answer, now) for now, answer in enumerate(answers)]
 
     def loss_of(self, others: Sequence[D]) -> Loss:
         """What other answers to the same frames cost, such as those of the cached engine."""
         own = self.scores(range(len(self)))
-        return Loss.of(sum((self._judge(answer, now) for now, answer in enumerate(others)), Score()), sum(own, Score()))
+        return Loss.of(sum(score_all(self._task, others, self._agreed), Score()), sum(own, Score()))
 
     def _judged(self, answer: int, now: int) -> Score:
         key = (answer, now)
         if key not in self._scores:
-            self._scores[key] = self._judge(self._decisions[answer], now)
+            self._scores[key] = score_at(self._task, self._decisions[answer], self._agreed, now)
         return self._scores[key]
-
-    def _judge(self, answer: D, now: int) -> Score:
-        before = self._agreed[now - RADIUS] if now >= RADIUS else None
-        return self._task.score(answer, self._agreed[now], before)
 
 
 def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:

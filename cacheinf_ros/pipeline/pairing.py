@@ -54,7 +54,7 @@ class LatestQueue(Generic[T]):
 class Outcome(Enum):
     """What a frame did to the cache."""
 
-    HELD = "it holds the frame"
+    CACHED = "it holds the frame"
     UNTOUCHED = "it holds what it held"
     LOST = "it holds nothing"
 
@@ -126,7 +126,7 @@ class FramePairing(Generic[T]):
 
     def note(self, paired: Paired[T], outcome: Outcome) -> None:
         """Take note of what running a frame did to the cache."""
-        if outcome is Outcome.HELD:
+        if outcome is Outcome.CACHED:
             self.chain.mark_cached(paired.stamp_ns)
         elif outcome is Outcome.LOST:
             self.chain.invalidate()

@@ -48,8 +48,6 @@ class PromisedAnswers:
 
     Attributes:
         way: how frames are computed between bursts.
-        held: frames whose answer was held.
-        computed: all others.
         wants_thresholds: whether delta thresholds might make the cached engine worth it: what it reuses loses little,
             but it is not faster than a dense backend.
     """
@@ -61,7 +59,6 @@ class PromisedAnswers:
             note: takes names and texts for diagnostics.
         """
         self.way = Way.DENSE
-        self.held = self.computed = 0
         self.wants_thresholds = False
         self._model = model
         self._engine = engine
@@ -102,24 +99,19 @@ class PromisedAnswers:
         """Put the cached engine on trial in the next burst: it has changed."""
         self.wants_thresholds, self._tries_engine, self._untried = False, True, 0
 
-    @property
-    def report(self) -> LossReport | None:
-        """What the last burst showed; None before there was one."""
-        return self._holder.report if self._holder is not None else None
-
     def configure(self, config: EngineConfig) -> None:
         """Take over the promise."""
+        if (config.max_loss > 0) != (self._max_loss > 0):
+            self.lost()  # answers without a promise are none that the holder knows of
         self._max_loss = config.max_loss
         if self._holder is not None:
             self._holder.max_loss = self._room
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
-        if self._holder is None and self._backends:
-            self._begin()
-        stands = self._holder is not None and self._max_loss > 0 and self._holder.stands(image)
-        self.held += stands
-        return stands
+        if self._holder is None and self._task is not None:
+            self._holder = AnswerHolder(self._task, self._preprocessor.size, self._room)
+        return self._holder is not None and self._max_loss > 0 and self._holder.stands(image)
 
     def lost(self) -> None:
         """There is no last answer any more: a frame failed, or time went back."""
@@ -134,7 +126,6 @@ class PromisedAnswers:
             cache_map: what of the engine's cache is reusable; None: nothing is known.
             matching_ms: what it took to find out.
         """
-        self.computed += 1
         if self._holder is None or self._max_loss <= 0:
             return self._engine.run(image, None)
         if self._holder.wants_dense:
@@ -219,16 +210,15 @@ class PromisedAnswers:
         """What holding answers may cost."""
         return self._max_loss * (1 - _ENGINE_SHARE if self.way is Way.CACHED else 1)
 
-    def _begin(self) -> None:
-        backend = self._backends[0]
-        self._note("dense_backend", f"{backend.name}, {backend.milliseconds:.1f} ms")
-        photographs = [self._dense(image, backend).outputs for image in load_photographs(Gallery.TEST)]
-        self._task = task_of_model(self._model.card, photographs[0], _deviations(photographs), most_pixels=_MOST_PIXELS)
-        self._holder = AnswerHolder(self._task, self._preprocessor.size, self._room)
-
     def _prepare(self, threads: int) -> None:
+        """Prepare the dense backends, and last of all what answers are judged by: with that they come into use."""
         with guarded("preparing a dense backend for bounded mode") as failure:
             self._backends = fastest_backends(self._model, threads)
+            best = self._backends[0]
+            self._note("dense_backend", f"{best.name}, {best.milliseconds:.1f} ms")
+            photographs = [self._dense(image, best).outputs for image in load_photographs(Gallery.TEST)]
+            deviations = _deviations(photographs)
+            self._task = task_of_model(self._model.card, photographs[0], deviations, most_pixels=_MOST_PIXELS)
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
 

@@ -202,7 +202,7 @@ class Runner:
         return FrameResult(
             model=self.name,
             mode=result.mode.value,
-            outcome=Outcome.HELD if result.cached else Outcome.LOST,
+            outcome=Outcome.CACHED if result.cached else Outcome.LOST,
             engine=replace(result, stage_ms={**result.stage_ms, "decode": decode_ms}),
             input_size=self._input_size,
             decoded=decoded,

@@ -114,6 +114,15 @@ class Station:
             self.diagnostics[status.name] = status
 
 
+@pytest.fixture
+def context() -> Iterator[Any]:
+    """A context of its own for nodes in this process."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    yield context
+    rclpy.try_shutdown(context=context)
+
+
 @pytest.fixture(scope="module")
 def nodes(domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
     with NodeGroup(tmp_path_factory.mktemp("nodes"), domain=domain) as group:

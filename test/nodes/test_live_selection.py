@@ -9,7 +9,6 @@ import pytest
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from collections.abc import Iterator
 from typing import Any
 
 from rclpy.parameter import Parameter
@@ -21,14 +20,6 @@ from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.pipeline.node_configs import AnswerConfig
 
 LABELS = ("person", "car")
-
-
-@pytest.fixture
-def context() -> Iterator[Any]:
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    yield context
-    rclpy.try_shutdown(context=context)
 
 
 def test_it_follows_the_parameters(context: Any) -> None:

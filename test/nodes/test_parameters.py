@@ -48,14 +48,6 @@ class Paint(Config):
     formula: str = setting("CaCO3", "what only the laboratory changes")
 
 
-@pytest.fixture
-def context() -> Iterator[Any]:
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    yield context
-    rclpy.try_shutdown(context=context)
-
-
 def test_a_descriptor_says_what_the_field_says() -> None:
     fields = {each.name: each for each in Paint.declarations()}
     assert describe(fields["brand"]).read_only

@@ -92,6 +92,19 @@ def test_nothing_is_held_or_lost_where_no_loss_is_allowed(model: Model) -> None:
     runner.close()
 
 
+def test_an_answer_given_without_a_promise_is_not_held_for_an_earlier_frame(model: Model) -> None:
+    runner, _ = bounded(model)
+    for _ in range(BURST + 2):
+        last = runner.infer(picture(), None)
+    assert last.mode == HELD
+    config = EngineConfig(mode=Mode.BOUNDED, threads=1)
+    runner.configure(config.changed(max_loss=0.0))
+    runner.infer(picture(1), None)
+    runner.configure(config)
+    assert runner.infer(picture(), None).mode != HELD  # the last answer is that of another picture
+    runner.close()
+
+
 def test_maps_are_wanted_only_while_the_cached_engine_is_on_trial_or_in_use(model: Model) -> None:
     runner, notes = bounded(model)
     assert runner.wants_maps

@@ -37,18 +37,24 @@ class Task(Protocol[D]):
         """
 
 
-def consensus_of_all(task: Task[D], dense: Sequence[D], radius: int) -> list[D]:
-    """The consensus for each frame of a sequence of dense decisions: of at most ``radius`` frames on both sides."""
+RADIUS = 4
+"""Frames on both sides that make up the consensus; things move where it differs from that of so many frames before."""
+
+
+def consensus_of_all(task: Task[D], dense: Sequence[D]) -> list[D]:
+    """The consensus for each frame of a sequence of dense decisions: of at most :data:`RADIUS` frames on both sides."""
     agreed = []
     for index in range(len(dense)):
-        first = max(0, index - radius)
-        agreed.append(task.consensus(dense[first : index + radius + 1], index - first))
+        first = max(0, index - RADIUS)
+        agreed.append(task.consensus(dense[first : index + RADIUS + 1], index - first))
     return agreed
 
 
-def score_all(task: Task[D], answers: Sequence[D], agreed: Sequence[D], radius: int) -> list[Score]:
-    """Judge each frame's answer by its consensus; it moves where it differs from that of ``radius`` frames before."""
-    return [
-        task.score(answer, agreed[index], agreed[index - radius] if index >= radius else None)
-        for index, answer in enumerate(answers)
-    ]
+def score_at(task: Task[D], answer: D, agreed: Sequence[D], index: int) -> Score:
+    """Judge the answer to the frame with this index by the consensus for each frame."""
+    return task.score(answer, agreed[index], agreed[index - RADIUS] if index >= RADIUS else None)
+
+
+def score_all(task: Task[D], answers: Sequence[D], agreed: Sequence[D]) -> list[Score]:
+    """Judge each frame's answer by its consensus."""
+    return [score_at(task, answer, agreed, index) for index, answer in enumerate(answers)]

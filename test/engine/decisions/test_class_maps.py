@@ -54,5 +54,5 @@ def test_where_the_consensus_moved_counts_by_itself() -> None:
 
 def test_without_flicker_dense_is_always_right() -> None:
     frames = [np.full((2, 2), 3, np.uint8)] * 9
-    agreed = consensus_of_all(TASK, frames, 4)
-    assert all(score.whole == 1.0 for score in score_all(TASK, frames, agreed, 4))
+    agreed = consensus_of_all(TASK, frames)
+    assert all(score.whole == 1.0 for score in score_all(TASK, frames, agreed))

@@ -10,14 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 from faults import Faults
-from sessions import PATIENCE_S, until
+from sessions import PATIENCE_S, ServerBeside, until
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload import (
     Identity,
     OffloadConfig,
-    Packet,
-    ServerSession,
     WholeFrameSession,
     WholeFrameWorker,
     Work,
@@ -33,7 +31,7 @@ def mirrored(content: bytes) -> bytes:
     return content[::-1]
 
 
-class Both:
+class Both(ServerBeside):
     """A robot's session and a server's in one process."""
 
     def __init__(self, compute: Callable[[bytes], bytes], faults: Faults) -> None:
@@ -41,16 +39,6 @@ class Both:
         self.complaints: list[str] = []
         self.robot = WholeFrameSession("robot", IDENTITY, CONFIG, self._to_server)
         self.start_server()
-
-    def start_server(self) -> None:
-        self.server = ServerSession("robot", self._worker, self._to_robot, self.complaints.append)
-        self.thread = threading.Thread(target=self.server.serve)
-        self.thread.start()
-
-    def stop_server(self) -> None:
-        self.server.close()
-        self.thread.join(PATIENCE_S)
-        assert not self.thread.is_alive()
 
     def connect(self) -> None:
         until(lambda: self.robot.welcome is not None, self.robot.poll)
@@ -67,14 +55,6 @@ class Both:
         if asked.network != IDENTITY.network:
             raise MessageError("start both with the same model")
         return WholeFrameWorker(lambda content: self._compute(content))
-
-    def _to_server(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
-            self.server.receive(arrived)
-
-    def _to_robot(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
-            self.robot.receive(arrived)
 
 
 @contextmanager
