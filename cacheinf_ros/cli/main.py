@@ -21,6 +21,7 @@ from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
 from cacheinf_ros.cli.profile import profile
 from cacheinf_ros.cli.replay import replay
+from cacheinf_ros.cli.soak import soak
 from cacheinf_ros.errors import CacheinfError
 
 _KILLED_BY = 128  # as shells report it
@@ -41,6 +42,7 @@ catalogs.command()(share)
 app.add_typer(catalogs, name="catalog")
 app.command()(memory)
 app.command()(profile)
+app.command()(soak)
 app.command()(doctor)
 
 

@@ -112,8 +112,8 @@ class NodeProcess:
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
         """Wait until the node takes frames; :class:`ProcessError` with its output where it does not."""
-        wait_until(lambda: self._is_ready() or self.exit_code is not None, timeout_s)
-        if not self._is_ready():
+        wait_until(lambda: self.is_ready or self.exit_code is not None, timeout_s)
+        if not self.is_ready:
             code = self.exit_code
             happened = f"did not start within {timeout_s:g} s" if code is None else f"ended with exit code {code}"
             raise ProcessError(f"{self.command.executable} {happened}: {self.output.strip()}")
@@ -143,7 +143,9 @@ class NodeProcess:
             self._process.kill()
             return self._process.wait()
 
-    def _is_ready(self) -> bool:
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said that it takes frames."""
         return any(line.endswith(f": {_READY}") for line in self.output.splitlines())
 
 

@@ -97,7 +97,7 @@ class Pipeline:
             )  # fmt: skip
         self._energy = reported_energy(node, get(PowerModel), node.health)
         self._spent = Spent()
-        self._gap = ""
+        self._told_gaps: set[str] = set()
         self._told_unfollowed = False
         self.computed: FrameResult | None = None
         """The last frame's result, if it was computed here."""
@@ -211,10 +211,9 @@ class Pipeline:
     def _note_gap(self, gap: str) -> None:
         if gap not in ("", EMPTY):
             self._node.health.count("map_timeouts" if gap == LATE else "gaps")
-        if gap and gap not in (EMPTY, self._gap):
+        if gap and gap != EMPTY and gap not in self._told_gaps:
+            self._told_gaps.add(gap)
             self._node.get_logger().warning(f"{gap}: nothing is reused (said once, counted in /diagnostics)")
-        if gap != EMPTY:
-            self._gap = gap
 
     def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:
         mode = self._node.parameters.get(EngineConfig).mode

@@ -1,0 +1,112 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf soak``: robots and a server for hours, with faults, and every result checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cacheinf_ros.sources import open_source
+
+if TYPE_CHECKING:  # the help must work where ROS is not installed
+    from cacheinf_ros.harness.soak_report import SoakReport
+
+_S_PER_HOUR = 3600.0
+
+
+def soak(
+    hours: Annotated[float, typer.Option(min=0.001, help="How long.")] = 1.0,
+    robots: Annotated[int, typer.Option(min=1, max=64, help="Robots, each a node with a camera.")] = 8,
+    slots: Annotated[int, typer.Option(min=1, max=1000, help="Robots that the server has room for.")] = 4,
+    rate: Annotated[float, typer.Option(min=0.05, help="Images per second of each camera.")] = 1.0,
+    model: Annotated[str, typer.Option("--model", "-m", help="What the robots run.")] = "scenenet",
+    source: Annotated[str, typer.Option(help="What their cameras see.")] = "scene:fixed?size=240x320",
+    policy: Annotated[str, typer.Option(help="server.policy of the robots: one that loses nothing.")] = "remote",
+    fault_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between faults of processes, s.")] = 5.0,
+    server_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what befalls the server.")] = 0.2,
+    camera_share: Annotated[float, typer.Option(min=0, max=1, help="Of the images, those something befalls.")] = 0.1,
+    visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6,
+    patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/soak"),
+) -> None:
+    """Let robots share a server for hours while things go wrong, and check every result against dense execution.
+
+    Processes are killed, restarted and paused; images are lost, doubled, reordered, damaged, and their clock is set
+    back; other robots come and go, some with other weights. Every image that a node could take must have one right
+    result or a stated error. Writes OUT/report.json. Exit code 1 where anything happened that must never happen.
+    """
+    from cacheinf_ros.harness.domains import private_domain
+    from cacheinf_ros.harness.soak import soak as run
+    from cacheinf_ros.harness.soak_report import SoakConfig
+
+    open_source(source)  # a mistake is told before anything starts
+    config = SoakConfig(
+        duration_s=hours * _S_PER_HOUR, robots=robots, slots=slots, rate=rate, model=model, source=source,
+        policy=policy, seed=seed, fault_every_s=fault_every_s, server_share=server_share, camera_share=camera_share,
+        visit_every_s=visit_every_s, patience_s=patience_s,
+    )  # fmt: skip
+    console = Console()
+    with private_domain() as domain:
+        report = run(config, domain=domain, folder=out / "logs", progress=console.log)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_text(json.dumps(figures(report), indent=1) + "\n", encoding="utf-8")
+    for table in _tables(report):
+        console.print(table)
+    console.print(f"report: {out / 'report.json'}")
+    if not report.is_clean:
+        console.print(f"[red]something happened that must never happen[/]; the nodes' logs are in {out / 'logs'}")
+        raise typer.Exit(1)
+
+
+def figures(report: SoakReport) -> dict[str, Any]:
+    """The report as JSON has it."""
+    recovery = np.array(report.recovery_s)
+    return {
+        "frames": {fate.value: count for fate, count in report.fates.items()},
+        "injected": dict(report.injected),
+        "visits": dict(report.visits),
+        "where": dict(report.where),
+        "recovery_s": {
+            "count": len(recovery),
+            **({f"p{q}": float(np.percentile(recovery, q)) for q in (50, 95, 99)} if len(recovery) else {}),
+        },
+        "growth": [asdict(growth) for growth in report.growth],
+        "diagnostics": report.diagnostics,
+        "deaths": report.deaths,
+        "tracebacks": report.tracebacks,
+        "clean": report.is_clean,
+    }
+
+
+def _tables(report: SoakReport) -> list[Table]:
+    counts = Table("what", "how often", title="soak")
+    for name, count in sorted(report.injected.items()):
+        counts.add_row(name, f"{count}")
+    counts.add_section()
+    for name, count in sorted(report.visits.items()):
+        counts.add_row(f"visitor {name}", f"{count}")
+    counts.add_section()
+    for fate, count in report.fates.items():
+        counts.add_row(f"frame: {fate.value}", f"[red]{count}[/]" if fate.is_fault and count else f"{count}")
+    for name, count in sorted(report.where.items()):
+        counts.add_row(f"computed: {name}", f"{count}")
+    if report.recovery_s:
+        p50, p99 = np.percentile(report.recovery_s, (50, 99))
+        counts.add_row("right again after, s: p50, p99", f"{p50:.2f}, {p99:.2f}")
+    for line in [*report.deaths, *report.tracebacks]:
+        counts.add_row("[red]died, or has a traceback[/]", line)
+    growth = Table("process", "lived s", "MB", "MB per hour", "threads", "descriptors", title="growth")
+    for each in report.growth:
+        growth.add_row(
+            each.name, f"{each.lived_s:.0f}", f"{each.memory_mb:.0f}", f"{each.memory_mb_per_hour:+.1f}",
+            "{} to {}".format(*each.threads), "{} to {}".format(*each.descriptors),
+        )  # fmt: skip
+    return [counts, growth]

@@ -1,0 +1,82 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What processes hold over time: memory, threads, file descriptors, and whether that grows."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+
+import numpy as np
+import psutil
+
+_WARM_UP = 0.25  # of a process' life: caches and pools fill
+_MB = 1e6
+_S_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How a process changed between the end of its warm-up and its end.
+
+    Attributes:
+        name: of the process.
+        lived_s: for how long it was watched.
+        memory_mb: resident, at the end.
+        memory_mb_per_hour: slope of a straight line through the resident memory after warm-up.
+        threads, descriptors: (least, most) after warm-up.
+    """
+
+    name: str
+    lived_s: float
+    memory_mb: float
+    memory_mb_per_hour: float
+    threads: tuple[int, int]
+    descriptors: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Watched:
+    name: str
+    process: psutil.Process
+    samples: list[tuple[float, int, int, int]] = field(default_factory=list)
+
+
+class ResourceWatch:
+    """Samples processes until they end."""
+
+    def __init__(self) -> None:
+        self._watched: list[_Watched] = []
+
+    def watch(self, name: str, pid: int) -> None:
+        """Sample this process too."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._watched.append(_Watched(name=name, process=psutil.Process(pid)))
+
+    def sample(self, now_s: float) -> None:
+        """Note what each process that runs holds now."""
+        for watched in self._watched:
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                process = watched.process
+                if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                    memory = process.memory_info().rss
+                    watched.samples.append((now_s, memory, process.num_threads(), process.num_fds()))
+
+    def growth(self, least_s: float) -> list[Growth]:
+        """The growth of each process that lived for at least so long."""
+        lives = [(each.name, np.array(each.samples)) for each in self._watched if len(each.samples) > 1]
+        return [growth_of(name, samples) for name, samples in lives if samples[-1, 0] - samples[0, 0] >= least_s]
+
+
+def growth_of(name: str, samples: np.ndarray) -> Growth:
+    """Fit a line to samples, float [n, 4]: seconds, resident bytes, threads, descriptors; n > 1, in order of time."""
+    lived_s = samples[-1, 0] - samples[0, 0]
+    warm = samples[samples[:, 0] >= samples[0, 0] + _WARM_UP * lived_s]
+    slope = np.polyfit(warm[:, 0] - warm[0, 0], warm[:, 1], 1)[0] if len(warm) > 1 else 0.0
+    return Growth(
+        name=name,
+        lived_s=float(lived_s),
+        memory_mb=float(samples[-1, 1]) / _MB,
+        memory_mb_per_hour=float(slope) / _MB * _S_PER_HOUR,
+        threads=(int(warm[:, 2].min()), int(warm[:, 2].max())),
+        descriptors=(int(warm[:, 3].min()), int(warm[:, 3].max())),
+    )

@@ -1,0 +1,76 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What a soak test is to do, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from cacheinf_ros.harness.frame_ledger import Fate
+from cacheinf_ros.harness.resources import Growth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakConfig:
+    """What to do.
+
+    Attributes:
+        duration_s: with faults; starting and ending come on top.
+        robots: how many, each a node with a camera of its own; nothing befalls the process of the first.
+        slots: robots that the server has room for.
+        rate: images per second of each camera.
+        model, source: what the robots run, and see.
+        policy: server.policy of the robots.
+        seed: of all that is random.
+        fault_every_s: mean time between faults of processes.
+        server_share: of them that befall the server.
+        camera_share: of the images that something befalls.
+        visit_every_s: mean time between robots that only greet the server.
+        patience_s: how long a frame may wait for its result.
+    """
+
+    duration_s: float
+    robots: int
+    slots: int
+    rate: float
+    model: str
+    source: str
+    policy: str
+    seed: int
+    fault_every_s: float
+    server_share: float
+    camera_share: float
+    visit_every_s: float
+    patience_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakReport:
+    """What came of it.
+
+    Attributes:
+        fates: of all frames.
+        injected: how often each fault was, as "robot killed" or "frame twice".
+        visits: how those went that only greeted: how many had a session, by kind.
+        where: where frames were computed.
+        recovery_s: after each fault of a process, from its end to the robot's next right result.
+        growth: of the processes that lived for at least a quarter of the time.
+        diagnostics: how many values each node reported, at most.
+        deaths: what ended without being asked to, or with a code other than 0, and its last line.
+        tracebacks: names of the logs that have one.
+    """
+
+    fates: Counter[Fate]
+    injected: Counter[str]
+    visits: Counter[str]
+    where: Counter[str]
+    recovery_s: list[float]
+    growth: list[Growth]
+    diagnostics: dict[str, int]
+    deaths: list[str]
+    tracebacks: list[str]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing happened that must never happen."""
+        return not (self.deaths or self.tracebacks or any(self.fates[fate] for fate in Fate if fate.is_fault))

@@ -1,0 +1,118 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The outside of many robots at once: publishes their cameras' images, hears their results, and visits their server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from numpy.typing import NDArray
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+
+from cacheinf_ros.msg import InferenceResult, SplitPacket
+from cacheinf_ros.nodes.conversions import byte_array, stamp_ns, time_message
+from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
+from cacheinf_ros.nodes.results import outputs_from
+from cacheinf_ros.nodes.spinning import SpinningNode
+from cacheinf_ros.offload import Packet
+
+_MANY = QoSProfile(depth=1000)
+_LIE = 2**20  # pixels a side that a damaged header claims
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A result as it came.
+
+    Attributes:
+        stamp_ns: of the image.
+        at_s: by :func:`time.monotonic`.
+        outputs: by name.
+    """
+
+    stamp_ns: int
+    at_s: float
+    where: str
+    error: str
+    outputs: dict[str, NDArray[Any]]
+
+
+class RobotStation:
+    """A node in a thread of its own; use as a context manager."""
+
+    def __init__(self, domain: int) -> None:
+        self._spinning = SpinningNode("station", domain)
+        self._node = self._spinning.node
+        self._cameras: dict[str, Any] = {}
+        self._to_server: dict[str, Any] = {}
+        self._from_server: dict[str, Any] = {}
+        self._said: dict[str, dict[str, str]] = {}
+        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, _MANY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spinning.close()
+
+    def add_robot(self, image_topic: str, result_topic: str, hear: Callable[[Heard], None]) -> None:
+        """Publish one robot's images and hear its results; ``hear`` is called in the station's thread."""
+        self._cameras[image_topic] = self._node.create_publisher(Image, image_topic, _MANY)
+
+        def received(message: Any) -> None:
+            outputs = outputs_from(message)
+            hear(
+                Heard(
+                    stamp_ns=stamp_ns(message.header), at_s=time.monotonic(), where=message.where, error=message.error,
+                    outputs=outputs,
+                )
+            )  # fmt: skip
+
+        self._node.create_subscription(InferenceResult, result_topic, received, _MANY)
+
+    def is_connected(self, image_topic: str, result_topic: str) -> bool:
+        """Whether a robot's node receives its images, and has its results heard."""
+        return self._cameras[image_topic].get_subscription_count() > 0 and self._node.count_publishers(result_topic) > 0
+
+    def publish(self, image_topic: str, stamp: int, image: NDArray[np.uint8], *, damaged: bool = False) -> None:
+        """Publish an image, uint8 [height, width, 3], BGR; a damaged one has a header that lies about its size."""
+        height, width = image.shape[:2]
+        header = Header(stamp=time_message(stamp), frame_id="camera")
+        message = Image(header=header, height=height, width=width, encoding="bgr8", step=3 * width)
+        message.data = byte_array(image.tobytes())
+        if damaged:
+            message.height = message.width = _LIE
+        self._cameras[image_topic].publish(message)
+
+    def join_server(self, share_topic: str, answer_topic: str, receive: Callable[[Packet], None]) -> None:
+        """Hear what a server answers on a topic; :meth:`send` then reaches it."""
+        if share_topic not in self._to_server:
+            self._to_server[share_topic] = self._node.create_publisher(SplitPacket, share_topic, _MANY)
+        self._from_server[answer_topic] = self._node.create_subscription(
+            SplitPacket, answer_topic, lambda message: receive(packet_from(message)), _MANY
+        )
+
+    def send(self, share_topic: str, packet: Packet) -> None:
+        """Send a packet to the server."""
+        self._to_server[share_topic].publish(packet_message(packet))
+
+    def leave_server(self, answer_topic: str) -> None:
+        """Hear nothing more on a topic."""
+        self._node.destroy_subscription(self._from_server.pop(answer_topic))
+
+    def said(self, node: str) -> dict[str, str]:
+        """All values of a node's latest diagnostics."""
+        return self._said.get(node, {})
+
+    def _keep_diagnostics(self, message: Any) -> None:
+        for status in message.status:
+            self._said[status.name] = {value.key: value.value for value in status.values}
