@@ -18,7 +18,7 @@ from unittest import mock
 import pytest
 import yaml
 
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.config import Config
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError

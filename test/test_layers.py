@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,3 +78,10 @@ def test_every_source_file_names_licence_and_holder() -> None:
     ]
     assert sources
     assert [file for file in sources if line not in file.read_text()[:200]] == []
+
+
+def test_no_file_name_stands_twice() -> None:
+    """One name, one subject: a traceback or a search that names a file then names one. Only folders have namesakes."""
+    names = Counter(file.name for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts)
+    allowed = {"__init__.py", "engine.py"}  # the engine, and `cacheinf bench engine`
+    assert {name for name, count in names.items() if count > 1} <= allowed

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig, CatalogServerConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig, CatalogServerConfig
 from cacheinf_ros.config import Config
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.engine import EngineConfig

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.bench.answer import SCORE_THRESHOLD, Answer
 from cacheinf_ros.bench.contenders import Contender
-from cacheinf_ros.bench.frames import Image, Shot
 from cacheinf_ros.bench.loss import MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
+from cacheinf_ros.bench.output_errors import ErrorScale, Outputs
 from cacheinf_ros.bench.policies import Skipping
-from cacheinf_ros.bench.quality import ErrorScale, Outputs
+from cacheinf_ros.bench.shots import Image, Shot
 from cacheinf_ros.bench.timing import measured, timed
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import Engine, EngineResult, Preprocessor

@@ -18,8 +18,8 @@ from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.compile import compile_program
-from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import DenseSwitch
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.following import move_output, shift_unit
 from cacheinf_ros.engine.partition.partition import Side

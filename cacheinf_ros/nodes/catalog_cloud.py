@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
 from cacheinf_ros.catalog.serving.device_models import View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.partitioned_models import identity_of_variant
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode

@@ -13,9 +13,9 @@ from cacheinf_ros.catalog import Place
 from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.budget_report import BudgetReport
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.catalog_service import CatalogService, Places
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.request_queue import Asked
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.energy.request_energy import RequestEnergy

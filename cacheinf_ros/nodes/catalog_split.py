@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog import Catalog, Cost, Place
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.scheduling import Load
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.contact import Contact
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError

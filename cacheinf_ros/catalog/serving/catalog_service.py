@@ -10,8 +10,8 @@ from typing import Generic, Protocol, TypeVar
 
 from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, Demand, Load, Scheduler, Why
 from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.energy.power_model import Spent

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
+from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
 from cacheinf_ros.cli.options import (
     JsonFile,
     ModelReference,
@@ -57,7 +57,7 @@ def stream(options: StreamOptions) -> None:
 
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.bench.frames import recorded
+    from cacheinf_ros.bench.shots import recorded
     from cacheinf_ros.bench.stream import run_stream_benchmark
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source

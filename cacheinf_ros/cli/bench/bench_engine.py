@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
+from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
 from cacheinf_ros.cli.options import (
     JsonFile,
     ModelReference,
@@ -95,7 +95,7 @@ def engine(options: EngineOptions) -> None:
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
     from cacheinf_ros.bench.engine import run_engine_benchmark
-    from cacheinf_ros.bench.frames import Change, changing, recorded
+    from cacheinf_ros.bench.shots import Change, changing, recorded
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
 

@@ -12,7 +12,12 @@ import pytest
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.catalog.scheduling.decision import Preference
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig, CatalogPolicy, CatalogServerConfig, in_places
+from cacheinf_ros.catalog.serving.catalog_node_configs import (
+    CatalogConfig,
+    CatalogPolicy,
+    CatalogServerConfig,
+    in_places,
+)
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.errors import CatalogError, ConfigError
 
