@@ -122,7 +122,7 @@ class Race:
             self._judge(frame)
         else:
             self.measures.see(frame)
-        if self._engine.audit_due:
+        if self._engine.bounded.audit_due:
             self._audit(frame)
         if counts:
             self._compare_policies(shot.image, frame.on_frame)
@@ -189,7 +189,7 @@ class Race:
             self.warped.add(repeated.warped, dense)
 
     def _audit(self, frame: MeasuredFrame) -> None:
-        audit, milliseconds = timed(self._engine.audit)
+        audit, milliseconds = timed(self._engine.bounded.audit)
         if audit is not None:
             if self.log.reuse:
                 self.log.latency_ms[CACHED][-1] += milliseconds  # it is part of what the mode costs
