@@ -15,7 +15,7 @@ from torch.nn import functional
 from cacheinf_ros.engine.backends import NativeBackend
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels import NativeCall, ReferenceKernels
-from cacheinf_ros.engine.kernels.library import kernel_library
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.graph.ir import Operator
 from cacheinf_ros.graph.window import Pair, Window
 

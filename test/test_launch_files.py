@@ -18,7 +18,7 @@ from unittest import mock
 import pytest
 import yaml
 
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.config import Config
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
@@ -91,7 +91,9 @@ def test_a_launch_file_is_python_with_the_entry_point(file: Path) -> None:
 @pytest.mark.parametrize("nodes", ARGUMENTS)
 def test_arguments_are_parameters_with_their_types_and_choices(nodes: str) -> None:
     """They are written anew because importing the configurations takes seconds."""
-    declared = fields(*{"catalog": (*CONFIGS, CatalogConfig), "replay": (ReplayConfig,)}.get(nodes, CONFIGS))
+    declared = fields(
+        *{"catalog": (*CONFIGS, CatalogConfig, CatalogBudgetConfig), "replay": (ReplayConfig,)}.get(nodes, CONFIGS)
+    )
     declared |= fields(CatalogConfig) if nodes == "server" else {}
     for argument in ARGUMENTS[nodes]:
         if argument.is_parameter and argument.name != "use_sim_time":  # that one is rclpy's

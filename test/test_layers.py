@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,3 +78,45 @@ def test_every_source_file_names_licence_and_holder() -> None:
     ]
     assert sources
     assert [file for file in sources if line not in file.read_text()[:200]] == []
+
+
+def test_no_file_name_stands_twice() -> None:
+    """One name, one subject: a traceback or a search that names a file then names one. Only folders have namesakes."""
+    names = Counter(file.name for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts)
+    allowed = {"__init__.py", "engine.py"}  # the engine, and `cacheinf bench engine`
+    assert {name for name, count in names.items() if count > 1} <= allowed
+
+
+def attributes(definition: ast.ClassDef) -> set[str]:
+    """What the body of a class gives its objects: methods, properties, fields, and what methods set in ``self``."""
+    names = {node.name for node in definition.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for node in definition.body:
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    names |= {
+        node.attr
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+    }
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_no_public_class_has_more_than_fifteen_public_attributes() -> None:
+    """Those of its bases in the package count, but for what every configuration has; an underscore hides none that was
+    public before: what belongs together stands behind one attribute."""
+    classes = {
+        node.name: node
+        for file in PACKAGE.rglob("*.py")
+        if "msg" not in file.relative_to(PACKAGE).parts
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef) and node.name != "Config"
+    }
+
+    def of(definition: ast.ClassDef) -> set[str]:
+        names = [ast.unparse(base).partition("[")[0] for base in definition.bases]
+        bases = [classes[name] for name in names if name in classes and classes[name] is not definition]
+        return attributes(definition).union(*map(of, bases))
+
+    counts = {name: len(of(each)) for name, each in classes.items() if not name.startswith("_")}
+    assert len(counts) > 100
+    assert {name: count for name, count in counts.items() if count > 15} == {}

@@ -70,7 +70,7 @@ def test_executable_calls_a_main(script: str) -> None:
 def test_kernels_are_compiled_where_there_is_a_compiler() -> None:
     if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
         pytest.skip("no C++ compiler")
-    library = importlib.import_module("cacheinf_ros.engine.kernels.library").kernel_library()
+    library = importlib.import_module("cacheinf_ros.engine.kernels.kernel_library").kernel_library()
     assert library is not None
     assert library.ci_instruction_set() in (b"avx512", b"avx2", b"base")
 

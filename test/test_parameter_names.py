@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig, CatalogServerConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig, CatalogServerConfig
 from cacheinf_ros.config import Config
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.engine import EngineConfig
@@ -20,7 +20,7 @@ from cacheinf_ros.pipeline import node_configs
 
 ROOT = Path(__file__).parents[1]
 PARTS = (
-    MatchingConfig, EngineConfig, OffloadConfig, PowerModel, CatalogConfig, CatalogServerConfig,
+    MatchingConfig, EngineConfig, OffloadConfig, PowerModel, CatalogConfig, CatalogBudgetConfig, CatalogServerConfig,
 )  # fmt: skip
 OF_NODES = tuple(
     each

@@ -13,7 +13,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import shown_progress, write_report
+from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
 from cacheinf_ros.cli.options import JsonFile, with_options
 
 

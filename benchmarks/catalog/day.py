@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.catalog.day_catalogs import POWER, PRICES, build_catalogs, original_of, without_variants
 from benchmarks.catalog.setting import Progress
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
-from cacheinf_ros.catalog.serving.node_configs import CatalogPolicy
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogPolicy
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import Value
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.catalog.sharing import find_sharing, use_same_kernels
-from cacheinf_ros.bench.frames import Image
+from cacheinf_ros.bench.shots import Image
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.catalog.heads.attribute_heads import head_model, train_heads
 from cacheinf_ros.catalog.labelled_pictures import SCENE_ATTRIBUTES, scene_samples

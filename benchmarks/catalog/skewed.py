@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cacheinf_ros.bench.frames import Image
+from cacheinf_ros.bench.shots import Image
 from cacheinf_ros.catalog.labelled_pictures import scene_samples
 from cacheinf_ros.catalog.specialists.training_set import TrainingSet, training_sets
 from cacheinf_ros.graph import Model

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
+from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
 from cacheinf_ros.cli.options import (
     JsonFile,
     ModelReference,

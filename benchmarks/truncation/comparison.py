@@ -16,7 +16,7 @@ from cacheinf_ros.engine import EngineConfig, Mode, Preprocessor
 from cacheinf_ros.engine.bounded import calibrate
 from cacheinf_ros.engine.bounded.bases import Base, sensitivity_base, spread_base, standard_deviations
 from cacheinf_ros.engine.bounded.candidates import propagation_points
-from cacheinf_ros.engine.bounded.composing import compose_frames
+from cacheinf_ros.engine.bounded.composed_frames import compose_frames
 from cacheinf_ros.engine.bounded.curve import scaled
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.bounded.trial import Image, Trial, TrialEngine

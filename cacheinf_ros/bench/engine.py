@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
-from cacheinf_ros.bench.frames import Image, Shot, varied_images
 from cacheinf_ros.bench.measures import mean_and_max
+from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.policies import skipping
-from cacheinf_ros.bench.quality import ErrorScale
 from cacheinf_ros.bench.race import CACHED, Log, Race
+from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor

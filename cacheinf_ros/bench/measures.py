@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.bench.answer import Answer
-from cacheinf_ros.bench.quality import Agreement, ErrorScale, MissedChange
+from cacheinf_ros.bench.output_errors import Agreement, ErrorScale, MissedChange
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
 from cacheinf_ros.sources import SceneTruth
 

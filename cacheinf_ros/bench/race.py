@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.bench.answer import SCORE_THRESHOLD, Answer
 from cacheinf_ros.bench.contenders import Contender
-from cacheinf_ros.bench.frames import Image, Shot
 from cacheinf_ros.bench.loss import MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
+from cacheinf_ros.bench.output_errors import ErrorScale, Outputs
 from cacheinf_ros.bench.policies import Skipping
-from cacheinf_ros.bench.quality import ErrorScale, Outputs
+from cacheinf_ros.bench.shots import Image, Shot
 from cacheinf_ros.bench.timing import measured, timed
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
@@ -122,7 +122,7 @@ class Race:
             self._judge(frame)
         else:
             self.measures.see(frame)
-        if self._engine.audit_due:
+        if self._engine.bounded.audit_due:
             self._audit(frame)
         if counts:
             self._compare_policies(shot.image, frame.on_frame)
@@ -189,7 +189,7 @@ class Race:
             self.warped.add(repeated.warped, dense)
 
     def _audit(self, frame: MeasuredFrame) -> None:
-        audit, milliseconds = timed(self._engine.audit)
+        audit, milliseconds = timed(self._engine.bounded.audit)
         if audit is not None:
             if self.log.reuse:
                 self.log.latency_ms[CACHED][-1] += milliseconds  # it is part of what the mode costs

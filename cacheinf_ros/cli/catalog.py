@@ -24,11 +24,9 @@ catalogs = typer.Typer(help="Catalogs of a model's variants: how accurate, and w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOptions:
-    """What ``cacheinf catalog build`` makes, from what, and under which conditions."""
+class FrameOptions:
+    """What ``cacheinf catalog build`` tunes variants on, and what it measures their accuracy on."""
 
-    model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")]
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the catalog.")] = Path("catalog")
     data: Annotated[
         list[str],
         typer.Option(
@@ -40,6 +38,17 @@ class BuildOptions:
     held_out: Annotated[
         list[str], typer.Option(help="Other frames, repeatable, on which accuracy is measured; likewise.")
     ] = field(default_factory=lambda: [BUILT_IN])
+    frames: Annotated[int, typer.Option(min=2, help="How many frames are used for fine-tuning.")] = 120
+    held_out_frames: Annotated[int, typer.Option(min=1, help="How many are held out.")] = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """What ``cacheinf catalog build`` makes, from what, and under which conditions."""
+
+    model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")]
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the catalog.")] = Path("catalog")
+    on: FrameOptions
     size: Size = None
     specialise: Annotated[
         bool, typer.Option("--specialise", help="Also store what specialists for the classes seen now are made from.")
@@ -59,8 +68,6 @@ class BuildOptions:
         typer.Option(metavar="NAMES", help=f"Separated by commas: {', '.join(t.value for t in Technique)}; or all."),
     ] = "all"
     bits: Annotated[str, typer.Option(help="Of stored weights, separated by commas: 32, 16, 8.")] = "32,16,8"
-    frames: Annotated[int, typer.Option(min=2, help="How many frames are used for fine-tuning.")] = 120
-    held_out_frames: Annotated[int, typer.Option(min=1, help="How many are held out.")] = 120
     tuning: TuningConfig
     prices: PriceConfig
     power: PowerModel
@@ -87,8 +94,8 @@ def build(options: BuildOptions) -> None:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task("reading frames")
-        counts = (options.frames, options.held_out_frames)
-        frames = load_data(loaded.card, options.data, options.held_out, counts)
+        on = options.on
+        frames = load_data(loaded.card, on.data, on.held_out, (on.frames, on.held_out_frames))
         conditions = BuildConditions(
             tuning=options.tuning, prices=options.prices, power=options.power, threads=options.threads
         )

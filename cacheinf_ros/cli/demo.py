@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cacheinf_ros.cli.report import Image, Trial, demo_table, draw_boxes, draw_demo
+from cacheinf_ros.cli.demo_report import Image, Trial, demo_table, draw_boxes, draw_demo
 from cacheinf_ros.engine import Box, Mode, matching_for
 from cacheinf_ros.engine.accuracy import Detections, score_sequence
 from cacheinf_ros.matching import draw_overlay
-from cacheinf_ros.matching.config import IDENTICAL
+from cacheinf_ros.matching.matching_config import IDENTICAL
 from cacheinf_ros.sources import Scene, open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed

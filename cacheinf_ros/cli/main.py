@@ -20,8 +20,8 @@ from cacheinf_ros.cli.laboratory import add_laboratory
 from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
 from cacheinf_ros.cli.profile import profile
-from cacheinf_ros.cli.replay import replay
-from cacheinf_ros.cli.soak import soak
+from cacheinf_ros.cli.replay_command import replay
+from cacheinf_ros.cli.soak_command import soak
 from cacheinf_ros.errors import CacheinfError
 
 _KILLED_BY = 128  # as shells report it

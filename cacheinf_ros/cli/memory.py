@@ -44,7 +44,7 @@ def memory(
     """
     from cacheinf_ros.engine.caching import droppable
     from cacheinf_ros.engine.compile import chosen_caching
-    from cacheinf_ros.engine.execution.planner import Planner
+    from cacheinf_ros.engine.execution.graph_planner import Planner
     from cacheinf_ros.engine.layout import lay_out
     from cacheinf_ros.engine.lifetimes import lifetimes, map_bytes
     from cacheinf_ros.graph import load_model

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -48,33 +48,51 @@ def with_options(options: type[Options]) -> Callable[[Callable[[Options], None]]
     """Let a command take its options as one object, where they would be a dozen parameters.
 
     Args:
-        options: a dataclass; each field is annotated as a parameter of a typer command would be, or is a
-            :class:`Config`, each field of which becomes an option.
+        options: a dataclass; each field is annotated as a parameter of a typer command would be, or is another such
+            dataclass or a :class:`Config`, each field of which becomes an option.
     """
-    hints = get_type_hints(options, include_extras=True)
-    configs = {name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, Config)}
-    parameters = [
-        parameter
-        for field in fields(options)  # type: ignore[arg-type]  # a dataclass
-        for parameter in (
-            _parameters_of(configs[field.name])
-            if field.name in configs
-            else [Parameter(field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name])]
-        )
-    ]
 
     def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
         @wraps(command)
         def run(**values: Any) -> None:
-            for name, kind in configs.items():
-                values[name] = kind.checked(**{field: values.pop(field) for field in kind.model_fields})
-            command(options(**values))
+            command(_built(options, values))
 
-        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        run.__signature__ = Signature(_parameters(options))  # type: ignore[attr-defined]  # what typer reads
         run.__annotations__ = {}
         return run
 
     return decorate
+
+
+def _parameters(options: type[Any]) -> list[Parameter]:
+    """What typer is to ask for, in the order of the fields."""
+    if issubclass(options, Config):
+        return _parameters_of(options)
+    hints, found = get_type_hints(options, include_extras=True), []
+    for field in fields(options):
+        kind = hints[field.name]
+        if _is_group(kind):
+            found += _parameters(kind)
+        else:
+            found.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=kind))
+    return found
+
+
+def _built(options: type[Options], values: dict[str, Any]) -> Options:
+    """The options, of values that typer has read: those of a group are taken out and put together."""
+    if issubclass(options, Config):
+        return options.checked(**{field: values[field] for field in options.model_fields})
+    hints = get_type_hints(options)
+    return options(
+        **{
+            field.name: _built(hints[field.name], values) if _is_group(hints[field.name]) else values[field.name]
+            for field in fields(options)  # type: ignore[arg-type]  # a dataclass
+        }
+    )
+
+
+def _is_group(kind: Any) -> bool:
+    return isinstance(kind, type) and (issubclass(kind, Config) or is_dataclass(kind))
 
 
 def _default(field: Field[Any]) -> Any:

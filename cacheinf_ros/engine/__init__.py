@@ -10,9 +10,9 @@ from cacheinf_ros.engine.bounded import (
     save_calibration,
 )
 from cacheinf_ros.engine.caching import Caching
-from cacheinf_ros.engine.config import Cache, EngineConfig, Precision
 from cacheinf_ros.engine.decoders import Box, Decoded, KeyPoint, ScoredClass, Selection, decode
 from cacheinf_ros.engine.engine import Engine
+from cacheinf_ros.engine.engine_config import Cache, EngineConfig, Precision
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side
 from cacheinf_ros.engine.partition.sharing import FrameStart, Outdated, PartitionWorker, Pixels, RemotePeer
 from cacheinf_ros.engine.preprocess import Preprocessor

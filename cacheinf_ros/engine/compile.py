@@ -7,8 +7,8 @@ import torch
 
 from cacheinf_ros.engine.backends import Backend, choose_backend
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
-from cacheinf_ros.engine.config import Cache, EngineConfig
 from cacheinf_ros.engine.cost import CostModel, load_or_measure
+from cacheinf_ros.engine.engine_config import Cache, EngineConfig
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.program import Program

@@ -15,25 +15,25 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration, calibrate
+from cacheinf_ros.engine.bounded import Calibration, calibrate
+from cacheinf_ros.engine.bounded_mode import BoundedMode, CachedFrame
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.compile import compile_program
-from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import DenseSwitch
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.border import Border
-from cacheinf_ros.engine.following import move_output, shift_unit
+from cacheinf_ros.engine.following import shift_unit
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.geometry import NO_SHIFT, KeyframeWindow, look_through
+from cacheinf_ros.geometry import NO_SHIFT, KeyframeWindow
 from cacheinf_ros.graph import Model
 from cacheinf_ros.mode import Mode
 
 _log = logging.getLogger(__name__)
 Image = NDArray[np.uint8]
-_PATIENCE = 3.0  # times the frames between audits
 
 
 class Engine:
@@ -42,6 +42,7 @@ class Engine:
     Attributes:
         cost: what the model's operators take on this machine.
         shared: how frames are shared with a server; None: there is none.
+        bounded: what is held back in mode ``bounded``, and the audit of it.
     """
 
     def __init__(
@@ -65,11 +66,15 @@ class Engine:
         self._input = backend.input(self._preprocessor, self.program.input)
         self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
-        self._frame = np.empty((*self._preprocessor.size, 3), np.uint8)  # the last one, while the camera moves
+        self._cached = CachedFrame(
+            program=self.program,
+            input=self._input,
+            keyframe=self._keyframe,
+            frame=np.empty((*self._preprocessor.size, 3), np.uint8),
+        )
+        self.bounded = BoundedMode(self._cached, self._dense, model.graph.input, config)
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
-        self._auditor = Auditor()
-        self._holds_frame = False
         self._config = config
         self.configure(config)
         if model.graph.unknown:
@@ -97,34 +102,14 @@ class Engine:
         """uint8 [height, width, 3] at the model's size, a copy: the keyframe, what exact execution would start from."""
         return self._input.composed.copy()
 
-    @property
-    def calibration(self) -> Calibration | None:
-        """What bounded mode goes by; None: it was not calibrated, and bounded mode is exact."""
-        return self._auditor.calibration
-
-    @property
-    def audit_due(self) -> bool:
-        """Whether bounded mode should check its error with a dense frame, when there is time."""
-        return self._can_audit and self._auditor.is_due(self._config)
-
-    @property
-    def audit_overdue(self) -> bool:
-        """Whether it must not wait any longer."""
-        return self._can_audit and self._auditor.is_due(self._config, patience=_PATIENCE)
-
-    @property
-    def _can_audit(self) -> bool:
-        """Whether there is a promise, and what is to be checked."""
-        return self._config.mode is Mode.BOUNDED and self._holds_frame
-
     def configure(self, config: EngineConfig) -> None:
         """Take over the parameters that may change between frames: all that is live."""
         self._config = config
-        self._apply_thresholds()
+        self.bounded.configure(config)
 
     def reset(self) -> None:
         """Forget the cache: the next frame is computed completely."""
-        self._holds_frame = False
+        self._cached.is_whole = False
 
     @torch.inference_mode()
     def run(self, image: Image, cache_map: CacheMap | None, peer: RemotePeer | None = None) -> EngineResult:
@@ -145,36 +130,16 @@ class Engine:
     def calibrate(self, frames: Sequence[Image], maps: Sequence[CacheMap | None] | None = None) -> Calibration:
         """Find out on frames of the user's stream, in their order, what bounded mode may hold back.
 
-        The cache is forgotten. Takes seconds to minutes; :func:`calibrate` and :meth:`use` do it beside the engine.
+        The cache is forgotten. Takes seconds to minutes; :func:`calibrate` and :meth:`BoundedMode.use` do it beside the
+        engine.
 
         Raises:
             EngineError: there are fewer than two frames, or they are unusable.
         """
         self.reset()
         calibration = calibrate(self.model, frames, maps, self._config, self.program.caching)
-        self.use(calibration)
+        self.bounded.use(calibration)
         return calibration
-
-    def use(self, calibration: Calibration) -> None:
-        """Go by a calibration from now on."""
-        self._auditor.calibration = calibration
-        self._apply_thresholds()
-
-    @torch.inference_mode()
-    def audit(self) -> Audit | None:
-        """Compute what the cache stands for densely and compare: bounded mode's check on its promise.
-
-        The cache is refreshed; where the promise was broken, thresholds are tightened. None: there is nothing to audit.
-        """
-        if not self._holds_frame or self._auditor.calibration is None:
-            return None
-        ours = [value.clone() for value in self.program.outputs.values()]
-        audit = self._auditor.compare(ours, self._dense(self._input.composed), self._config)
-        if audit.asks_for_motion and not self._keyframe.motion.is_none:
-            audit = self._auditor.add_motion(audit, self._motion_error(), self._config)
-            self._keyframe.allow(audit.room_for_motion)
-        self._apply_thresholds()
-        return audit
 
     def input_of(self, composed: Image) -> NDArray[np.float32]:
         """float32 [1, 3, height, width]: what dense execution of a composed image starts from."""
@@ -182,8 +147,8 @@ class Engine:
 
     def _run(self, image: Image, cache_map: CacheMap | None, peer: RemotePeer | None) -> EngineResult:
         started = time.perf_counter_ns()
-        reusable = cache_map if self._holds_frame else None
-        self._holds_frame = False  # whatever fails below leaves no half-updated cache
+        reusable = cache_map if self._cached.is_whole else None
+        self._cached.is_whole = False  # whatever fails below leaves no half-updated cache
         resized = self._preprocessor.resize(image)
         entry = self._enter(resized, self._reused(image, reusable))
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
@@ -191,9 +156,9 @@ class Engine:
         prepared = time.perf_counter_ns()
         outputs = self._compute(outside=entry.outside, refresh=refresh, peer=peer)
         computed = time.perf_counter_ns()
-        self._holds_frame = True
+        self._cached.is_whole = True
         if self._config.mode is Mode.BOUNDED:
-            self._auditor.count(list(outputs.values()), refreshed=refresh)
+            self.bounded.count(list(outputs.values()), refreshed=refresh)
         if peer is None:
             self._observe(changed_share, (computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
@@ -244,13 +209,13 @@ class Engine:
             self.program.shift(*shift)
             if self.shared is not None:
                 self.shared.moved(*shift)
-            self._auditor.moved(shift, self._preprocessor.size)
+            self.bounded.moved(shift)
         self._input.touch(reused)
         changed, everything = self.program.changed_input, shift != NO_SHIFT
         if self._keyframe.is_frame:
             self._input.write(resized, changed, everything=everything)
         else:
-            np.copyto(self._frame, resized)
+            np.copyto(self._cached.frame, resized)
             self._input.paint(resized, self._keyframe.motion, self._keyframe.unseen, changed, everything=everything)
             self._keyframe.painted()
         outside = Border.left_behind(*shift) if everything else Border.NONE
@@ -278,17 +243,6 @@ class Engine:
             return self.shared.execute(outside=outside, refresh=refresh, peer=peer)
         return self.program.execute(outside=outside, refresh=refresh)
 
-    def _motion_error(self) -> float:
-        """What it costs to see the last frame from the keyframe; the cache then holds that frame."""
-        assert self._auditor.calibration is not None
-        motion, size = self._keyframe.motion, self._preprocessor.size
-        outputs = self._dense(look_through(self._frame, motion))
-        seen = [move_output(value.cpu().numpy().copy(), motion, size) for value in outputs]
-        self._keyframe.restart()
-        exact = self._dense(self._frame)
-        self._auditor.refreshed(exact)
-        return self._auditor.calibration.output_scale.error(seen, [value.cpu().numpy() for value in exact])
-
     def _move(self, cache_map: CacheMap) -> None:
         """Move the cache with the picture (DeepCache section 4.3): each map by whole pixels of its own."""
         if cache_map.motion.is_none or cache_map.motion.shift is None:
@@ -314,11 +268,6 @@ class Engine:
             self._switch.observe_dense(took_ms)
         else:
             self._switch.observe_cached(changed_share, took_ms)
-
-    def _apply_thresholds(self) -> None:
-        thresholds = self._auditor.thresholds(self._config) if self._config.mode is Mode.BOUNDED else {}
-        self._input.set_threshold(thresholds.pop(self.model.graph.input, None))
-        self.program.set_thresholds(thresholds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from cacheinf_ros.disk_cache import cache_folder
-from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.identity import graph_hash
 

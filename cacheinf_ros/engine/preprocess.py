@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine.execution.propagation import BEFORE, TapTable
-from cacheinf_ros.engine.placement import Placement
+from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.card import ModelCard
 

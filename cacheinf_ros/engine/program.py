@@ -16,17 +16,17 @@ from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.plan import Plan
-from cacheinf_ros.engine.execution.planner import Planner
 from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.feature_maps import FeatureMaps
 from cacheinf_ros.engine.kernels import PreparedKernel
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import lifetimes, with_poison
+from cacheinf_ros.engine.operator_profile import Profile
 from cacheinf_ros.engine.partition.partition import PartitionSpace, Side
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
-from cacheinf_ros.engine.profile import Profile
 from cacheinf_ros.graph.ir import Global, Graph
 from cacheinf_ros.memory import TensorRecord
 

@@ -2,7 +2,7 @@
 """Pictures under a motion: warped, compared, painted, composed, and left behind by the camera."""
 
 from cacheinf_ros.geometry.composing import ImagePair, check_image, compose_image
-from cacheinf_ros.geometry.keyframe import NO_SHIFT, Drift, KeyframePolicy, KeyframeWindow, overlap
+from cacheinf_ros.geometry.keyframe_policy import NO_SHIFT, Drift, KeyframePolicy, KeyframeWindow, overlap
 from cacheinf_ros.geometry.painting import TILE, Brush
 from cacheinf_ros.geometry.warping import (
     WarpComparison,

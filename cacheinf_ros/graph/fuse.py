@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cacheinf_ros.graph.fusing import channels, convolutions, elementwise, globals, pixels
+from cacheinf_ros.graph.fusing import (
+    channel_rewrites,
+    convolution_rewrites,
+    elementwise_rewrites,
+    global_rewrites,
+    pixel_rewrites,
+)
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
 from cacheinf_ros.graph.ir import (
     Concat,
@@ -25,21 +31,26 @@ from cacheinf_ros.graph.ir import (
 
 # In the order in which they are tried; what a rule answers is fused again.
 _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
-    Conv: (convolutions.take_padding, convolutions.take_order, convolutions.take_affine),
-    Pool: (pixels.take_padding,),
-    Resample: (pixels.nothing_moved, pixels.two_moves),
-    Select: (channels.all_channels, channels.two_selections, channels.of_one_part, convolutions.choose_outputs),
-    Concat: (channels.one_part, channels.longer_than),
-    Elementwise: (
-        elementwise.nothing_done,
-        elementwise.gate,
-        convolutions.take_elementwise,
-        convolutions.take_residual,
-        elementwise.two_in_one,
-        elementwise.into_norm,
-        elementwise.before_moves,
+    Conv: (convolution_rewrites.take_padding, convolution_rewrites.take_order, convolution_rewrites.take_affine),
+    Pool: (pixel_rewrites.take_padding,),
+    Resample: (pixel_rewrites.nothing_moved, pixel_rewrites.two_moves),
+    Select: (
+        channel_rewrites.all_channels,
+        channel_rewrites.two_selections,
+        channel_rewrites.of_one_part,
+        convolution_rewrites.choose_outputs,
     ),
-    Global: (globals.take_producers,),
+    Concat: (channel_rewrites.one_part, channel_rewrites.longer_than),
+    Elementwise: (
+        elementwise_rewrites.nothing_done,
+        elementwise_rewrites.gate,
+        convolution_rewrites.take_elementwise,
+        convolution_rewrites.take_residual,
+        elementwise_rewrites.two_in_one,
+        elementwise_rewrites.into_norm,
+        elementwise_rewrites.before_moves,
+    ),
+    Global: (global_rewrites.take_producers,),
 }
 
 

@@ -18,7 +18,7 @@ from safetensors.torch import save
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.activation import Activation, ActivationKind
-from cacheinf_ros.graph.fusing.globals import Sequence
+from cacheinf_ros.graph.fusing.global_rewrites import Sequence
 from cacheinf_ros.graph.ir import Graph, Operator
 from cacheinf_ros.graph.lowering.view import Move, Replay
 from cacheinf_ros.graph.taps import AxisTaps

@@ -28,9 +28,9 @@ from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup
 from cacheinf_ros.harness.resources import ResourceWatch
 from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
-from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot
+from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot, picture_of
 from cacheinf_ros.harness.visitors import Visitors
-from cacheinf_ros.matching.config import IDENTICAL
+from cacheinf_ros.matching.matching_config import IDENTICAL
 from cacheinf_ros.nodes.robot_station import Heard, RobotStation
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.sources import open_source
@@ -179,7 +179,7 @@ class _Soak:
             pass
 
     def _judge(self, robot: SoakedRobot, heard: Heard) -> None:
-        expected = self._right[robot.picture_of(heard.stamp_ns)]
+        expected = self._right[picture_of(heard.stamp_ns)]
         if heard.error:
             fate = Fate.STATED
         else:

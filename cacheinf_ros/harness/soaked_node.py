@@ -148,6 +148,11 @@ class SoakedNode:
         """It answers nothing any more."""
 
 
+def picture_of(stamp_ns: int) -> int:
+    """Return the number of the picture that a robot's camera sent with a stamp."""
+    return stamp_ns % _PICTURES
+
+
 class SoakedRobot(SoakedNode):
     """A robot: its node, its camera, and what became of the camera's frames.
 
@@ -178,10 +183,6 @@ class SoakedRobot(SoakedNode):
     def hear(self, hear: Callable[[Heard], None]) -> None:
         """Have its results heard; in the station's thread."""
         self._station.add_robot(self._images, self._results, hear)
-
-    def picture_of(self, stamp_ns: int) -> int:
-        """The number of the picture that was sent with a stamp."""
-        return stamp_ns % _PICTURES
 
     def film(self, now_s: float, pictures: Sequence[NDArray[np.uint8]]) -> CameraFault | None:
         """Send the next picture, or what a fault makes of it; returns the fault."""

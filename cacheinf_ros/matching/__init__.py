@@ -1,12 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """(reference, frame) -> which blocks of the frame are reusable, under which motion."""
 
-from cacheinf_ros.matching.config import MatcherName, MatchingConfig, matching_for, usable
 from cacheinf_ros.matching.keyframe import Keyframe
-from cacheinf_ros.matching.matcher import Matcher, make_matcher
+from cacheinf_ros.matching.matchers import Matcher, make_matcher
+from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig, matching_for, usable
+from cacheinf_ros.matching.matching_stream import MatchingStream
 from cacheinf_ros.matching.overlay import draw_overlay
 from cacheinf_ros.matching.savings import Choice
-from cacheinf_ros.matching.stream import MatchingStream
 
 __all__ = [
     "Choice", "Keyframe", "Matcher", "MatcherName", "MatchingConfig", "MatchingStream", "draw_overlay", "make_matcher",

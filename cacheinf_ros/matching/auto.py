@@ -20,9 +20,9 @@ from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.geometry import Drift
 from cacheinf_ros.matching.block_matching import DiamondOptimised, Identity
 from cacheinf_ros.matching.computed_share import computed_share
-from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.homography import HARDLY, Homography, largest_move
 from cacheinf_ros.matching.keyframe import Keyframe
+from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.savings import CANDIDATES, Choice, Record, Savings
 
 Image = NDArray[np.uint8]

@@ -18,7 +18,7 @@ from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import MatchingError
 from cacheinf_ros.geometry import ImagePair
 from cacheinf_ros.matching import kernels
-from cacheinf_ros.matching.config import MatcherName, MatchingConfig
+from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig
 
 PEAK = 255
 """Largest value of a byte."""

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.geometry import ImagePair, WarpComparison, visible_blocks, without_islands
-from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.features import FeatureFinder, View
 from cacheinf_ros.matching.keyframe import Keyframe
+from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.tracker import track, track_most
 
 Image = NDArray[np.uint8]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
-from cacheinf_ros.matching.config import MatcherName
+from cacheinf_ros.matching.matching_config import MatcherName
 
 _FORGOTTEN = 120  # frames after which a matcher that did badly is believed to do as usual
 _MEMORY = 0.5  # of what was seen so far, in each frame

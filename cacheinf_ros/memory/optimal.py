@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.memory.placement import Placement
+from cacheinf_ros.memory.placement_search import FOUND, GIVEN_UP, IMPOSSIBLE, ORDERS, Problem
 from cacheinf_ros.memory.records import TensorRecord, least_for_offsets
-from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, ORDERS, Problem
 from cacheinf_ros.memory.strategies import best_of_greedy
 
 _STEPS = 4  # of the first search with each order, for each tensor; doubled while none succeeds

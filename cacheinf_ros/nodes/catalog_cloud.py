@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
 from cacheinf_ros.catalog.serving.device_models import View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.partitioned_models import identity_of_variant
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
@@ -22,13 +22,12 @@ _LINK = "link"  # the stage that is not the server's
 class CatalogCloud:
     """Has frames computed by variants on the server: there is a session for the last variant asked of each model."""
 
-    def __init__(
-        self, node: FrameNode, config: CatalogConfig, folders: Iterable[CatalogFolder], connection: ServerConnection
-    ) -> None:
+    def __init__(self, node: FrameNode, folders: Iterable[CatalogFolder], connection: ServerConnection) -> None:
         """Prepare; ``folders``: of the models."""
         self._node = node
         self._connection = connection
-        self._load_deadline_ms, self._prices = config.load_deadline_ms, config.prices
+        self._load_deadline_ms = node.parameters.get(CatalogConfig).load_deadline_ms
+        self._prices = node.parameters.get(CatalogBudgetConfig).prices
         self._folders = {folder.file.name: folder for folder in folders}
         self._asked: dict[str, tuple[str, WholeFrames]] = {}  # by model, the variant and its session
 

@@ -13,9 +13,9 @@ from cacheinf_ros.catalog import Place
 from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.budget_report import BudgetReport
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.catalog_service import CatalogService, Places
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.request_queue import Asked
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.energy.request_energy import RequestEnergy
@@ -50,7 +50,7 @@ class CatalogPipeline:
 
     CONFIGS = (
         MatchingConfig, EngineConfig, ResultConfig, ServerTopicsConfig, SharingConfig, OffloadConfig, PowerModel,
-        LimitConfig,
+        LimitConfig, CatalogBudgetConfig,
     )  # fmt: skip
     """What the node must declare beside :class:`CatalogConfig`."""
 
@@ -69,11 +69,11 @@ class CatalogPipeline:
         if Place.CLOUD in config.places or Place.SPLIT in config.places:
             self._connection = ServerConnection(node, get(ServerTopicsConfig), Sender(node, get(LimitConfig)))
         if self._connection and any(Place.SPLIT in v.costs for catalog in catalogs for v in catalog.variants):
-            self._split = CatalogSplit(node, config, catalogs, self._connection)
+            self._split = CatalogSplit(node, catalogs, self._connection)
         announcer = Announcer(node.health.note, log.info)
         self._device = DeviceModels(folders, node.parameters, announcer, self._split)
         if self._connection and Place.CLOUD in config.places:
-            cloud = CatalogCloud(node, config, folders, self._connection)
+            cloud = CatalogCloud(node, folders, self._connection)
         self._service: CatalogService[InferenceResult] = CatalogService(
             demands,
             node.parameters,

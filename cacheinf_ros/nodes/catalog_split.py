@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog import Catalog, Cost, Place
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.scheduling import Load
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.contact import Contact
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
@@ -124,12 +124,10 @@ class SplitCache(CachedModel):
 class CatalogSplit:
     """Used by the node's worker thread only."""
 
-    def __init__(
-        self, node: FrameNode, config: CatalogConfig, catalogs: Iterable[Catalog], connection: ServerConnection
-    ) -> None:
+    def __init__(self, node: FrameNode, catalogs: Iterable[Catalog], connection: ServerConnection) -> None:
         """Prepare; :class:`ConfigError` where ``server.policy`` splits nothing."""
         self._get = get = node.parameters.get
-        self._offload, self._prices = get(OffloadConfig), config.prices
+        self._offload, self._prices = get(OffloadConfig), get(CatalogBudgetConfig).prices
         policy = get(SharingConfig).offload_policy
         if not policy.divides_frames:
             raise ConfigError(
@@ -140,7 +138,7 @@ class CatalogSplit:
         self._connection = connection
         self._catalogs = {catalog.model: catalog for catalog in catalogs}
         contact = Contact(
-            patience_s=config.load_deadline_ms / 1e3,
+            patience_s=get(CatalogConfig).load_deadline_ms / 1e3,
             grace_s=2 * self._offload.probe_s + self._offload.server_deadline_ms / 1e3,
             pause_s=self._offload.probe_max_s,
         )

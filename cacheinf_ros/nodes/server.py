@@ -7,7 +7,7 @@ It has a cache of its own for each robot.
 from __future__ import annotations
 
 from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
-from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.matching import MatchingConfig

@@ -130,7 +130,7 @@ class Runner:
         """
         if self._keeps_promise:
             return self._run_within_promise(image, cache_map, matching_ms)
-        if self._config.mode is Mode.BOUNDED and self.engine.calibration is None:
+        if self._config.mode is Mode.BOUNDED and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)
         return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
 
@@ -148,7 +148,7 @@ class Runner:
         if asked != self._asked:
             self._asked, self._last = asked, None
             self.promised.lost()
-        if self.promised.wants_thresholds and self.engine.calibration is None:
+        if self.promised.wants_thresholds and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)
         started = time.perf_counter()
         if self.promised.stands(image) and self._last is not None:
@@ -164,9 +164,9 @@ class Runner:
         """Compare the engine's cache with a dense frame: when that is due and there is time for it, or long overdue."""
         if self.promised is not None and not self.promised.uses_engine:
             return
-        if not (self.engine.audit_due if idle else self.engine.audit_overdue):
+        if not (self.engine.bounded.audit_due if idle else self.engine.bounded.audit_overdue):
             return
-        audit = self.engine.audit()
+        audit = self.engine.bounded.audit()
         if audit is None:
             return
         self._audits += 1
@@ -186,7 +186,7 @@ class Runner:
         calibration = self._calibrator.feed(image, cache_map)
         self._note("calibration", self._calibrator.state)
         if calibration is not None:
-            self.engine.use(calibration)
+            self.engine.bounded.use(calibration)
             if self.promised is not None:
                 self.promised.try_engine()
             _log.info("delta thresholds are calibrated (%s)", self._calibrator.state)

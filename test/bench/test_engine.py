@@ -11,7 +11,7 @@ import pytest
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
 from cacheinf_ros.bench.engine import run_engine_benchmark
-from cacheinf_ros.bench.frames import Change, Shot, changing, recorded
+from cacheinf_ros.bench.shots import Change, Shot, changing, recorded
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.engine import EngineConfig, Mode, matching_for
 from cacheinf_ros.errors import SourceError

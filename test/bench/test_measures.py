@@ -6,7 +6,7 @@ import pytest
 
 from cacheinf_ros.bench.answer import Answer
 from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
-from cacheinf_ros.bench.quality import ErrorScale
+from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Centers
 from cacheinf_ros.sources import open_source

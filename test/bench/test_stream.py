@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cacheinf_ros.bench.contenders import Contender
-from cacheinf_ros.bench.frames import recorded
 from cacheinf_ros.bench.loss import LossMeter
 from cacheinf_ros.bench.policies import skipping
+from cacheinf_ros.bench.shots import recorded
 from cacheinf_ros.bench.stream import run_stream_benchmark
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps

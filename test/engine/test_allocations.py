@@ -26,7 +26,7 @@ def resident_bytes() -> int:
 @pytest.mark.parametrize("mode", [Mode.EXACT, Mode.BOUNDED])
 def test_memory_does_not_grow(mode: Mode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("cacheinf_ros.engine.rematerialisation.choose._SEARCH_S", 0.5)
+    monkeypatch.setattr("cacheinf_ros.engine.rematerialisation.map_choice._SEARCH_S", 0.5)
     model = load_model(f"{SMALL}:mixed", input_size=(61, 47))
     engine = Engine(model, EngineConfig(mode=mode, cache=Cache.MERGED, dense_fallback=False, audit_every=0))
     rng = np.random.default_rng(0)

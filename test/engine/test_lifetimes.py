@@ -11,7 +11,7 @@ from lowered import graph_of
 from torch import Tensor, nn
 
 from cacheinf_ros.engine.caching import Caching
-from cacheinf_ros.engine.execution.planner import Planner
+from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import lifetimes
 from cacheinf_ros.graph import load_model

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cacheinf_ros.graph.ir import Concat, Conv, Global, PixelShuffle, Pointwise, Resample, Select, TensorSpec
-from cacheinf_ros.graph.lowering.selection import as_parts, as_selection, as_shuffle
+from cacheinf_ros.graph.lowering.index_patterns import as_parts, as_selection, as_shuffle
 from cacheinf_ros.graph.lowering.view import Layout, View
 
 SIZE = (12, 18)

@@ -13,7 +13,7 @@ from catalogs import TINY, made_catalog
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
-from cacheinf_ros.catalog.serving.node_configs import CatalogServerConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels, identity_of_variant
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig

@@ -22,8 +22,8 @@ from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.specialists.specialiser import SkewRules
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 from cacheinf_ros.engine import EngineConfig, Mode

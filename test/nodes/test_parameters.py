@@ -18,7 +18,7 @@ from typing import Any
 from rcl_interfaces.srv import ListParameters, SetParameters
 from rclpy.parameter import Parameter
 
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.config import Config, parameter, setting, unlisted
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError

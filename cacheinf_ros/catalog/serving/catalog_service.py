@@ -10,8 +10,8 @@ from typing import Generic, Protocol, TypeVar
 
 from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, Demand, Load, Scheduler, Why
 from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.energy.power_model import Spent
@@ -108,7 +108,7 @@ class CatalogService(Generic[T]):
         self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
         self._loaded_as: dict[str, Why] = {}
         self._correction = CostCorrection()  # it outlives a budget
-        self._config = parameters.get(CatalogConfig)
+        self._config, self._budget = parameters.get(CatalogConfig), parameters.get(CatalogBudgetConfig).budget
         self._scheduler = self._begin()
 
     @property
@@ -128,15 +128,16 @@ class CatalogService(Generic[T]):
 
     def follow_parameters(self) -> None:
         """Begin anew where the budget has changed, with nothing loaded: the scheduler that knew what is, is gone."""
-        old = self._config
-        self._config = config = self._parameters.get(CatalogConfig)
-        if config.rates_hz != old.rates_hz:
+        old, old_budget = self._config, self._budget
+        self._config = self._parameters.get(CatalogConfig)
+        self._budget = self._parameters.get(CatalogBudgetConfig).budget
+        if self._config.rates_hz != old.rates_hz:
             self._device.regroup()
-        if config.budget != old.budget:
+        if self._budget != old_budget:
             self._device.drop_all()
             self._hits.clear()
             self._scheduler = self._begin()
-            self._announcer.say(f"the budget begins anew: {config.budget}")
+            self._announcer.say(f"the budget begins anew: {self._budget}")
 
     def serve(self, model: str, view: View) -> T:
         """Answer a request.
@@ -177,10 +178,10 @@ class CatalogService(Generic[T]):
             self._device.audit(model, idle=True)
 
     def _begin(self) -> Scheduler:
-        config, start_s = self._config, time.monotonic()
-        self._ends_s = start_s + config.budget_horizon_s
+        start_s, preference = time.monotonic(), self._config.policy.preference
+        self._ends_s = start_s + self._budget.horizon_s
         return Scheduler(
-            self._demands, config.budget, self._capacity, start_s=start_s, preference=config.policy.preference,
+            self._demands, self._budget, self._capacity, start_s=start_s, preference=preference,
             correction=self._correction,
         )  # fmt: skip
 

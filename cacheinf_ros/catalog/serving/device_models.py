@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.shared_group import Group, MemberCache, group_for
 from cacheinf_ros.catalog.serving.specialised_cache import specialised_cache
 from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.catalog.linear import Floats
 from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource, SpecialistThread
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.specialists.cascade import Verdict, cascade, class_output
 from cacheinf_ros.catalog.specialists.dominance import Dominance
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, make_specialist

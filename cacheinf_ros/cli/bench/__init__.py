@@ -3,12 +3,12 @@
 
 import typer
 
-from cacheinf_ros.cli.bench.engine import engine
-from cacheinf_ros.cli.bench.matcher import matcher
-from cacheinf_ros.cli.bench.memory import memory
-from cacheinf_ros.cli.bench.nodes import nodes
-from cacheinf_ros.cli.bench.offload import offload
-from cacheinf_ros.cli.bench.stream import stream
+from cacheinf_ros.cli.bench.bench_engine import engine
+from cacheinf_ros.cli.bench.bench_matcher import matcher
+from cacheinf_ros.cli.bench.bench_memory import memory
+from cacheinf_ros.cli.bench.bench_nodes import nodes
+from cacheinf_ros.cli.bench.bench_offload import offload
+from cacheinf_ros.cli.bench.bench_stream import stream
 
 bench = typer.Typer(
     help="Measure latency and error. All contenders run interleaved in one process with the same number of threads.",

@@ -2,8 +2,8 @@
 """Where programs run: compiled kernels on the CPU, or plain torch on any device."""
 
 from cacheinf_ros.engine.backends.backend import Backend, Executor
-from cacheinf_ros.engine.backends.choose import choose_backend
-from cacheinf_ros.engine.backends.native import NativeBackend
-from cacheinf_ros.engine.backends.reference import ReferenceBackend
+from cacheinf_ros.engine.backends.backend_choice import choose_backend
+from cacheinf_ros.engine.backends.native_backend import NativeBackend
+from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
 
 __all__ = ["Backend", "Executor", "NativeBackend", "ReferenceBackend", "choose_backend"]

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.bounded.calibration import Calibration
-from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
-from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.bounded.error_sum import ErrorSum, mean_squares
 from cacheinf_ros.engine.delta_threshold import DeltaThreshold
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.following import Size, shift_output
 
 _GOAL = 0.75  # of the promise: errors above it are on their way to breaking it

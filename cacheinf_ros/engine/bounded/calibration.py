@@ -7,7 +7,7 @@
 3. Trials over the frames with growing thresholds show error and predicted time (curve.py); what takes least time where
    the promise is kept goes on, the first unless another is clearly better.
 4. There, each tensor's threshold is doubled and halved; what lowers time more than its error is worth along the curve
-   is kept (search.py). Then the curve is measured.
+   is kept (threshold_search.py). Then the curve is measured.
 
 ``max_error`` and ``max_missed`` choose a point of the curve, also later, while the engine runs.
 """
@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.bounded.bases import possible_bases, standard_deviations
 from cacheinf_ros.engine.bounded.candidates import propagation_points
-from cacheinf_ros.engine.bounded.composing import compose_frames
+from cacheinf_ros.engine.bounded.composed_frames import compose_frames
 from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for, scaled
-from cacheinf_ros.engine.bounded.search import ThresholdSearch
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
+from cacheinf_ros.engine.bounded.threshold_search import ThresholdSearch
 from cacheinf_ros.engine.bounded.trial import TrialEngine
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
-from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.delta_threshold import DeltaThreshold
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import EngineError

@@ -17,8 +17,8 @@ from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.curve import CurvePoint
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
-from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.graph import Model

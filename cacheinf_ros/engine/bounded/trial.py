@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.bounded.errors import ErrorSum, mean_squares
+from cacheinf_ros.engine.bounded.error_sum import ErrorSum, mean_squares
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
-from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quality import OutputScale

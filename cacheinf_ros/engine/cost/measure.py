@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from cacheinf_ros.disk_cache import KeptFile
-from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost.model import SHARES, CostModel, Curve
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.program import Program

@@ -12,7 +12,7 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.decoders.decoded import Box, KeyPoint
 from cacheinf_ros.engine.decoders.suppress import Found
 from cacheinf_ros.engine.following import move_boxes, move_points
-from cacheinf_ros.engine.placement import Placement
+from cacheinf_ros.engine.frame_placement import Placement
 
 Outlines = tuple[NDArray[np.float32], ...]
 """Polygons [points, 2], (x, y), of the parts of one object."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.execution.access_pattern import Footprint
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplica
-from cacheinf_ros.engine.partition.steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.graph.ir import Conv, Global, Operator
 
 

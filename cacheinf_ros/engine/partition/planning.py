@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.plan import Planning, Structure
+from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplica, TensorReplicas
-from cacheinf_ros.engine.partition.steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.graph.ir import Operator
 
 

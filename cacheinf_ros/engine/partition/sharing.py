@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.compile import compile_program
-from cacheinf_ros.engine.config import EngineConfig
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.input import InputWriter

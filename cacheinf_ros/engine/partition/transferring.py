@@ -12,8 +12,8 @@ from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.partition.exchange import Patch
+from cacheinf_ros.engine.partition.partition_steps import Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplica, TensorReplicas
-from cacheinf_ros.engine.partition.steps import Receive, Send
 from cacheinf_ros.errors import LinkError
 
 

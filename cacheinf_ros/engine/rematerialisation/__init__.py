@@ -2,6 +2,6 @@
 """Merging caches: which maps to keep between frames, so that little memory costs little time (CacheInf section 4.3)."""
 
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
-from cacheinf_ros.engine.rematerialisation.choose import Choices, load_or_choose, search_all
+from cacheinf_ros.engine.rematerialisation.map_choice import Choices, load_or_choose, search_all
 
 __all__ = ["Assessment", "Assessor", "Choices", "load_or_choose", "search_all"]

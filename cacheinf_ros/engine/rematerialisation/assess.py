@@ -10,7 +10,7 @@ import numpy as np
 
 from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.cost import CostModel
-from cacheinf_ros.engine.execution.planner import Planner
+from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.lifetimes import lifetimes, map_bytes

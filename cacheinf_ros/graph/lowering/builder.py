@@ -21,7 +21,7 @@ from cacheinf_ros.graph.ir import (
     TensorSpec,
     references,
 )
-from cacheinf_ros.graph.lowering.selection import Part, Selection, as_parts, as_selection, as_shuffle
+from cacheinf_ros.graph.lowering.index_patterns import Part, Selection, as_parts, as_selection, as_shuffle
 from cacheinf_ros.graph.lowering.view import Replay, Shape, View
 from cacheinf_ros.graph.make_taps import taps_at
 

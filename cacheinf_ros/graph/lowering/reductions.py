@@ -13,8 +13,8 @@ import torch
 
 from cacheinf_ros.graph.ir import GlobalMean, Resample
 from cacheinf_ros.graph.lowering.builder import Builder, NotLocal, first_local
+from cacheinf_ros.graph.lowering.channelwise import mix_channels, reduce_channels
 from cacheinf_ros.graph.lowering.elementwise import affine
-from cacheinf_ros.graph.lowering.features import mix_channels, reduce_channels
 from cacheinf_ros.graph.lowering.pooling import maximum_of_all
 from cacheinf_ros.graph.lowering.view import Layout, Shape, View
 from cacheinf_ros.graph.make_taps import same_taps, weighted_taps

@@ -14,8 +14,8 @@ from cacheinf_ros.graph.ir import Combine
 from cacheinf_ros.graph.lowering import (
     activations,
     arithmetic,
+    channelwise,
     convolution,
-    features,
     pooling,
     reductions,
     resizing,
@@ -107,22 +107,22 @@ _PIXELS: dict[Any, Rule] = {
 }
 
 _CHANNELS: dict[Any, Rule] = {
-    aten._log_softmax.default: features.softmax(log=True),
-    aten._native_batch_norm_legit_no_training.default: features.native_batch_norm,
-    aten._softmax.default: features.softmax(log=False),
-    aten.addmm.default: features.addmm,
-    aten.batch_norm.default: features.norm_by_statistics,
-    aten.cat.default: features.concat,
-    aten.instance_norm.default: features.norm_by_statistics,
-    aten.layer_norm.default: features.layer_norm,
-    aten.linear.default: features.linear,
-    aten.log_softmax.int: features.softmax(log=True),
-    aten.matmul.default: features.matmul,
-    aten.mm.default: features.matmul,
-    aten.native_layer_norm.default: features.layer_norm,
-    aten.rms_norm.default: features.rms_norm,
-    aten.stack.default: features.stack,
-    aten.softmax.int: features.softmax(log=False),
+    aten._log_softmax.default: channelwise.softmax(log=True),
+    aten._native_batch_norm_legit_no_training.default: channelwise.native_batch_norm,
+    aten._softmax.default: channelwise.softmax(log=False),
+    aten.addmm.default: channelwise.addmm,
+    aten.batch_norm.default: channelwise.norm_by_statistics,
+    aten.cat.default: channelwise.concat,
+    aten.instance_norm.default: channelwise.norm_by_statistics,
+    aten.layer_norm.default: channelwise.layer_norm,
+    aten.linear.default: channelwise.linear,
+    aten.log_softmax.int: channelwise.softmax(log=True),
+    aten.matmul.default: channelwise.matmul,
+    aten.mm.default: channelwise.matmul,
+    aten.native_layer_norm.default: channelwise.layer_norm,
+    aten.rms_norm.default: channelwise.rms_norm,
+    aten.stack.default: channelwise.stack,
+    aten.softmax.int: channelwise.softmax(log=False),
 }
 
 _REDUCTIONS: dict[Any, Rule] = {

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.plan import Plan
-from cacheinf_ros.engine.execution.planner import Planner
 from cacheinf_ros.engine.execution.steps import Call, Compute
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace

@@ -22,12 +22,12 @@ Frame = tuple[int, int]
 class Session(Protocol):
     """What a frame needs of :class:`.row_session.RowSession`."""
 
-    def encoded(self, start: FrameStart) -> bytes:
-        """A frame's start as bytes."""
-        ...
+    def begin(self, epoch: int, start: FrameStart) -> tuple[int, bytes]:
+        """The start of the next frame is on its way; its number, and the start as bytes.
 
-    def begun(self, epoch: int, size: int) -> int:
-        """The start of the next frame is on its way; its number. Raises :class:`LinkError`: the epoch has ended."""
+        Raises:
+            LinkError: the epoch has ended.
+        """
         ...
 
     def late(self, frame: int, size: int) -> None:
@@ -73,8 +73,7 @@ class FramePeer:
 
     def begin(self, start: FrameStart) -> None:
         """As :meth:`RemotePeer.begin`."""
-        content = self._session.encoded(start)
-        frame = self._session.begun(self.epoch, len(content))
+        frame, content = self._session.begin(self.epoch, start)
         self._start_bytes = len(content)
         self._crossing = Transfer(self._wire, frame, time.monotonic() + self._patience_s)
         self._wire.put(Kind.START, content, frame)

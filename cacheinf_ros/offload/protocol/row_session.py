@@ -92,23 +92,20 @@ class RowSession(RobotSession):
             )  # fmt: skip
             return FramePeer(self, wire, choose, self._config.server_deadline_ms / 1e3)
 
-    def encoded(self, start: FrameStart) -> bytes:
-        """A frame's start as bytes."""
-        return encode_start(start, self._splitting, self._config.wire_image, self._config.jpeg_quality)
-
-    def begun(self, epoch: int, size: int) -> int:
-        """Take note that the start of the next frame is on its way; the frame's number.
+    def begin(self, epoch: int, start: FrameStart) -> tuple[int, bytes]:
+        """Take note that the start of the next frame is on its way; the frame's number, and the start as bytes.
 
         Raises:
             LinkError: the epoch has ended.
         """
+        content = encode_start(start, self._splitting, self._config.wire_image, self._config.jpeg_quality)
         with self._lock:
             if epoch != self._epoch or self._welcome is None:
                 raise LinkError(self.complaint or "the session has started anew")
             self._frame += 1
             self._mailbox.forget_before(self._frame)
-            self._sent = _Sent(self._frame, size, time.monotonic())
-            return self._frame
+            self._sent = _Sent(self._frame, len(content), time.monotonic())
+            return self._frame, content
 
     def late(self, frame: int, size: int) -> None:
         """Take note that nothing came of a frame for which so many bytes were sent."""

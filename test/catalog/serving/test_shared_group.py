@@ -14,12 +14,12 @@ from catalogs import made_catalog
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.serving.announcer import Announcer
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatcherName, MatchingConfig
-from cacheinf_ros.matching.config import IDENTICAL
+from cacheinf_ros.matching.matching_config import IDENTICAL
 from cacheinf_ros.pipeline.frame_result import FrameResult
 
 NAMES = ("door", "lamp", "other")

@@ -49,8 +49,8 @@ def engine(scenenet: Model, stream: list[tuple[Image, CacheMap]]) -> Engine:
 
 
 def test_the_error_stays_below_the_promise(engine: Engine, stream: list[tuple[Image, CacheMap]]) -> None:
-    assert engine.calibration is not None
-    scale = engine.calibration.output_scale
+    assert engine.bounded.calibration is not None
+    scale = engine.bounded.calibration.output_scale
     shares, errors, audits = [], [], []
     engine.run(stream[6][0], None)
     for image, cache_map in stream[7:]:
@@ -58,8 +58,8 @@ def test_the_error_stays_below_the_promise(engine: Engine, stream: list[tuple[Im
         exact = dense(engine.model, engine.composed)
         errors.append(scale.error(list(result.outputs.values()), exact))
         shares.append(result.active_share)
-        if engine.audit_due:
-            audits.append(engine.audit())
+        if engine.bounded.audit_due:
+            audits.append(engine.bounded.audit())
     assert np.sqrt(np.mean(np.square(errors))) <= CONFIG.max_error
     assert len(audits) == 3
     assert all(audit is not None and audit.engine_error <= 1.5 * CONFIG.max_error for audit in audits)
@@ -88,27 +88,27 @@ def test_an_audit_refreshes_the_cache_and_tightens_what_broke_the_promise(
     for image, cache_map in stream[1:8]:
         engine.run(image, cache_map)
     engine.configure(CONFIG.changed(max_error=1e-9))  # what the cache holds now was computed under the old promise
-    audit = engine.audit()
+    audit = engine.bounded.audit()
     assert audit is not None
     assert not audit.kept
     assert audit.tightness < 1
     for value, exact in zip(engine.program.outputs.values(), dense(engine.model, engine.composed), strict=True):
         assert np.abs(value.numpy() - exact).max() <= 1e-5 * exact.std()
-    again = engine.audit()
+    again = engine.bounded.audit()
     assert again is not None
     assert again.engine_error < 1e-6
 
 
 def test_a_calibration_is_found_again(engine: Engine, tmp_path: Path) -> None:
-    assert engine.calibration is not None
+    assert engine.bounded.calibration is not None
     path = tmp_path / "folder" / "c.npz"
     assert load_calibration(path) is None
-    save_calibration(engine.calibration, path)
+    save_calibration(engine.bounded.calibration, path)
     again = load_calibration(path)
     assert again is not None
-    assert again.curve == engine.calibration.curve
-    assert again.output_scale == engine.calibration.output_scale
-    for name, delta in engine.calibration.base.items():
+    assert again.curve == engine.bounded.calibration.curve
+    assert again.output_scale == engine.bounded.calibration.output_scale
+    for name, delta in engine.bounded.calibration.base.items():
         assert again.base[name].threshold == delta.threshold
         assert np.array_equal(again.base[name].weight, delta.weight)
     whole = path.read_bytes()
@@ -124,8 +124,8 @@ def test_too_few_frames_are_refused(scenenet: Model) -> None:
 
 def test_uncalibrated_it_is_exact(scenenet: Model, stream: list[tuple[Image, CacheMap]]) -> None:
     engine = Engine(scenenet, CONFIG)
-    assert engine.calibration is None
-    assert engine.audit() is None
+    assert engine.bounded.calibration is None
+    assert engine.bounded.audit() is None
     engine.run(stream[0][0], None)
     result = engine.run(*stream[1])
     for ours, exact in zip(result.outputs.values(), dense(scenenet, engine.composed), strict=True):

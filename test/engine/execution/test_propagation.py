@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.engine.execution.access_pattern import inverse
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.native import NativeExecutor
+from cacheinf_ros.engine.execution.native_executor import NativeExecutor
 from cacheinf_ros.engine.execution.propagation import BEFORE, BEHIND, Border, TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Difference, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
-from cacheinf_ros.engine.kernels.library import kernel_library
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
 

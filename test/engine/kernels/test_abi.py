@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cacheinf_ros.engine.kernels import abi
-from cacheinf_ros.engine.kernels.library import kernel_library, load_library
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library, load_library
 from cacheinf_ros.errors import EngineError
 
 

@@ -77,7 +77,7 @@ def test_an_engine_of_this_precision_is_near_the_exact_one() -> None:
 
 
 def test_a_machine_without_it_says_so(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacheinf_ros.engine.backends.choose.kernel_library", lambda: None)
+    monkeypatch.setattr("cacheinf_ros.engine.backends.backend_choice.kernel_library", lambda: None)
     with caplog.at_level(logging.WARNING):
         choose_backend("cpu", 1, Precision.BFLOAT16)
     assert any("computing in float32" in message for message in caplog.messages)

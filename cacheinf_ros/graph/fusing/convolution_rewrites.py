@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from cacheinf_ros.graph.activation import Activation
-from cacheinf_ros.graph.fusing.pixels import border_of
+from cacheinf_ros.graph.fusing.pixel_rewrites import border_of
 from cacheinf_ros.graph.fusing.rewriting import Done, Rewrite
 from cacheinf_ros.graph.ir import Combine, Conv, Elementwise, Resample, Select
 from cacheinf_ros.graph.window import Window

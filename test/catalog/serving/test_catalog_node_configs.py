@@ -12,7 +12,13 @@ import pytest
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.catalog.scheduling.decision import Preference
-from cacheinf_ros.catalog.serving.node_configs import CatalogConfig, CatalogPolicy, CatalogServerConfig, in_places
+from cacheinf_ros.catalog.serving.catalog_node_configs import (
+    CatalogBudgetConfig,
+    CatalogConfig,
+    CatalogPolicy,
+    CatalogServerConfig,
+    in_places,
+)
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.errors import CatalogError, ConfigError
 
@@ -25,9 +31,6 @@ DEVICE, SPLIT, CLOUD = Place.DEVICE, Place.SPLIT, Place.CLOUD
         ({"catalogs": ["a", "b"], "rates": [1.0, 2.0, 3.0]}, "3 rates for 2 catalogs: give one for each"),
         ({"catalogs": ["a"], "rates": [0.0]}, "give rates from 0.001 to 1000"),
         ({"catalogs": ["a"], "rates": [math.nan]}, "give rates from 0.001 to 1000"),
-        ({"energy_budget_j": -1.0}, "greater than or equal to 0"),
-        ({"energy_budget_j": math.nan}, "greater than or equal to 0"),
-        ({"budget_horizon_s": 0.0}, "greater than or equal to 1"),
         ({"policy": "generous"}, "server_only"),
     ],
 )
@@ -36,11 +39,24 @@ def test_unusable_values(values: dict[str, Any], message: str) -> None:
         CatalogConfig.checked(**values)
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"energy_budget_j": -1.0}, "greater than or equal to 0"),
+        ({"energy_budget_j": math.nan}, "greater than or equal to 0"),
+        ({"budget_horizon_s": 0.0}, "greater than or equal to 1"),
+    ],
+)
+def test_unusable_budgets(values: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CatalogBudgetConfig.checked(**values)
+
+
 def test_values_as_ros_gives_them() -> None:
     config = CatalogConfig.checked(catalogs=["a", "b"], rates=array("d", [2.0]), policy="server_first")
     assert config.catalogs == ("a", "b") and config.rates_hz == (2.0, 2.0)
     assert CatalogConfig.checked(catalogs=[""]).catalogs == ()
-    assert config.budget.energy_j == math.inf
+    assert CatalogBudgetConfig().budget.energy_j == math.inf
 
 
 @pytest.mark.parametrize(
@@ -78,7 +94,7 @@ def test_nobody_to_ask() -> None:
 
 def test_price_by_hand() -> None:
     """Half a second at 0.2 dollars each, and 3 MB at 0.1."""
-    config = CatalogConfig.checked(price_server_s=0.2, price_mb=0.1)
+    config = CatalogBudgetConfig.checked(price_server_s=0.2, price_mb=0.1)
     assert config.prices.dollars(500.0, 3_000_000) == pytest.approx(0.1 + 0.3)
 
 

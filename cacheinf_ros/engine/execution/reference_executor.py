@@ -17,9 +17,9 @@ from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
-from cacheinf_ros.engine.kernels.reference import on_device
+from cacheinf_ros.engine.kernels.reference_kernels import on_device
+from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
-from cacheinf_ros.engine.partition.steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.graph.ir import resolve
 from cacheinf_ros.graph.window import Window

@@ -14,12 +14,12 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
-from cacheinf_ros.engine.execution.reference import ReferenceExecutor
+from cacheinf_ros.engine.execution.reference_executor import ReferenceExecutor
 from cacheinf_ros.engine.execution.steps import Step
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.input import Image, InputWriter
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
-from cacheinf_ros.engine.kernels.reference import ReferenceKernels
+from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.geometry.painting import Brush

@@ -15,13 +15,13 @@ from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.delta_threshold import POOLING, Criterion
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.propagation import TapTable
-from cacheinf_ros.engine.execution.reference import prepared_call, prepared_compute, prepared_poison
+from cacheinf_ros.engine.execution.reference_executor import prepared_call, prepared_compute, prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels.abi import ChangeKind, CStep, CTapTable, CWindow, StepKind
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
+from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
-from cacheinf_ros.engine.partition.steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.graph.window import Window
 

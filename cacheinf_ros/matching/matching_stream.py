@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.geometry import check_image, visible_blocks
-from cacheinf_ros.geometry.keyframe import COMPARED
+from cacheinf_ros.geometry.keyframe_policy import COMPARED
 from cacheinf_ros.matching.auto import Auto
-from cacheinf_ros.matching.config import IDENTICAL, MatcherName, MatchingConfig
 from cacheinf_ros.matching.keyframe import Keyframe
-from cacheinf_ros.matching.matcher import KeyframeMatcher, make_matcher
+from cacheinf_ros.matching.matchers import KeyframeMatcher, make_matcher
+from cacheinf_ros.matching.matching_config import IDENTICAL, MatcherName, MatchingConfig
 from cacheinf_ros.matching.noise import LOWEST_DB, NoiseEstimate
 from cacheinf_ros.matching.savings import Choice
 

@@ -13,7 +13,7 @@ from oracle import assert_equals_dense, changed, dense
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
-from cacheinf_ros.engine.placement import Placement
+from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.graph import Model, ModelCard, load_model
 
 sides = st.integers(8, 200)

@@ -8,12 +8,12 @@ import time
 from dataclasses import dataclass
 
 from cacheinf_ros.disk_cache import KeptFile
-from cacheinf_ros.engine.config import EngineConfig
 from cacheinf_ros.engine.cost import CostModel
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.engine.measured_file import measured_file
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
-from cacheinf_ros.engine.rematerialisation.search import (
+from cacheinf_ros.engine.rematerialisation.map_search import (
     Dropped,
     Goal,
     Smallest,

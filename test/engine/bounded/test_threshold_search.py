@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, worth_of_error
-from cacheinf_ros.engine.bounded.search import ThresholdSearch
+from cacheinf_ros.engine.bounded.threshold_search import ThresholdSearch
 from cacheinf_ros.engine.bounded.trial import Trial
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.quality import OutputScale

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.geometry import Brush, Drift, KeyframePolicy, KeyframeWindow
-from cacheinf_ros.geometry.keyframe import CACHED, COMPARED
+from cacheinf_ros.geometry.keyframe_policy import CACHED, COMPARED
 
 Image = NDArray[np.uint8]
 SIZE = (48, 64)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.matching.auto import Auto
 from cacheinf_ros.matching.block_matching import DiamondOptimised, Identity
-from cacheinf_ros.matching.config import MatcherName, MatchingConfig
 from cacheinf_ros.matching.homography import Homography
 from cacheinf_ros.matching.keyframe import Keyframe
+from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig
 
 
 class Matcher(Protocol):

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
+from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
 from cacheinf_ros.cli.options import JsonFile, ModelReference, SourceReference, Threads
 from cacheinf_ros.engine import EngineConfig
 
@@ -28,7 +28,7 @@ def nodes(
     json_file: JsonFile = None,
 ) -> None:
     """What transport adds: from a camera's stamp to the result through real processes, for four kinds of cameras."""
-    from cacheinf_ros.bench.nodes import run_nodes_benchmark
+    from cacheinf_ros.bench.node_overhead import run_nodes_benchmark
 
     report = run_nodes_benchmark(
         source=source, model=model, rate=rate, frames=frames, threads=threads, folder=out, progress=Console().print

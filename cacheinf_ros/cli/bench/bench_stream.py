@@ -4,25 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
-from cacheinf_ros.cli.options import (
-    JsonFile,
-    ModelReference,
-    Size,
-    SourceReference,
-    Threads,
-    Weights,
-    described,
-    with_options,
-)
-from cacheinf_ros.config import parse_size
+from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
+from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.matching import MatchingConfig
 
@@ -38,17 +27,12 @@ _EXPLAINED = (
 class StreamOptions:
     """What ``cacheinf bench stream`` measures."""
 
-    model: ModelReference = "scenenet"
-    weights: Weights = None
-    size: Size = None
-    source: SourceReference = DEFAULT_SCENE
+    measured: MeasuredOptions
     frames: Annotated[int, typer.Option(min=2, help="How many frames are counted.")] = 200
     warm_up: Annotated[
         int, typer.Option(min=1, help="Frames before them: bounded mode computes the first 24 densely, to learn.")
     ] = 32
     max_loss: Annotated[float, described(EngineConfig, "max_loss")] = _DEFAULTS.max_loss
-    threads: Threads = _DEFAULTS.threads
-    json_file: JsonFile = None
 
 
 @with_options(StreamOptions)
@@ -57,20 +41,19 @@ def stream(options: StreamOptions) -> None:
 
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.bench.frames import recorded
+    from cacheinf_ros.bench.shots import recorded
     from cacheinf_ros.bench.stream import run_stream_benchmark
-    from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
 
     report = run_stream_benchmark(
-        load_model(options.model, weights=options.weights, input_size=parse_size(options.size)),
-        recorded(open_source(options.source)),
-        config=EngineConfig(threads=options.threads, max_loss=options.max_loss),
+        options.measured.load(),
+        recorded(open_source(options.measured.source)),
+        config=EngineConfig(threads=options.measured.threads, max_loss=options.max_loss),
         matching=MatchingConfig(),
         frames=options.frames,
         warm_up=options.warm_up,
     )
-    write_report(options.json_file, {"source": Path(options.source).name, **report})
+    options.measured.write(report)
     _print(report)
 
 

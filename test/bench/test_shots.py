@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cacheinf_ros.bench.frames import Change, Pattern, changing, recorded
+from cacheinf_ros.bench.shots import Change, Pattern, changing, recorded
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.sources import open_source
 

@@ -18,7 +18,7 @@ from cacheinf_ros.memory import (
     least_for_offsets,
 )
 from cacheinf_ros.memory.optimal import optimal
-from cacheinf_ros.memory.search import FOUND, GIVEN_UP, IMPOSSIBLE, ORDERS, Problem
+from cacheinf_ros.memory.placement_search import FOUND, GIVEN_UP, IMPOSSIBLE, ORDERS, Problem
 
 FEW = 10**6  # steps, far more than these problems take
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.bench.quality import Agreement, ErrorScale, MissedChange
+from cacheinf_ros.bench.output_errors import Agreement, ErrorScale, MissedChange
 
 # outputs 0 and 4 lie 2 from their mean 2
 TWO = [[np.array([[0.0, 0.0]])], [np.array([[4.0, 4.0]])]]

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import write_report
+from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.laboratory import in_checkout, laboratory
 from cacheinf_ros.cli.options import JsonFile, Size, Threads, with_options
 from cacheinf_ros.config import parse_size

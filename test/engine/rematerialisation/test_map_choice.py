@@ -25,7 +25,7 @@ MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
 @pytest.fixture(autouse=True)
 def _nothing_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("cacheinf_ros.engine.rematerialisation.choose._SEARCH_S", 0.5)
+    monkeypatch.setattr("cacheinf_ros.engine.rematerialisation.map_choice._SEARCH_S", 0.5)
 
 
 @pytest.mark.parametrize(

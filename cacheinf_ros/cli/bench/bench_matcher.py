@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
+from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
 from cacheinf_ros.cli.laboratory import in_checkout, laboratory
 from cacheinf_ros.cli.options import JsonFile, SourceReference
 from cacheinf_ros.config import parse_size
@@ -30,7 +30,7 @@ def matcher(
 
     In a checkout those are measured too that are there to be compared with.
     """
-    from cacheinf_ros.bench.matcher import INSTALLED, run_matcher_benchmark
+    from cacheinf_ros.bench.matching_time import INSTALLED, run_matcher_benchmark
     from cacheinf_ros.sources import open_source
 
     images = [frame.image for frame in itertools.islice(open_source(source), frames)]

@@ -7,7 +7,7 @@ import pytest
 
 from cacheinf_ros.engine.backends import NativeBackend, choose_backend
 from cacheinf_ros.engine.kernels.abi import KernelKind
-from cacheinf_ros.engine.kernels.library import kernel_library
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.errors import EngineError
 
 

@@ -8,10 +8,10 @@ import logging
 import torch
 
 from cacheinf_ros.engine.backends.backend import Backend
-from cacheinf_ros.engine.backends.native import NativeBackend
-from cacheinf_ros.engine.backends.reference import ReferenceBackend
-from cacheinf_ros.engine.config import Precision
-from cacheinf_ros.engine.kernels.library import kernel_library
+from cacheinf_ros.engine.backends.native_backend import NativeBackend
+from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
+from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.errors import EngineError
 
 _log = logging.getLogger(__name__)

@@ -4,25 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, write_report
-from cacheinf_ros.cli.options import (
-    JsonFile,
-    ModelReference,
-    Size,
-    SourceReference,
-    Threads,
-    Weights,
-    described,
-    with_options,
-)
-from cacheinf_ros.config import parse_size
+from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
+from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.engine import Cache, EngineConfig, Mode, Precision, matching_for
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatcherName
@@ -39,10 +28,7 @@ _COMPARED = (
 class EngineOptions:
     """What ``cacheinf bench engine`` measures, and with what it compares."""
 
-    model: ModelReference = "scenenet"
-    weights: Weights = None
-    size: Size = None
-    source: SourceReference = DEFAULT_SCENE
+    measured: MeasuredOptions
     changed: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +62,6 @@ class EngineOptions:
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision
     cache: Annotated[Cache, described(EngineConfig, "cache")] = _DEFAULTS.cache
     cache_budget_mb: Annotated[float, described(EngineConfig, "cache_budget_mb")] = _DEFAULTS.cache_budget_mb
-    threads: Threads = _DEFAULTS.threads
     contenders: Annotated[
         str,
         typer.Option(
@@ -85,7 +70,6 @@ class EngineOptions:
             "onnxruntime, openvino; all that are installed by default.",
         ),
     ] = "all"
-    json_file: JsonFile = None
 
 
 @with_options(EngineOptions)
@@ -95,21 +79,21 @@ def engine(options: EngineOptions) -> None:
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
     from cacheinf_ros.bench.engine import run_engine_benchmark
-    from cacheinf_ros.bench.frames import Change, changing, recorded
-    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.bench.shots import Change, changing, recorded
     from cacheinf_ros.sources import open_source
 
     change = Change.parse(options.changed) if options.changed else None
     by_identity = options.matcher in (None, MatcherName.IDENTITY)
     mode = options.mode or (Mode.EXACT if by_identity else Mode.BOUNDED)
-    model = load_model(options.model, weights=options.weights, input_size=parse_size(options.size))
+    measured = options.measured
+    model = measured.load()
     report = run_engine_benchmark(
         model,
-        changing(change, model.input_size) if change else recorded(open_source(options.source)),
+        changing(change, model.input_size) if change else recorded(open_source(measured.source)),
         config=EngineConfig(
             mode=mode,
             device=options.device,
-            threads=options.threads,
+            threads=measured.threads,
             precision=options.precision,
             cache=options.cache,
             cache_budget_mb=options.cache_budget_mb,
@@ -121,8 +105,7 @@ def engine(options: EngineOptions) -> None:
         calibration_frames=options.calibration_frames,
         contenders=_contenders(options.contenders),
     )
-    source = f"changed {options.changed}" if options.changed else Path(options.source).name
-    write_report(options.json_file, {"source": source, **report})
+    measured.write(report, f"changed {options.changed}" if options.changed else None)
     _print(report)
 
 

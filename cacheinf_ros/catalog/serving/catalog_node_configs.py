@@ -92,10 +92,9 @@ class CatalogServerConfig(CatalogFoldersConfig):
     )
 
 
-class CatalogConfig(CatalogFoldersConfig):
-    """Which models are asked how often, and what they may use up."""
+class CatalogBudgetConfig(Config):
+    """What requests may use up, and what the server costs."""
 
-    rates: tuple[float, ...] = parameter((1.0,), "how often each model is asked, Hz; or one rate for all", live=True)
     energy_budget_j: float = parameter(
         math.inf, "energy that requests may take until the horizon, J; .inf: without a limit", low=0.0, live=True
     )
@@ -109,6 +108,36 @@ class CatalogConfig(CatalogFoldersConfig):
         high=1e8,
         live=True,
     )
+    price_server_s: float = unlisted(
+        PriceConfig().price_server_s,
+        "dollars per second of the server's time",
+        low=0.0,
+        high=1e3,
+        name="server.price_s",
+    )
+    price_mb: float = unlisted(
+        PriceConfig().price_mb,
+        "dollars per 10**6 bytes to and from the server",
+        low=0.0,
+        high=1e3,
+        name="server.price_mb",
+    )
+
+    @property
+    def budget(self) -> Budget:
+        """From now on."""
+        return Budget(energy_j=self.energy_budget_j, money=self.cloud_budget, horizon_s=self.budget_horizon_s)
+
+    @property
+    def prices(self) -> PriceConfig:
+        """Of the server."""
+        return PriceConfig(price_server_s=self.price_server_s, price_mb=self.price_mb)
+
+
+class CatalogConfig(CatalogFoldersConfig):
+    """Which models are asked how often, and where."""
+
+    rates: tuple[float, ...] = parameter((1.0,), "how often each model is asked, Hz; or one rate for all", live=True)
     device_memory_mb: float = parameter(600.0, "memory for variants on this device, 10**6 bytes", low=0.0, high=1e6)
     policy: CatalogPolicy = parameter(
         CatalogPolicy.ACCURACY,
@@ -134,20 +163,6 @@ class CatalogConfig(CatalogFoldersConfig):
         high=600_000.0,
         name="server.load_deadline_ms",
     )
-    price_server_s: float = unlisted(
-        PriceConfig().price_server_s,
-        "dollars per second of the server's time",
-        low=0.0,
-        high=1e3,
-        name="server.price_s",
-    )
-    price_mb: float = unlisted(
-        PriceConfig().price_mb,
-        "dollars per 10**6 bytes to and from the server",
-        low=0.0,
-        high=1e3,
-        name="server.price_mb",
-    )
 
     @field_validator("rates", mode="before")
     @classmethod
@@ -171,19 +186,9 @@ class CatalogConfig(CatalogFoldersConfig):
         return self.rates * len(self.catalogs) if len(self.rates) == 1 else self.rates
 
     @property
-    def budget(self) -> Budget:
-        """From now on."""
-        return Budget(energy_j=self.energy_budget_j, money=self.cloud_budget, horizon_s=self.budget_horizon_s)
-
-    @property
     def places(self) -> frozenset[Place]:
         """Where requests may be served."""
         return self.policy.places(use_server=self.use_server)
-
-    @property
-    def prices(self) -> PriceConfig:
-        """Of the server."""
-        return PriceConfig(price_server_s=self.price_server_s, price_mb=self.price_mb)
 
     def demands(self, folders: Iterable[CatalogFolder]) -> tuple[Demand, ...]:
         """What the scheduler is told of the models.

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cacheinf_ros.bench.offload.setting import ROBOT, SYSTEMS, Setting, System
-from cacheinf_ros.cli.bench.report import DEFAULT_SCENE, shown_progress, write_report
+from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, shown_progress, write_report
 from cacheinf_ros.cli.laboratory import in_checkout, laboratory
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Weights, described, with_options
 from cacheinf_ros.errors import ConfigError

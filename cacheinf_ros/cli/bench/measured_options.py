@@ -1,0 +1,39 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The options of commands that measure one model on one recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Threads, Weights
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import EngineConfig
+
+if TYPE_CHECKING:
+    from cacheinf_ros.graph import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredOptions:
+    """Which model runs on which recording, with how many threads, and where the figures go."""
+
+    model: ModelReference = "scenenet"
+    weights: Weights = None
+    size: Size = None
+    source: SourceReference = DEFAULT_SCENE
+    threads: Threads = EngineConfig().threads
+    json_file: JsonFile = None
+
+    def load(self) -> Model:
+        """The model; :class:`ModelError` or :class:`ConfigError` where that cannot be done."""
+        from cacheinf_ros.graph import load_model
+
+        return load_model(self.model, weights=self.weights, input_size=parse_size(self.size))
+
+    def write(self, report: Mapping[str, Any], source: str | None = None) -> None:
+        """Write a report, and what it was measured on: the recording, or the ``source`` that took its place."""
+        write_report(self.json_file, {"source": source or Path(self.source).name, **report})
