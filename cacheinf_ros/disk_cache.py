@@ -19,13 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cacheinf_ros.errors import CacheinfError
-
 Content = TypeVar("Content")
 
 _FORMAT = "cacheinf_ros file 1"
 _HEADER_BYTES = 96  # a multiple of 32: the content stays aligned in memory
-_UNUSABLE = (CacheinfError, OSError, ValueError, TypeError, LookupError, AttributeError)
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +55,7 @@ class KeptFile:
             return parse(_verified(self.path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except _UNUSABLE as error:
+        except Exception as error:  # archives, JSON and tensors have errors of their own: none may end the start
             _log.warning("%s holds no %s that can be used, %s anew: %s", self.path, self.what, self.remedy, error)
             with suppress(OSError):
                 self.path.unlink()

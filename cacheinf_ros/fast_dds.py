@@ -10,6 +10,7 @@ takes every image (config/fastdds_udp.xml) where the system allows such a buffer
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import MutableMapping
 from pathlib import Path
 
@@ -26,6 +27,11 @@ _LEAST_SHARED_BYTES = 6 * 16_777_216  # segments of a camera, our nodes and some
 _LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
 RECEIVE_BUFFER_BYTES = 4_194_304
 """What config/fastdds_udp.xml asks for: more than half a raw 1920x1080 image, and Linux grants twice of it."""
+
+HOLE_REMEDY = "keep strangers off the network (docs/trust.md), or take 3.4.1, 3.3.1 or 2.6.11"
+"""What helps where Fast DDS has a known hole."""
+_MENDED = ((2, 6, 11), (3, 3, 1), (3, 4, 1))  # CVE-2025-64438: of their series, and of the last one whatever follows
+_LIBRARY = re.compile(r"libfast(?:dds|rtps)\.so\.(\d+)\.(\d+)\.(\d+)")
 
 LOSS_REMEDY = (
     "let it publish reliably, or let the system take whole images: `sudo sysctl -w net.core.rmem_max=4194304` and "
@@ -61,6 +67,25 @@ def set_up_middleware(environment: MutableMapping[str, str] = os.environ, larges
         return ""
     environment[PROFILES_VARIABLE] = str(chosen)
     return str(chosen)
+
+
+def loaded_version(mapped: Path = Path("/proc/self/maps")) -> tuple[int, int, int] | None:
+    """The version of the Fast DDS that this process has loaded; None: it has not, or the system does not say.
+
+    Args:
+        mapped: names the libraries that are loaded.
+    """
+    try:
+        found = _LIBRARY.search(mapped.read_text())
+    except OSError:
+        return None
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def known_hole(version: tuple[int, int, int]) -> str:
+    """What a stranger on the network can do to this version; empty: nothing that is known here."""
+    is_mended = version >= _MENDED[-1] or any(version[:2] == mended[:2] and version >= mended for mended in _MENDED)
+    return "" if is_mended else "CVE-2025-64438, anybody on the network can make it take all memory"
 
 
 def _free_shared_memory() -> int:

@@ -8,7 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE, RECEIVE_BUFFER_BYTES, set_up_middleware
+from cacheinf_ros.fast_dds import (
+    BY_LAUNCH_VARIABLE,
+    PROFILES_VARIABLE,
+    RECEIVE_BUFFER_BYTES,
+    known_hole,
+    loaded_version,
+    set_up_middleware,
+)
 
 CONFIG = Path(__file__).parents[1] / "config"
 
@@ -56,3 +63,25 @@ def test_the_profiles_say_what_the_code_says() -> None:
     for name in ("fastdds.xml", "fastdds_udp.xml"):
         (segment,) = ElementTree.parse(CONFIG / name).iter(f"{tag}segment_size")
         assert int(segment.text or "") >= 2 * 1080 * 1920 * 3
+
+
+@pytest.mark.parametrize("version", [(2, 6, 10), (2, 14, 5), (3, 2, 2), (3, 3, 0), (3, 4, 0)])
+def test_a_version_with_a_known_hole(version: tuple[int, int, int]) -> None:
+    assert "CVE-2025-64438" in known_hole(version)
+
+
+@pytest.mark.parametrize("version", [(2, 6, 11), (3, 3, 1), (3, 4, 1), (3, 5, 0), (4, 0, 0)])
+def test_a_version_that_is_mended(version: tuple[int, int, int]) -> None:
+    assert not known_hole(version)
+
+
+def test_the_version_is_that_of_the_loaded_library(tmp_path: Path) -> None:
+    mapped = tmp_path / "maps"
+    assert loaded_version(mapped) is None
+    for line, version in {
+        "/lib/libm.so.6": None,
+        "7f00 r /x/libfastdds.so.3.2.2": (3, 2, 2),
+        "libfastrtps.so.2.14.5": (2, 14, 5),
+    }.items():
+        mapped.write_text(line)
+        assert loaded_version(mapped) == version

@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A catalog on disk: catalog.yaml, and for each variant a safetensors file beside it. Nothing in it is executed."""
+"""A catalog on disk: catalog.yaml, and for each variant a safetensors file beside it.
+
+Of these only ``model`` in catalog.yaml may lead to code that is run: a factory, or a trusted ``.pt2`` file.
+"""
 
 from __future__ import annotations
 

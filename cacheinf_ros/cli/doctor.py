@@ -16,6 +16,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cacheinf_ros.fast_dds import HOLE_REMEDY, known_hole, loaded_version
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -24,6 +26,7 @@ class Finding:
     Attributes:
         needed: whether the package does not work without it.
         remedy: what to do where it is missing.
+        otherwise: what is said of one that is not needed and not as it should be.
     """
 
     subject: str
@@ -31,6 +34,7 @@ class Finding:
     found: bool = True
     needed: bool = True
     remedy: str = ""
+    otherwise: str = "absent"
 
 
 def doctor() -> None:
@@ -41,7 +45,11 @@ def doctor() -> None:
     findings = list(_findings())
     table = Table("", "what", "found", "what to do")
     for finding in findings:
-        mark = "[green]ok[/]" if finding.found else ("[red]missing[/]" if finding.needed else "[yellow]absent[/]")
+        mark = (
+            "[green]ok[/]"
+            if finding.found
+            else ("[red]missing[/]" if finding.needed else f"[yellow]{finding.otherwise}[/]")
+        )
         table.add_row(mark, finding.subject, finding.value, "" if finding.found else finding.remedy)
     Console().print(table)
     if any(finding.needed and not finding.found for finding in findings):
@@ -60,6 +68,7 @@ def _findings() -> Iterator[Finding]:
     yield _asked("devices", _devices, remedy="")
     yield _asked("ROS 2", _ros, remedy="`make build` installs it from wheels, or source a ROS distribution")
     yield _asked("RMW", _middleware, remedy="pip install ros-rclpy\\[fastrtps]")
+    yield _fast_dds()
     yield _asked("messages", _messages, remedy="`make build`, or `colcon build` and source its setup file")
     remedy = "optional: comes with a ROS distribution"
     yield _asked("vision_msgs", _importable("vision_msgs"), remedy=remedy, needed=False)
@@ -114,6 +123,18 @@ def _version_of(*names: str) -> str:
 def _middleware() -> str:
     utilities: Any = importlib.import_module("rclpy.utilities")
     return str(utilities.get_rmw_implementation_identifier())
+
+
+def _fast_dds() -> Finding:
+    """After the middleware, which loads it."""
+    version = loaded_version()
+    if version is None:
+        return Finding(subject="Fast DDS", value="not used")
+    hole = known_hole(version)
+    value = ".".join(map(str, version)) + (f": {hole}" if hole else "")
+    return Finding(
+        subject="Fast DDS", value=value, found=not hole, needed=False, remedy=HOLE_REMEDY, otherwise="warning"
+    )
 
 
 def _messages() -> str:

@@ -12,6 +12,8 @@ from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.errors import ConfigError, ModelError
 from cacheinf_ros.graph.decoder_configs import Decoder, Size
 
+TRUSTED = "trusted:"
+"""Before the name of a ``.pt2`` file: whoever says so knows that reading it may run code that is in it."""
 Resize = Literal["stretch", "letterbox", "letterbox_corner"]
 """How a frame gets the size of the model's input: with other proportions; in the middle of a margin; in the left upper
 corner of one."""
@@ -57,6 +59,7 @@ def read_card(path: Path) -> ModelCard:
         raise ModelError(f"model card {path}: {error}") from None
     weights = path.parent / card.weights if card.weights else None
     factory = card.factory
-    if (path.parent / factory.partition(":")[0]).is_file():
-        factory = str(path.parent / factory)
+    trusted, named = (TRUSTED, factory.removeprefix(TRUSTED)) if factory.startswith(TRUSTED) else ("", factory)
+    if (path.parent / named.partition(":")[0]).is_file():
+        factory = f"{trusted}{path.parent / named}"
     return card.model_copy(update={"weights": weights, "factory": factory})

@@ -18,6 +18,7 @@ from safetensors.torch import save
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.graph.check import check_graph
 from cacheinf_ros.graph.fusing.global_rewrites import Sequence
 from cacheinf_ros.graph.ir import Graph, Operator
 from cacheinf_ros.graph.lowering.view import Move, Replay
@@ -66,7 +67,7 @@ def decode_graph(content: memoryview) -> Graph:
     """The graph that was encoded; its tensors lie in the memory of ``content``, which must not change any more.
 
     Raises:
-        ModelError: it is damaged, or was written by another version of this package.
+        ModelError: it is damaged, contradicts itself, or was written by another version of this package.
     """
     try:
         described, data = _header(content)
@@ -75,10 +76,11 @@ def decode_graph(content: memoryview) -> Graph:
             raise ModelError("it holds no graph of this version")
         tensors = [_tensor(described[str(i)], data) for i in range(len(described) - 1)]
         graph = _read(structure["graph"], tensors)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        if not isinstance(graph, Graph):
+            raise ModelError("it holds no graph")
+        check_graph(graph)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, RecursionError) as error:
         raise ModelError(f"it holds no graph: {type(error).__name__}: {error}") from None
-    if not isinstance(graph, Graph):
-        raise ModelError("it holds no graph")
     return graph
 
 
@@ -95,7 +97,7 @@ def _tensor(described: dict[str, Any], data: memoryview) -> torch.Tensor:
     first, last = described["data_offsets"]
     dtype, shape = _DTYPES[described["dtype"]], described["shape"]
     if first == last:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(0, dtype=dtype).reshape(shape)
     return torch.frombuffer(data[first:last], dtype=dtype).reshape(shape)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch.export import ExportedProgram
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import ModelCard, read_card
+from cacheinf_ros.graph.card import TRUSTED, ModelCard, read_card
 from cacheinf_ros.graph.fuse import fuse
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
@@ -67,8 +67,8 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     """Load a model; a warning says so where its weights are known to be random.
 
     Args:
-        reference: ``torchvision:NAME``, ``package.module:factory``, ``file.py:factory``, a ``.pt2`` or ``.onnx`` file,
-            a card ``.yaml``, or the name of a model that ships with the package.
+        reference: ``torchvision:NAME``, ``package.module:factory``, ``file.py:factory``, an ``.onnx`` file, a ``.pt2``
+            file behind ``trusted:``, a card ``.yaml``, or the name of a model that ships with the package.
         weights: safetensors or a state dict, in place of the card's.
         input_size: (height, width), in place of the card's; files fix it themselves.
 
@@ -81,7 +81,7 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     origin = WeightsOrigin.BUILT_IN if is_built_in else origin_of_weights(card)
     path = Path(card.factory)
     if path.suffix == ".pt2":
-        program = _read_program(path, card)
+        program = _read_program(card)
         return _lowered(program.module(), program, card, origin)
     model = model_of(_module(card, path), card, weights_origin=origin)
     if origin is WeightsOrigin.RANDOM:
@@ -103,7 +103,8 @@ def load_card(reference: str) -> ModelCard:
         return read_card(_CARDS / f"{reference}.yaml")
     if reference.endswith((".yaml", ".yml")):
         return read_card(Path(reference))
-    name = reference.removeprefix("torchvision:") if reference.startswith("torchvision:") else Path(reference).name
+    is_named = reference.startswith("torchvision:")
+    name = reference.removeprefix("torchvision:") if is_named else Path(reference.removeprefix(TRUSTED)).name
     return ModelCard(name=name, factory=reference)
 
 
@@ -115,7 +116,7 @@ def load_module(reference: str) -> tuple[torch.nn.Module, ModelCard]:
     """
     card = load_card(reference)
     path = Path(card.factory)
-    return (_read_program(path, card).module() if path.suffix == ".pt2" else _module(card, path)), card
+    return (_read_program(card).module() if path.suffix == ".pt2" else _module(card, path)), card
 
 
 def model_of(
@@ -189,9 +190,15 @@ def quiet_torch() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _read_program(path: Path, card: ModelCard) -> ExportedProgram:
+def _read_program(card: ModelCard) -> ExportedProgram:
+    path = Path(card.factory.removeprefix(TRUSTED))
     if not path.is_file():
         raise ModelError(f"model file {path} does not exist")
+    if not card.factory.startswith(TRUSTED):
+        raise ModelError(
+            f"{path} is not read: reading a .pt2 file may run code that is in it. If you trust whoever made it, say "
+            f"{TRUSTED}{path}; of others take .onnx, or a state dict"
+        )
     if card.weights:
         raise ModelError(f"model {path} holds its weights already: leave out 'weights'")
     try:

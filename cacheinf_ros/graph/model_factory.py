@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Model references: where a network comes from, and its weights. Nothing that could run code is unpickled."""
+"""Model references: where a network comes from, which may be code that is run, and its weights, which never are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build_module(reference: str) -> torch.nn.Module:
     if not origin:
         raise ModelError(
             f"model {reference!r} is neither a file nor a reference: use torchvision:NAME, package.module:factory, "
-            "file.py:factory, or a .pt2, .onnx or card .yaml file that exists"
+            "file.py:factory, trusted:FILE.pt2, or an .onnx or card .yaml file that exists"
         )
     factory = _torchvision_factory(name) if origin == "torchvision" else _python_factory(origin, name)
     torch.manual_seed(0)  # untrained weights are the same in every process

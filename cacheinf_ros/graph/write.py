@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 import yaml
 
+from cacheinf_ros.graph.card import TRUSTED
 from cacheinf_ros.graph.load import Model, export, quiet_torch
 
 
@@ -25,5 +26,7 @@ def write_model(model: Model, card: Path) -> None:
     exported = card.with_suffix(".pt2")
     with quiet_torch():
         torch.export.save(program, exported)
-    content = model.card.model_copy(update={"factory": exported.name, "weights": None}).model_dump(mode="json")
+    content = model.card.model_copy(update={"factory": f"{TRUSTED}{exported.name}", "weights": None}).model_dump(
+        mode="json"
+    )
     card.write_text(yaml.safe_dump(content, sort_keys=False, width=120), encoding="utf-8")

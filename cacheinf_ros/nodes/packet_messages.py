@@ -5,13 +5,19 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 from rclpy.serialization import deserialize_message, serialize_message
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.msg import InferenceResult, SplitPacket
 from cacheinf_ros.nodes.conversions import byte_array
+from cacheinf_ros.nodes.results import decoded_from, outputs_from
 from cacheinf_ros.offload import Packet
 
+_NUMBERS = (
+    "reuse_ratio", "active_share", "stage_ms", "class_scores", "box_x", "box_y", "box_width", "box_height",
+    "box_scores", "key_point_x", "key_point_y", "key_point_scores", "corner_x", "corner_y",
+)  # fmt: skip
 _STAMP = struct.Struct("<q")  # nanoseconds
 
 
@@ -49,8 +55,34 @@ def result_content(message: InferenceResult) -> bytes:
 
 
 def result_from(content: bytes) -> InferenceResult:
-    """The opposite; :class:`MessageError` where it is no result."""
+    """The opposite.
+
+    Raises:
+        MessageError: it is no result, contradicts itself, or holds what is no finite number.
+    """
     try:
-        return deserialize_message(content, InferenceResult)
+        message = deserialize_message(content, InferenceResult)
     except Exception as error:  # rclpy names none
         raise MessageError(f"a result of {len(content)} bytes cannot be read: {error}") from None
+    try:
+        is_sound = _is_sound(message)
+    except (ValueError, TypeError) as error:  # lists of different lengths; sizes that are not those of shapes
+        raise MessageError(f"a result contradicts itself: {error}") from None
+    if not is_sound:
+        raise MessageError("a result contradicts itself, or holds what is no finite number")
+    return message
+
+
+def _is_sound(message: InferenceResult) -> bool:
+    """Whether whoever reads a result finds what it announces; ValueError and TypeError say no, too."""
+    numbers = [getattr(message, name) for name in _NUMBERS]
+    outputs, decoded = outputs_from(message), decoded_from(message)
+    return (
+        not message.error
+        and len(message.stage_names) == len(message.stage_ms)
+        and min(message.stage_ms, default=0.0) >= 0
+        and sum(message.output_sizes) == len(message.data)
+        and sum(len(box.key_points) for box in decoded.boxes) == len(message.key_point_x)
+        and sum(len(outline) for box in decoded.boxes for outline in box.outlines) == len(message.corner_x)
+        and all(bool(np.isfinite(values).all()) for values in (*numbers, *outputs.values()))
+    )

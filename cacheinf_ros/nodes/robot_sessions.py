@@ -16,7 +16,7 @@ from rclpy.publisher import Publisher
 
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
-from cacheinf_ros.errors import LinkError
+from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
@@ -77,6 +77,7 @@ class RobotSessions:
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
         self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
         self._compiling = threading.Lock()  # one at a time: it takes memory
+        self._unusable: dict[tuple[str, Work], str] = {}  # why, of models that there are: not compiled again and again
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
         self._timer = node.create_timer(_PERIOD_S, self._forget_silent, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -101,8 +102,9 @@ class RobotSessions:
             if not packet.starts_session or not self._has_room():
                 return
             robot = self._welcome(packet.session)
-        self._robots.move_to_end(packet.session)
-        robot.heard = time.monotonic()
+        if packet.is_sound:  # else anybody's noise would keep a place
+            self._robots.move_to_end(packet.session)
+            robot.heard = time.monotonic()
         robot.session.receive(packet)
 
     def _has_room(self) -> bool:
@@ -158,16 +160,30 @@ class RobotSessions:
         return robot
 
     def _worker(self, session: ServerSession, asked: Identity, work: Work) -> Worker:
+        key = asked.network, work
         with self._compiling:
             self._check_open(session)
-            if work is Work.FRAMES:
-                compute = self._whole.open(session.name, asked)
-                if not session.is_open:  # it was forgotten meanwhile, and before it was loaded
-                    self._whole.forget(session.name)
-                self._check_open(session)
-                return WholeFrameWorker(compute)
-            partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig))
-            return RowWorker(partition, profile_of(tuple(partition.splitting.heights), partition.cost).tolist())
+            if key in self._unusable:
+                raise LinkError(self._unusable[key])
+            try:
+                return self._compiled(session, asked, work)
+            except CacheinfError:
+                raise
+            except Exception as error:
+                self._unusable[key] = (
+                    f"{asked.model!r} cannot be compiled by the server: {type(error).__name__}: {error}"
+                )
+                raise
+
+    def _compiled(self, session: ServerSession, asked: Identity, work: Work) -> Worker:
+        if work is Work.FRAMES:
+            compute = self._whole.open(session.name, asked)
+            if not session.is_open:  # it was forgotten meanwhile, and before it was loaded
+                self._whole.forget(session.name)
+            self._check_open(session)
+            return WholeFrameWorker(compute)
+        partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig))
+        return RowWorker(partition, profile_of(tuple(partition.splitting.heights), partition.cost).tolist())
 
     def _check_open(self, session: ServerSession) -> None:
         if not session.is_open:

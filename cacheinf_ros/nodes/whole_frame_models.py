@@ -116,7 +116,7 @@ class WholeFrameModels:
             self._asked[session] = asked
         try:
             self._load(session, asked)
-        except CacheinfError:
+        except Exception:
             self.forget(session)
             raise
         return lambda content: self._answer(session, content)

@@ -53,7 +53,7 @@ def test_help_teaches(words: tuple[str, ...], taught: str) -> None:
 def test_doctor_finds_everything_that_is_needed() -> None:
     result = cacheinf("doctor")
     assert result.returncode == 0, result.stdout
-    assert "CacheMap" in result.stdout and "rmw" in result.stdout
+    assert "CacheMap" in result.stdout and "rmw" in result.stdout and "Fast DDS" in result.stdout
 
 
 def test_models_lists_and_inspects() -> None:

@@ -31,10 +31,17 @@ def test_file_factory_graph_equals_module(name: str, size: tuple[int, int]) -> N
 def test_exported_program_file(tmp_path: Path) -> None:
     module = torch.nn.Conv2d(3, 4, 3, padding=1).eval()
     torch.export.save(torch.export.export(module, (torch.zeros(1, 3, 20, 24),)), tmp_path / "model.pt2")
-    model = load_model(str(tmp_path / "model.pt2"))
-    assert model.input_size == (20, 24)
+    with pytest.raises(ModelError, match=r"may run code .* say trusted:.*model\.pt2"):
+        load_model(str(tmp_path / "model.pt2"))
+    (tmp_path / "card.yaml").write_text("factory: model.pt2")
+    with pytest.raises(ModelError, match="may run code"):
+        load_model(str(tmp_path / "card.yaml"))
+    (tmp_path / "card.yaml").write_text("factory: trusted:model.pt2")
+    assert load_model(str(tmp_path / "card.yaml")).name == "card"
+    model = load_model(f"trusted:{tmp_path / 'model.pt2'}")
+    assert model.input_size == (20, 24) and model.name == "model.pt2"
     with pytest.raises(ModelError, match=r"takes images of \(20, 24\), not \(8, 8\)"):
-        load_model(str(tmp_path / "model.pt2"), input_size=(8, 8))
+        load_model(f"trusted:{tmp_path / 'model.pt2'}", input_size=(8, 8))
 
 
 def test_onnx_file_equals_onnxruntime_semantics(tmp_path: Path) -> None:
@@ -112,7 +119,7 @@ def test_unusable_references_are_named(reference: str, message: str) -> None:
 def test_files_that_are_no_models(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"noise{suffix}").write_bytes(b"this is no model")
     with pytest.raises(ModelError, match="is not"):
-        load_model(str(tmp_path / f"noise{suffix}"))
+        load_model(f"{'trusted:' if suffix == '.pt2' else ''}{tmp_path / f'noise{suffix}'}")
 
 
 @pytest.mark.parametrize(

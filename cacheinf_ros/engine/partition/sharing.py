@@ -96,6 +96,10 @@ class RemotePeer(Exchange, Protocol):
         """Start a frame there; raises :class:`LinkError` where that cannot be done."""
         ...
 
+    def fail(self, reason: str) -> None:
+        """End the epoch: what came cannot be used, and nobody knows what the server has."""
+        ...
+
 
 class SharedProgram:
     """A robot's program, which a server may help to run.
@@ -142,10 +146,14 @@ class SharedProgram:
                 self._replicas.exchange, self._replicas.received = peer, []
                 peer.begin(self._start(split, refresh=refresh))
                 outputs = self.program.execute(outside=outside, refresh=refresh)
+                if not all(bool(torch.isfinite(output).all()) for output in outputs.values()):
+                    raise LinkError("with the server's rows outputs are no finite numbers")
                 self.was_shared = True
                 return outputs
-            except LinkError as error:
+            except (LinkError, RuntimeError, ValueError, TypeError) as error:
+                # whatever a peer sends, the frame is computed here: where it was not the peer's fault, that fails too
                 self.complaint = str(error)
+                peer.fail(self.complaint)
                 self._replicas.distrust_received()
                 self.forget_server()
                 refresh = True  # what was computed has not been compared with what the rest of the network saw

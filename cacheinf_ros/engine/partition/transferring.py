@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -72,10 +73,12 @@ def _receiver(step: Receive, replicas: TensorReplicas, tensors: Tensors) -> Call
         if buffer is not None:
             take_in(replica, patch, buffer.pixels, step.changed)
             return
+        shape = tensors.specs[replica.tensor].shape
+        if patch.mask.any() and patch.values.size != math.prod(shape):
+            raise LinkError(f"{replica.tensor} is of {shape}, {patch.values.size} values came")
         replica.agree(patch, step.changed)
         if patch.mask.any():
-            value = torch.from_numpy(patch.values)
-            tensors.values[replica.tensor] = value.reshape(tensors.specs[replica.tensor].shape)
+            tensors.values[replica.tensor] = torch.from_numpy(patch.values).reshape(shape)
 
     return receive
 

@@ -14,7 +14,7 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model, ModelCard
 from cacheinf_ros.graph.identity import graph_hash
 
-PROTOCOL = 2
+PROTOCOL = 3
 _MOST_OPERATORS = 5000
 LONGEST_GREETING = 2_000_000  # bytes
 
@@ -33,6 +33,12 @@ class _Content(BaseModel):
 
 
 Said = TypeVar("Said", bound=_Content)
+
+
+class _Version(BaseModel):
+    """What every version of either greeting has: read first, for the rest may have changed."""
+
+    protocol: int | None = None
 
 
 class Hello(_Content):
@@ -60,11 +66,13 @@ class Welcome(_Content):
     """What the server says.
 
     Attributes:
+        protocol: :data:`PROTOCOL`.
         instance: of the server's session: another one knows nothing of what was sent before.
         profile: milliseconds of each operator at :data:`.cost.model.POINTS`, on the server; nothing
             where it computes whole frames.
     """
 
+    protocol: int
     instance: str = Field(max_length=100)
     profile: list[list[float]] = Field(max_length=_MOST_OPERATORS)
 
@@ -96,17 +104,12 @@ class Identity:
 
 def read_hello(data: bytes) -> Hello:
     """What the robot says; :class:`MessageError` where it makes no sense, or is of another protocol."""
-    hello = _read(Hello, data)
-    if hello.protocol != PROTOCOL:
-        raise MessageError(
-            f"the server speaks protocol {PROTOCOL}, the robot {hello.protocol}: install the same version"
-        )
-    return hello
+    return _read(Hello, data, "the server", "the robot")
 
 
 def read_welcome(data: bytes) -> Welcome:
-    """What the server says; :class:`MessageError` where it makes no sense."""
-    return _read(Welcome, data)
+    """What the server says; :class:`MessageError` where it makes no sense, or is of another protocol."""
+    return _read(Welcome, data, "the robot", "the server")
 
 
 def written(content: Hello | Welcome) -> bytes:
@@ -114,10 +117,14 @@ def written(content: Hello | Welcome) -> bytes:
     return content.model_dump_json().encode()
 
 
-def _read(kind: type[Said], data: bytes) -> Said:
+def _read(kind: type[Said], data: bytes, reader: str, writer: str) -> Said:
     if len(data) > LONGEST_GREETING:
         raise MessageError(f"a greeting of {len(data)} bytes")
     try:
+        spoken = _Version.model_validate_json(data).protocol
+        if spoken != PROTOCOL:
+            other = "an older one" if spoken is None else spoken
+            raise MessageError(f"{reader} speaks protocol {PROTOCOL}, {writer} {other}: install the same version")
         return kind.model_validate_json(data)
     except ValidationError as error:
         raise MessageError(f"a greeting makes no sense: {error.errors()[0]['msg']}") from None

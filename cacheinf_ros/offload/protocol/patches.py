@@ -37,7 +37,7 @@ def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> byt
     if name not in _VALUES:
         raise MessageError(f"tensors of {patch.values.dtype} cannot be sent, only of {', '.join(_TYPES)}")
     scales, values = _scaled(patch.values) if name == "int8" else (b"", patch.values)
-    with np.errstate(over="ignore"):  # beyond float16: infinite, and seen by whoever compares errors
+    with np.errstate(over="ignore"):  # beyond float16: infinite, and refused there
         content = np.packbits(patch.mask, axis=None).tobytes() + values.astype(_VALUES[name]).tobytes()
     compression = _PLAIN
     if compress:
@@ -78,6 +78,8 @@ def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int) 
         values = values * np.frombuffer(data, np.float32, channels, _HEADER.size)
     else:
         values = values.astype(np.float32 if dtype == np.float16 else dtype)  # a copy: what was received is read-only
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise MessageError("a patch holds what is no finite number")
     return Patch(rows=rows, mask=mask, values=values)
 
 

@@ -78,6 +78,10 @@ class FramePeer:
         self._crossing = Transfer(self._wire, frame, time.monotonic() + self._patience_s)
         self._wire.put(Kind.START, content, frame)
 
+    def fail(self, reason: str) -> None:
+        """As :meth:`RemotePeer.fail`."""
+        self._session.fail(self.epoch, reason)
+
     def send(self, tensor: str, patch: Patch) -> None:
         """As :meth:`Exchange.send`."""
         assert self._crossing is not None

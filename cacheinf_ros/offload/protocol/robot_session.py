@@ -67,6 +67,7 @@ class RobotSession:
         self._next_hello = self._heard = 0.0
         self._greeted: Assembly | None = None
         self._welcome: Welcome | None = None
+        self._refusals = 0  # in a row: each doubles the time until the next greeting
         self._is_open = True
 
     @property
@@ -145,6 +146,9 @@ class RobotSession:
     def _hear_greeting(self, packet: Packet) -> None:
         if packet.kind == Kind.REFUSED:
             self._complain(f"the server refuses: {text_of(packet)}")
+            wait_s = self._config.probe_s * 2.0 ** min(self._refusals, 30)
+            self._next_hello = time.monotonic() + min(wait_s, self._config.probe_max_s)
+            self._refusals += 1
             return
         if self._greeted is None or not self._greeted.add(packet):
             self._greeted = Assembly(packet.parts)
@@ -166,7 +170,7 @@ class RobotSession:
         if objection:
             self._complain(objection)
         elif self._welcome is None:
-            self._welcome, self._complaint = welcome, ""
+            self._welcome, self._complaint, self._refusals = welcome, "", 0
             self._started()
         elif self._welcome.instance != welcome.instance:
             self._fail("the server has started anew")

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.offload.protocol.greeting import Hello, Identity, Welcome, Work, read_hello, written
+from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Identity, Welcome, Work, read_hello, written
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet, Send
 
 IDLE_S = 0.2
 """After which the serving thread looks whether it is to end."""
 _ANEW = "the robot has started anew"
 _ENDS = "the server ends"
+_BUG = "internal error of the server, see its log"
 
 
 class Service(Protocol):
@@ -109,17 +110,23 @@ class ServerSession:
                 epoch[1].deliver(packet)
 
     def serve(self) -> None:
-        """Serve until the session ends; whatever a robot sends, this goes on."""
-        while self._is_open:
-            try:
-                greeting = self._next_greeting()
-                if greeting is not None:
-                    self._greet(greeting)
-                elif self._epoch is not None:
-                    self._serve_frame(*self._epoch)
-            except Exception:  # a bug must not end the session
-                self._complain(traceback.format_exc())
-                self._end_epoch("internal error of the server")
+        """Serve until the session ends; whatever a robot sends, this goes on.
+
+        However it ends, the session does not count as open any more.
+        """
+        try:
+            while self._is_open:
+                try:
+                    greeting = self._next_greeting()
+                    if greeting is not None:
+                        self._greet(greeting)
+                    elif self._epoch is not None:
+                        self._serve_frame(*self._epoch)
+                except Exception:  # a bug must not end the session
+                    self._complain(traceback.format_exc())
+                    self._end_epoch(_BUG)
+        finally:
+            self._is_open = False
 
     def close(self) -> None:
         """Let :meth:`serve` return, and the robot know."""
@@ -148,9 +155,11 @@ class ServerSession:
         try:
             hello = read_hello(packet.data)
             service = self._worker_for(hello).begin(hello, channel)
-        except CacheinfError as error:
-            self._complain(str(error))
-            channel.put(Kind.REFUSED, str(error).encode())
+        except Exception as error:
+            # a robot that hears nothing greets again, and would have the model compiled for ever
+            is_told = isinstance(error, CacheinfError)
+            self._complain(str(error) if is_told else traceback.format_exc())
+            channel.put(Kind.REFUSED, (str(error) if is_told else _BUG).encode())
             self._is_open = False
             return
         with self._changed:
@@ -167,7 +176,9 @@ class ServerSession:
 
     def _welcome(self, channel: Channel) -> None:
         assert self._worker is not None
-        channel.put(Kind.WELCOME, written(Welcome(instance=self._instance, profile=self._worker.profile)))
+        channel.put(
+            Kind.WELCOME, written(Welcome(protocol=PROTOCOL, instance=self._instance, profile=self._worker.profile))
+        )
 
     def _serve_frame(self, channel: Channel, service: Service) -> None:
         try:

@@ -36,6 +36,7 @@ class Server:
         self.split: Partition | None = None
         self.breaks_after: int | None = None
         self.shared = 0
+        self.failed = ""
         self._up: dict[str, queue.Queue[Patch | None]] = {}
         self._down: dict[str, queue.Queue[Patch | None]] = {}
         self._thread: threading.Thread | None = None
@@ -52,6 +53,9 @@ class Server:
         self._thread = threading.Thread(target=self._run, args=(start,))
         self._thread.start()
         self.shared += 1
+
+    def fail(self, reason: str) -> None:
+        self.failed = reason
 
     def end(self) -> None:
         if self._thread is not None:

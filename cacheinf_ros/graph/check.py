@@ -1,0 +1,184 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Checks a graph that comes from a file: compiled kernels trust every shape and index in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.graph.ir import (
+    ChannelNorm,
+    ChannelSoftmax,
+    Concat,
+    Conv,
+    Elementwise,
+    Global,
+    GlobalMean,
+    Graph,
+    Operator,
+    PixelShuffle,
+    Pointwise,
+    Pool,
+    Resample,
+    Select,
+    TensorSpec,
+)
+from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
+from cacheinf_ros.graph.window import Window
+
+_LARGEST_SIDE = 2**15
+_MOST_VALUES = 2**31 - 1  # of a tensor: kernels count in int32
+
+
+def check_graph(graph: Graph) -> None:
+    """Compare what each operator says with the tensors that it reads and writes.
+
+    Raises:
+        ModelError: they contradict each other; a kernel would read or write beside a tensor's memory.
+    """
+    for name, spec in graph.tensors.items():
+        numbers = [spec.name == name, *(type(size) is int and size >= 0 for size in spec.shape)]
+        _demand(all(numbers) and torch.Size(spec.shape).numel() <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}")
+    written = {graph.input}
+    _demand(graph.input in graph.tensors and _is_image(graph.tensors[graph.input]), "the input is no feature map")
+    for operator in graph.operators:
+        _demand(
+            set(operator.inputs) <= written and operator.output in graph.tensors and operator.output not in written,
+            f"operator {operator.name!r} reads what is not there, or writes what is",
+        )
+        inputs, output = [graph.tensors[name] for name in operator.inputs], graph.tensors[operator.output]
+        _demand(_fits(operator, inputs, output), f"operator {operator.name!r} does not fit to its tensors")
+        written.add(operator.output)
+    _demand(all(name in written for _, name in graph.outputs), "an output is never written")
+
+
+def _fits(operator: Operator, inputs: list[TensorSpec], output: TensorSpec) -> bool:
+    if isinstance(operator, Global):
+        return True  # torch checks its arguments
+    if not inputs or not all(_is_image(spec) for spec in (*inputs, output)):
+        return False
+    first = inputs[0]
+    is_alone, keeps_size, keeps_channels = (
+        len(inputs) == 1, first.size == output.size, first.channels == output.channels
+    )  # fmt: skip
+    match operator:
+        case Conv():
+            return _conv_fits(operator, inputs, output)
+        case Pool():
+            return is_alone and keeps_channels and _window_fits(operator.window, first, output)
+        case Elementwise():
+            return _elementwise_fits(operator, inputs, output)
+        case ChannelNorm():
+            parameters = [operator.weight, operator.bias]
+            return is_alone and keeps_channels and keeps_size and _are_per_channel(parameters, output.channels)
+        case ChannelSoftmax():
+            return is_alone and keeps_channels and keeps_size
+        case Resample():
+            return (
+                is_alone
+                and keeps_channels
+                and all(map(_taps_fit, (operator.rows, operator.columns), *_sizes(first, output)))
+            )
+        case PixelShuffle():
+            factor, (height, width) = operator.factor, first.size
+            return (
+                is_alone and 0 < factor < _LARGEST_SIDE and first.channels == output.channels * factor**2
+                and output.size == (height * factor, width * factor)
+            )  # fmt: skip
+        case Select():
+            channels = operator.channels
+            is_inside = all(type(channel) is int and 0 <= channel < first.channels for channel in channels)
+            return is_alone and keeps_size and len(channels) == output.channels and is_inside
+        case GlobalMean():
+            return is_alone and keeps_channels and output.pixels == 1
+        case Concat():
+            return sum(spec.channels for spec in inputs) == output.channels and _are_of_size(inputs, output.size)
+        case Pointwise():
+            return _are_of_size(inputs, output.size)
+    return False
+
+
+def _is_image(spec: TensorSpec) -> bool:
+    return spec.is_map and min(spec.shape) > 0 and max(spec.size) < _LARGEST_SIDE
+
+
+def _are_of_size(specs: Iterable[TensorSpec], size: tuple[int, int]) -> bool:
+    return all(spec.size == size for spec in specs)
+
+
+def _sizes(*specs: TensorSpec) -> list[tuple[int, int]]:
+    return [spec.size for spec in specs]
+
+
+def _are_per_channel(parameters: Iterable[torch.Tensor | None], channels: int) -> bool:
+    """Whether those that are there have a float32 for each channel."""
+    return all(p is None or (p.dtype == torch.float32 and tuple(p.shape) == (channels,)) for p in parameters)
+
+
+def _activation_fits(activation: Activation, channels: int) -> bool:
+    has_slope = activation.slope is not None or activation.kind is not ActivationKind.PRELU
+    return has_slope and _are_per_channel([activation.slope], channels)
+
+
+def _conv_fits(conv: Conv, inputs: list[TensorSpec], output: TensorSpec) -> bool:
+    weight, channels = conv.weight, output.channels
+    if weight.dim() != 4 or weight.dtype != torch.float32 or conv.groups < 1 or len(inputs) > 2:
+        return False
+    outputs, read, *kernel = weight.shape
+    return (
+        outputs == channels
+        and channels % conv.groups == 0
+        and inputs[0].channels == read * conv.groups
+        and tuple(kernel) == tuple(conv.window.kernel)
+        and _are_per_channel([conv.bias], channels)
+        and _activation_fits(conv.activation, channels)
+        and _window_fits(conv.window, inputs[0], output)
+        and all(residual.channels == channels and residual.size == output.size for residual in inputs[1:])
+    )
+
+
+def _window_fits(window: Window, source: TensorSpec, output: TensorSpec) -> bool:
+    if window.in_size != source.size or window.out_size != output.size:
+        return False
+    axes = zip(
+        window.in_size, window.out_size, window.kernel, window.stride, window.dilation, window.padding, strict=True
+    )
+    return all(
+        min(kernel, stride, dilation) > 0
+        and max(kernel, stride, dilation, abs(padding)) < _LARGEST_SIDE
+        and (out - 1) * stride - padding <= size + abs(padding)  # the last one begins inside, or in the padding
+        for size, out, kernel, stride, dilation, padding in axes
+    )
+
+
+def _elementwise_fits(operator: Elementwise, inputs: list[TensorSpec], output: TensorSpec) -> bool:
+    channels = output.channels
+    return (
+        len(inputs) <= (1 if operator.combine is None else 2)
+        and all(spec.channels == channels and (spec.size == output.size or spec.pixels == 1) for spec in inputs)
+        and _are_per_channel([operator.scale, operator.shift], channels)
+        and _activation_fits(operator.activation, channels)
+    )
+
+
+def _taps_fit(taps: AxisTaps, size: int, out: int) -> bool:
+    index, weight = taps.index, taps.weight
+    return (
+        index.dtype == torch.int32
+        and weight.dtype == torch.float32
+        and index.shape == weight.shape
+        and index.dim() == 2
+        and index.shape[0] == out
+        and index.shape[1] > 0
+        and taps.in_size == size
+        and int(index.min()) >= OUTSIDE
+        and int(index.max()) < size
+    )
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ModelError(f"it holds no graph that can be run: {otherwise}")
