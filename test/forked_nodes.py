@@ -1,51 +1,52 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Many starts of one node: imports, which take most of a start, happen once, in a process that forks the others."""
+"""Nodes in processes of their own that start quickly: imports, most of a start, happen once, in a process that forks.
+
+What the start itself does, from the interpreter on, is for those to test who start nodes as a robot does.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from cacheinf_ros.harness import NodeCommand
+from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.pipeline.polling import wait_until
 
 DEADLINE_S = 60.0
+NODES = ("cached_inference", "catalog_inference", "inference", "matcher", "replay", "server")
 
 
-class ForkedNodes:
-    """Starts processes of a node one after another.
+class NodeFork:
+    """The process that forks the others."""
 
-    Attributes:
-        log: of all of them.
-    """
+    def __init__(self, model: str, log: Path) -> None:
+        """Start it.
 
-    def __init__(self, command: NodeCommand, log: Path, domain: int) -> None:
-        self.log = log
-        words = command.line()
-        arguments = words[words.index(command.executable) :]
+        Args:
+            model: is loaded once there, for what only that imports.
+            log: of this process; each node has its own.
+        """
+        self._lock = threading.Lock()
         with log.open("w", encoding="utf-8") as output:
             self._process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).resolve()), str(command.parameters["model"]), *arguments],
-                env={**os.environ, "PYTHONUNBUFFERED": "1", "ROS_DOMAIN_ID": str(domain)},
+                [sys.executable, str(Path(__file__).resolve()), model],
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True,
             )  # fmt: skip
 
-    @property
-    def output(self) -> str:
-        return self.log.read_text(encoding="utf-8")
-
-    def start(self) -> int:
-        """One more, once it is ready; its process id."""
+    def fork(self, words: list[str], log: Path, environment: dict[str, str]) -> int:
+        """One more node, with such a command line; its process id."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        before = self.output.count("]: ready")
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        pid = int(self._process.stdout.readline())
-        assert wait_until(lambda: self.output.count("]: ready") > before, DEADLINE_S), self.output
-        return pid
+        with self._lock:
+            print(json.dumps([words, str(log), environment]), file=self._process.stdin, flush=True)
+            return int(self._process.stdout.readline())
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -53,23 +54,113 @@ class ForkedNodes:
         self._process.wait(DEADLINE_S)
 
 
-def _fork_for_each_line(model: str, executable: str) -> None:
+class Forked:
+    """A forked process, as a :class:`subprocess.Popen`."""
+
+    def __init__(self, pid: int, exit_code: Path) -> None:
+        self.pid = pid
+        self._exit_code = exit_code
+
+    def poll(self) -> int | None:
+        return int(self._exit_code.read_text()) if self._exit_code.exists() else None
+
+    def wait(self, timeout: float = DEADLINE_S) -> int:
+        if not wait_until(lambda: self.poll() is not None, timeout):
+            raise subprocess.TimeoutExpired("a forked node", timeout)
+        return int(self._exit_code.read_text())
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):  # it has ended, and its keeper is about to write that down
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class ForkedNode(NodeProcess):
+    """A node that was forked."""
+
+    def __init__(self, fork: NodeFork, command: NodeCommand, *, log: Path, domain: int) -> None:
+        self.command = command
+        self.log = log
+        log.touch()
+        environment = {**os.environ, "ROS_DOMAIN_ID": str(domain)}
+        _, *words = command.line()
+        pid = fork.fork(words[words.index(command.executable) - 1 :], log, environment)
+        self._process: Any = Forked(pid, _exit_code_of(log))
+
+
+class ForkedGroup(NodeGroup):
+    """Forks what it starts; except where that is to have other environment variables, which imports may read."""
+
+    def __init__(self, fork: NodeFork, folder: Path, *, domain: int) -> None:
+        super().__init__(folder, domain=domain)
+        self._fork, self._own_domain = fork, domain
+
+    def started(self, command: NodeCommand, log: Path) -> NodeProcess:
+        if command.environment or command.executable not in NODES:
+            return super().started(command, log)
+        return ForkedNode(self._fork, command, log=log, domain=self._own_domain)
+
+
+def _exit_code_of(log: Path) -> Path:
+    return log.with_suffix(".exit_code")
+
+
+def _fork_for_each_line(model: str) -> None:
     from importlib import import_module
+
+    import torch
 
     from cacheinf_ros.graph import load_model
 
-    node = import_module(f"cacheinf_ros.nodes.{executable}")
-    load_model(model)  # for what is imported by that only
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who was killed is not waited for
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a fork has none of the threads that torch would start, and would wait for them
+    for name in ("harness.start_node", *(f"nodes.{node}" for node in NODES)):
+        import_module(f"cacheinf_ros.{name}")
+    load_model(model)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    for _ in sys.stdin:
-        pid = os.fork()
-        if not pid:
-            answers.close()
-            os._exit(node.main())
-        print(pid, file=answers)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are not waited for
+    for line in sys.stdin:
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _keep(*json.loads(line), answers, threads)
+    os._exit(0)  # to unload torch would take seconds
+
+
+def _keep(words: list[str], log: str, environment: dict[str, str], answers: Any, threads: int) -> None:
+    """Fork a node, say who it is, and write down how it ends."""
+    pid = os.fork()
+    if not pid:
+        answers.close()
+        _become(words, log, environment, threads)
+    print(pid, file=answers)
+    _, status = os.waitpid(pid, 0)
+    unfinished = _exit_code_of(Path(log)).with_suffix(".unfinished")
+    unfinished.write_text(str(os.waitstatus_to_exitcode(status)))
+    unfinished.rename(_exit_code_of(Path(log)))
+    os._exit(0)
+
+
+def _become(words: list[str], log: str, environment: dict[str, str], threads: int) -> None:
+    """What a new process would be when its imports are done."""
+    import torch
+
+    from cacheinf_ros.harness import start_node
+
+    os.setsid()
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
+        os.dup2(file, number)
+    os.environ.clear()
+    os.environ.update(environment)
+    torch.set_num_threads(threads)
+    start, executable, *rest = words
+    sys.argv = [start, *rest]
+    start_node.main(executable)
 
 
 if __name__ == "__main__":
-    _fork_for_each_line(sys.argv.pop(1), sys.argv.pop(1))
+    _fork_for_each_line(sys.argv.pop(1))

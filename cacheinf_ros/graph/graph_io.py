@@ -21,6 +21,7 @@ from cacheinf_ros.graph.activation import Activation, ActivationKind
 from cacheinf_ros.graph.check import check_graph
 from cacheinf_ros.graph.fusing.global_rewrites import Sequence
 from cacheinf_ros.graph.ir import Graph, Operator
+from cacheinf_ros.graph.lowering.planar import Planar
 from cacheinf_ros.graph.lowering.view import Move, Replay
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
@@ -45,7 +46,7 @@ _CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *_operators(Operator), Graph, ir.TensorSpec, ir.TensorRef, ir.Combine, Window, Activation, ActivationKind,
-        AxisTaps, Sequence, Replay, Move,
+        AxisTaps, Sequence, Replay, Move, Planar,
     )
 }  # fmt: skip
 

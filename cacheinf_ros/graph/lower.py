@@ -18,6 +18,7 @@ from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.aten_operators import CHECKS, CONVERSIONS, GLOBALS, IDENTITIES, MOVES, SHAPES
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
+from cacheinf_ros.graph.lowering.planar import PLANAR, Planar
 from cacheinf_ros.graph.lowering.rules import OF_SEVERAL, RULES
 from cacheinf_ros.graph.lowering.view import View
 
@@ -162,6 +163,7 @@ class _Lowering:
         known = classified or not isinstance(node.target, torch._ops.OpOverload)
         on_maps = any(view.source.is_map for view in _views((arguments, keywords)))
         call, result = _target(node), node.meta["val"]
+        call = Planar(call) if node.target in PLANAR else call
         several = not isinstance(result, torch.Tensor)
         first = _first_result(node)
         if several and first is not None:

@@ -169,9 +169,13 @@ class NodeGroup:
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / f"{len(self.processes)}_{command.name or command.executable}.log"
         with _signals_deferred():  # or the process would run on, unknown to us
-            process = NodeProcess(command, log=log, domain=self._domain, prefix=self._prefix)
+            process = self.started(command, log)
             self.processes.append(process)
         return process
+
+    def started(self, command: NodeCommand, log: Path) -> NodeProcess:
+        """A new process of this group, whose output goes to ``log``; who starts nodes in another way overrides it."""
+        return NodeProcess(command, log=log, domain=self._domain, prefix=self._prefix)
 
     def stop(self) -> None:
         """Stop all, together: unloading a framework takes seconds."""

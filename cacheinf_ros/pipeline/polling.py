@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_POLL_S = 0.05
+_POLL_S = 0.01
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:

@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from networks.lowered import graph_of
+from networks.lowered import assert_same_function, graph_of
 from networks.random_graphs import random_network
 from torch import nn
 
@@ -56,6 +56,13 @@ def test_gradients_by_every_tensor_that_the_outputs_depend_on(seed: int) -> None
     wanted = [value for value in tensors.values() if value.requires_grad]
     gradients = torch.autograd.grad(total, wanted, allow_unused=True)
     assert gradients[0] is not None
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_a_norm_of_groups_far_from_zero_is_as_accurate_as_the_network(groups: int) -> None:
+    module = nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(groups, 6)).eval()
+    nn.init.constant_(module[0].bias, 10.0)
+    assert_same_function(graph_of(module, (60, 63)), module, (60, 63))
 
 
 def test_the_input_is_not_changed() -> None:

@@ -16,6 +16,8 @@ import pytest
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from forked_nodes import ForkedGroup, NodeFork
+
 from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.pipeline.polling import wait_until
 
@@ -72,6 +74,15 @@ class Station:
         assert len(self.results) == count
         return list(self.results)
 
+    def answer(self, image: Any) -> Any:
+        """Publish an image, and return its result; none before it has had a second one by now."""
+        before = len(self.results)
+        self.publish(image)
+        assert wait_until(lambda: len(self.results) > before, DEADLINE_S)
+        assert len(self.results) == before + 1
+        assert self.results[-1].header == image.header
+        return self.results[-1]
+
     def wait_for_results(self, count: int) -> None:
         assert wait_until(lambda: len(self.results) >= count, DEADLINE_S)
 
@@ -123,9 +134,24 @@ def context() -> Iterator[Any]:
     rclpy.try_shutdown(context=context)
 
 
+@pytest.fixture(scope="session")
+def node_fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeFork]:
+    """Starts nodes without their imports."""
+    fork = NodeFork(TINY, tmp_path_factory.mktemp("fork") / "fork.log")
+    yield fork
+    fork.close()
+
+
 @pytest.fixture(scope="module")
-def nodes(domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
-    with NodeGroup(tmp_path_factory.mktemp("nodes"), domain=domain) as group:
+def nodes(domain: int, node_fork: NodeFork, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
+    with ForkedGroup(node_fork, tmp_path_factory.mktemp("nodes"), domain=domain) as group:
+        yield group
+
+
+@pytest.fixture(scope="module")
+def new_nodes(domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
+    """Nodes that start as a robot's do, imports and all."""
+    with NodeGroup(tmp_path_factory.mktemp("new_nodes"), domain=domain) as group:
         yield group
 
 

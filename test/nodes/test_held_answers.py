@@ -23,9 +23,7 @@ class Film:
 
     def show(self, seed: int) -> Any:
         self._stamp_ns += 50_000_000
-        self._station.clear()
-        self._station.publish(self._camera_image(self._stamp_ns, seed=seed))
-        (result,) = self._station.expect(1)
+        result = self._station.answer(self._camera_image(self._stamp_ns, seed=seed))
         assert not result.error
         return result
 

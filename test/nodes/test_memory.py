@@ -48,7 +48,7 @@ def sources(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def started(nodes: NodeGroup) -> Iterator[list[NodeProcess]]:
+def started(new_nodes: NodeGroup) -> Iterator[list[NodeProcess]]:
     processes: list[NodeProcess] = []
     yield processes
     for process in processes:
@@ -57,13 +57,13 @@ def started(nodes: NodeGroup) -> Iterator[list[NodeProcess]]:
 
 @pytest.mark.parametrize("source", ["video", "scene"])
 def test_both_fit_into_150_mb(
-    nodes: NodeGroup, station: Any, sources: dict[str, str], started: list[NodeProcess], source: str
+    new_nodes: NodeGroup, station: Any, sources: dict[str, str], started: list[NodeProcess], source: str
 ) -> None:
-    matcher = nodes.start(NodeCommand(executable="matcher"))
+    matcher = new_nodes.start(NodeCommand(executable="matcher"))
     started.append(matcher)
     matcher.wait_ready(DEADLINE_S)
     playing = {"source": sources[source], "rate": 30.0, "loop": True, "wait_for_subscribers": 1}
-    replay = nodes.start(NodeCommand(executable="replay", parameters=playing))
+    replay = new_nodes.start(NodeCommand(executable="replay", parameters=playing))
     started.append(replay)
     assert wait_until(lambda: len(station.maps) >= FRAMES, DEADLINE_S), replay.output
     used = {process.command.executable: resident_mb(process) for process in started}

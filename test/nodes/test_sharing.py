@@ -44,13 +44,9 @@ def test_frames_are_shared_while_there_is_a_server(
     stamps = iter(range(10**12, 10**13, 50_000_000))
 
     def film(count: int) -> list[Any]:
-        station.clear()
-        for sent in range(1, count + 1):
-            station.publish(camera_image(next(stamps)))
-            station.expect(sent)
-        results = station.expect(count)
+        results = [station.answer(camera_image(next(stamps))) for _ in range(count)]
         assert not any(result.error for result in results)
-        return list(results)
+        return results
 
     def film_until(said: str) -> None:
         deadline = time.monotonic() + START_S
@@ -90,12 +86,10 @@ def test_a_server_with_another_model_is_refused(
     server = nodes.start(inference_command("server", model=OTHER))
     server.wait_ready()
     station.wait_for_nodes(camera_image(0), subscribers=1)
-    deadline, sent = time.monotonic() + START_S, 0
+    deadline, stamps = time.monotonic() + START_S, iter(range(10**13, 2 * 10**13, 50_000_000))
     while "start both with the same model" not in robot.output:
         assert time.monotonic() < deadline
-        sent += 1
-        station.publish(camera_image(10**13 + sent * 50_000_000))
-        assert station.expect(sent)[-1].where == "local"
+        assert station.answer(camera_image(next(stamps))).where == "local"
     assert wait_until(lambda: station.said("server").get("sharing robots") == "0", START_S)  # it keeps no place
     assert server.stop() == 0
     assert robot.stop() == 0
@@ -115,9 +109,7 @@ def test_the_policy_changes_while_the_robot_works(
     stamps = iter(range(2 * 10**13, 3 * 10**13, 50_000_000))
 
     def frame() -> Any:
-        station.clear()
-        station.publish(camera_image(next(stamps)))
-        (result,) = station.expect(1)
+        result = station.answer(camera_image(next(stamps)))
         assert not result.error
         return result
 
@@ -197,9 +189,7 @@ def test_what_was_started_without_sharing_shares_when_told_to(
             assert answer.successful
         deadline = time.monotonic() + START_S
         while True:
-            station.clear()
-            station.publish(camera_image(next(stamps)))
-            (result,) = station.expect(1)
+            result = station.answer(camera_image(next(stamps)))
             assert not result.error
             if result.where == where:
                 break

@@ -1,0 +1,27 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Calls that are as accurate as in the network only on maps whose channels lie one after the other in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+# Where channels lie together, torch takes the variance of a group as mean(x²) - mean(x)², in float32: of values whose
+# mean is r times their spread it loses r² times the last digit. Elsewhere it sums squares of differences.
+PLANAR = {aten.group_norm.default, aten.native_group_norm.default}
+
+
+@dataclass(frozen=True, slots=True)
+class Planar:
+    """A call whose first argument is brought into that order first; the graph's maps are in the other one."""
+
+    target: Callable[..., Any]
+
+    def __call__(self, x: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
+        """What the target returns."""
+        return self.target(x.contiguous(), *arguments, **keywords)
