@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import EngineConfig, Mode
-from cacheinf_ros.engine.dense_backends import Backend, fastest_backends
+from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode
+from cacheinf_ros.engine.dense_backends import FULL_PRECISION, fastest_backends
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.frame_result import HELD
@@ -35,7 +35,8 @@ def picture(seed: int = 0, size: tuple[int, int] = (96, 128)) -> Image:
 def bounded(model: Model, **options: float) -> tuple[Runner, dict[str, str]]:
     """A runner whose dense backend is ready, and what it says in diagnostics."""
     notes: dict[str, str] = {}
-    runner = Runner(model, EngineConfig(mode=Mode.BOUNDED, threads=1, **options), notes.__setitem__)
+    config = EngineConfig(mode=Mode.BOUNDED, threads=1, dense_precision=DensePrecision.FLOAT32, **options)
+    runner = Runner(model, config, notes.__setitem__)
     runner.infer(picture(), None)
     assert runner.promised is not None
     runner.promised.wait()
@@ -130,7 +131,7 @@ def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, mo
 
 def test_the_fastest_backend_computes_what_the_network_does(model: Model) -> None:
     image = np.random.default_rng(0).normal(size=(1, 3, 96, 128)).astype(np.float32)
-    outputs = [fastest_backends(model, 1, (backend,))[0].run(image) for backend in Backend]
+    outputs = [fastest_backends(model, 1, (backend,))[0].run(image) for backend in FULL_PRECISION]
     for others in outputs[1:]:
         for ours, theirs in zip(outputs[0], others, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
