@@ -98,10 +98,10 @@ def fastest_backends(
     )
 
 
-def faster_backend(
+def faster_backends(
     model: Model, threads: int, full: DenseBackend, backends: Sequence[Backend], int8: bytes | None = None
-) -> DenseBackend | None:
-    """Prepare a model for backends of lower precision, and choose the best of those that are clearly faster.
+) -> tuple[DenseBackend, ...]:
+    """Prepare a model for backends of lower precision, and choose those that are clearly faster.
 
     That is measured: 16 bits are an advantage on some processors, and int8 costs some networks more than it saves.
 
@@ -110,24 +110,25 @@ def faster_backend(
         int8: the model quantised, see :func:`prepare`.
 
     Returns:
-        the fastest, or the most precise of those that are nearly as fast; None: none is clearly faster.
+        the most precise first, each clearly faster than all before it.
     """
     found = {backend: run for backend in backends if (run := _prepared(backend, model, threads, int8))}
     if not found:
-        return None
+        return ()
     # one of its own, as the other may be in use in another thread, and runs only once at a time
     runs: dict[Backend, Dense] = {Backend(full.name): prepare(Backend(full.name), model, threads), **found}
     # the least, not the median: what else the machine does now should not decide for as long as the node runs
     took_ms = {backend: min(values) for backend, values in _measured(runs, model.input_size).items()}
-    full_ms = took_ms.pop(Backend(full.name))
-    fast = [backend for backend in took_ms if took_ms[backend] <= CLEARLY * full_ms]
-    for each in took_ms.keys() - set(fast):
-        _log.info("%s is not used: it takes %.1f ms, %s %.1f", each.value, took_ms[each], full.name, full_ms)
-    near = [backend for backend in fast if took_ms[backend] <= min(map(took_ms.__getitem__, fast)) / CLEARLY]
-    if not near:
-        return None
-    best = min(near, key=lambda backend: list(DensePrecision).index(backend.precision))
-    return DenseBackend(name=best.value, precision=best.precision, run=found[best], milliseconds=took_ms[best])
+    chosen: list[DenseBackend] = []
+    limit_ms = took_ms.pop(Backend(full.name))
+    order = list(DensePrecision)
+    for each in sorted(took_ms, key=lambda backend: (order.index(backend.precision), took_ms[backend])):
+        if took_ms[each] > CLEARLY * limit_ms:
+            _log.info("%s is not used: it takes %.1f ms, others %.1f", each.value, took_ms[each], limit_ms)
+            continue
+        limit_ms = took_ms[each]
+        chosen.append(DenseBackend(name=each.value, precision=each.precision, run=found[each], milliseconds=limit_ms))
+    return tuple(chosen)
 
 
 def _prepared(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Dense | None:

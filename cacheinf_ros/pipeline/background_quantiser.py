@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine import Preprocessor
-from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backend
+from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends
 from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.guard import guarded
@@ -112,8 +112,7 @@ class BackgroundQuantiser:
                 return
             if content is None or self._stopping.is_set():
                 return
-            backend = faster_backend(self._model, self._threads, self._full, _BACKENDS, content)
-            if backend is None:
-                self._is_worth_it = False
-            else:
+            backends = faster_backends(self._model, self._threads, self._full, _BACKENDS, content)
+            self._is_worth_it = bool(backends)
+            for backend in backends[-1:]:  # the fastest
                 self._offer(backend)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import DensePrecision, Engine, EngineConfig, EngineResult, Mode, Preprocessor
 from cacheinf_ros.engine.decisions import Task, task_of_model
-from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backend, fastest_backends
+from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
@@ -271,8 +271,7 @@ class PromisedAnswers:
             if allows(DensePrecision.INT8):
                 self._quantiser = BackgroundQuantiser(self._model, threads, best, self._lower.offer)
             narrower = [backend for backend in _OF_16_BITS if allows(backend.precision)]
-            backend = faster_backend(self._model, threads, best, narrower) if narrower else None
-            if backend is not None:
+            for backend in faster_backends(self._model, threads, best, narrower):
                 self._lower.offer(backend)
 
 
