@@ -73,7 +73,8 @@ def run_engine_benchmark(
         "kernels": engine.kernel_name,
         "cache_mb": round(engine.cache_bytes / 1e6, 1),
         "arena_mb": round(engine.arena_bytes / 1e6, 1),
-        **speed(race.log, [each.value for each in dense if each.loses and race.keeps(each)]),
+        **speed(race.log, [name for name, loss in race.contender_losses().items() if loss["kept"]]),
+        "contender_losses": race.contender_losses(),
         **_quality(race),
     }
 

@@ -51,23 +51,19 @@ class LossMeter:
         """How often each way was right."""
         return {name: self.score(name) for name in self._decisions}
 
-    def keeps(self, name: str) -> bool:
-        """Whether one of the ways keeps what was promised, in everything and where it moves."""
-        return Loss.of(self.score(name), self.score(DENSE)).within(self._max_loss)
+    def loss(self, name: str) -> dict[str, Any]:
+        """What one of the ways loses against dense execution, and whether that is within what was promised."""
+        loss = Loss.of(self.score(name), self.score(DENSE))
+        return {
+            "asked": self._max_loss,
+            "measured": round(loss.whole, 4),
+            "where_it_moves": round(loss.moving, 4),
+            "kept": loss.within(self._max_loss),
+        }
 
     def report(self, name: str) -> dict[str, Any]:
         """``loss`` of one way, and ``consensus`` of all: the share of right decisions, whole and where it moves."""
-        scores = self.scores()
-        loss = Loss.of(scores[name], scores[DENSE])
-        return {
-            "loss": {
-                "asked": self._max_loss,
-                "measured": round(loss.whole, 4),
-                "where_it_moves": round(loss.moving, 4),
-                "kept": loss.within(self._max_loss),
-            },
-            "consensus": {each: _shares(score) for each, score in scores.items()},
-        }
+        return {"loss": self.loss(name), "consensus": {each: _shares(score) for each, score in self.scores().items()}}
 
 
 def _shares(score: Score) -> dict[str, float | None]:

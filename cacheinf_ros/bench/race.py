@@ -118,9 +118,9 @@ class Race:
         """See the class."""
         return self._skipping.computed
 
-    def keeps(self, contender: Contender) -> bool:
-        """Whether a contender of lower precision keeps what is promised of ours."""
-        return self.losses is not None and self.losses.keeps(contender.value)
+    def contender_losses(self) -> dict[str, dict[str, Any]]:
+        """What each contender of lower precision loses, and whether it keeps what is promised of ours."""
+        return {name: self.losses.loss(name) for name in self._lossy} if self.losses is not None else {}
 
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
         """Give a frame to every contender, in an order that changes with each turn, and compare their answers."""

@@ -132,7 +132,8 @@ class _Stream:
         latency_ms = {name: summary(values) for name, values in self._latency_ms.items()}
         means = {name: values["mean"] for name, values in latency_ms.items()}
         full = [name for name in means if name != BOUNDED and name not in self._lossy]
-        keeping = [name for name in self._lossy if self._losses.keeps(name)]
+        losses = {name: self._losses.loss(name) for name in sorted(self._lossy)}
+        keeping = [name for name, loss in losses.items() if loss["kept"]]
         best_full = min(full, key=means.__getitem__)
         best = min((*full, *keeping), key=means.__getitem__)
         period = max(1, round(means[best_full] / means[BOUNDED])) if means[BOUNDED] < means[best_full] else 1
@@ -145,6 +146,7 @@ class _Stream:
             "speedup_vs_best_dense": round(means[best] / means[BOUNDED], 3),
             "best_dense_fp32": best_full,
             "speedup_vs_best_dense_fp32": round(means[best_full] / means[BOUNDED], 3),
+            "contender_losses": losses,
             "held": round(float(np.mean(self._held)), 4),
             **self._losses.report(BOUNDED),
             "notes": dict(self._notes),

@@ -119,7 +119,7 @@ class PromisedAnswers:
             self._lower.withdraw()
         self._max_loss = config.max_loss
         if self._holder is not None:
-            self._holder.max_loss = self._room
+            self._holder.promise(self._room)
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
@@ -232,7 +232,7 @@ class PromisedAnswers:
             self._untried -= 1
         self._tries_engine = self.way is Way.CACHED or self._untried <= 0
         assert self._holder is not None
-        self._holder.max_loss = self._room
+        self._holder.promise(self._room)
         measured = report.measured
         self._note("loss", f"{_text(measured.whole, measured.moving)} of {self._max_loss:g} asked")
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")

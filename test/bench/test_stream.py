@@ -32,7 +32,7 @@ def test_a_way_keeps_the_promise_or_does_not() -> None:
         meter.add(
             right, {"never": right, "once": wrong if index == 9 else right, "twice": wrong if index > 7 else right}
         )
-    assert [meter.keeps(name) for name in ("dense", "never", "once", "twice")] == [True, True, True, False]
+    assert [meter.loss(name)["kept"] for name in ("dense", "never", "once", "twice")] == [True, True, True, False]
 
 
 def test_ways_are_judged_by_what_dense_answers_agree_on() -> None:
@@ -68,6 +68,7 @@ def test_the_report_is_complete() -> None:
     assert (report["frames"], report["warm_up"], report["best_dense_fp32"]) == (12, 28, "dense_channels_last")
     assert report["best_dense"] in {"dense_channels_last", "onnxruntime_int8"}
     assert set(report["latency_ms"]) == {"bounded", "dense_channels_last", "onnxruntime_int8"}
+    assert set(report["contender_losses"]["onnxruntime_int8"]) == set(report["loss"])
     assert {"dense", "bounded", "onnxruntime_int8", "every 2", "every 3", "frame_skip"} <= set(report["consensus"])
     assert set(report["loss"]) == {"asked", "measured", "where_it_moves", "kept"}
     assert report["speedup_vs_best_dense"] > 0 and 0 <= report["held"] <= 1

@@ -10,13 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode
-from cacheinf_ros.engine.dense_backends import FULL_PRECISION, fastest_backends
+from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine.dense_backends import FULL_PRECISION, DenseBackend, fastest_backends, run_by_torch
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.pipeline import promised_answers
 from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
+from cacheinf_ros.sources import open_source
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 BURST = 24
@@ -114,6 +116,33 @@ def test_maps_are_wanted_only_while_the_cached_engine_is_on_trial_or_in_use(mode
         runner.infer(rng.integers(0, 256, (96, 128, 3), dtype=np.uint8), CacheMap.nothing((96, 128), 8))
     assert "dense frames" in notes["cached_engine"]
     assert not runner.wants_maps
+    runner.close()
+
+
+@pytest.mark.parametrize(("offset", "is_used"), [(0.0, True), (3.0, False)])
+def test_a_lower_precision_computes_frames_between_bursts_where_it_loses_little(
+    model: Model, monkeypatch: pytest.MonkeyPatch, offset: float, is_used: bool
+) -> None:
+    (image, other, *_) = (frame.image for frame in open_source("scene:fixed?size=96x128&frames=2"))
+    exact = run_by_torch(model.module)
+    outputs = [value + np.float32(offset) for value in exact(Preprocessor(model.card).input(image))]
+    calls: list[int] = []
+
+    def run(_: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        calls.append(1)
+        return outputs
+
+    fake = DenseBackend(name="fake", precision=DensePrecision.BFLOAT16, run=run, milliseconds=0.1)
+    monkeypatch.setattr(promised_answers, "faster_backends", lambda *_: (fake,))
+    runner, notes = bounded(model)
+    for _ in range(BURST):
+        last = runner.infer(image, None)
+    assert len(calls) == BURST // 2  # beside every other frame
+    for name, value in zip(last.engine.outputs, exact(Preprocessor(model.card).input(image)), strict=True):
+        np.testing.assert_allclose(last.engine.outputs[name], value, atol=1e-4)  # bursts are answered in float32
+    assert notes["dense_backend"].startswith("fake") is is_used
+    runner.infer(other, None)
+    assert (len(calls) > BURST // 2) is is_used
     runner.close()
 
 
