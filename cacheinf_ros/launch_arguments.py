@@ -102,6 +102,7 @@ MODEL = (
 ENGINE = (
     Argument("mode", TEXT, "what is taken from the cache: dense, exact, deepcache or bounded"),
     Argument("max_error", NUMBER, "mode bounded: error to stay below"),
+    Argument("dense_precision", TEXT, "mode bounded: float32, float16, bfloat16 or int8, the least to compute in"),
     Argument("device", TEXT, "that holds the model: cpu, cuda, cuda:1"),
     Argument("threads", INTEGER, "threads of the engine's own kernels"),
 )

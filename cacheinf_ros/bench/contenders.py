@@ -1,16 +1,24 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense engines that users would run otherwise. Each is built once and called with a prepared input."""
+"""The dense engines that users would run otherwise. Each is built once and called with a prepared input.
+
+Those of int8 are quantised after training (ONNX Runtime's static quantisation, run by ONNX Runtime and by OpenVINO) on
+frames of the whole recording, those that are judged as well: no user's calibration can be nearer to what counts.
+"""
 
 from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
 import torch
 
+from cacheinf_ros.bench.shots import Image
+from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.dense_backends import Backend, Dense, prepare, run_by_torch
+from cacheinf_ros.engine.int8_content import int8_content
 from cacheinf_ros.graph import Model
 
 _log = logging.getLogger(__name__)
@@ -24,21 +32,41 @@ class Contender(Enum):
     COMPILE = "torch_compile"
     ONNXRUNTIME = "onnxruntime"
     OPENVINO = "openvino"
+    OPENVINO_FLOAT16 = "openvino_f16"
+    OPENVINO_BFLOAT16 = "openvino_bf16"
+    OPENVINO_INT8 = "openvino_int8"
+    ONNXRUNTIME_INT8 = "onnxruntime_int8"
+
+    @property
+    def loses(self) -> bool:
+        """Whether its answers differ from those of the network."""
+        return self in _BACKENDS and _BACKENDS[self].precision is not DensePrecision.FLOAT32
 
 
 _BACKENDS = {
     Contender.CHANNELS_LAST: Backend.TORCH,
     Contender.ONNXRUNTIME: Backend.ONNXRUNTIME,
     Contender.OPENVINO: Backend.OPENVINO,
+    Contender.OPENVINO_FLOAT16: Backend.OPENVINO_FLOAT16,
+    Contender.OPENVINO_BFLOAT16: Backend.OPENVINO_BFLOAT16,
+    Contender.OPENVINO_INT8: Backend.OPENVINO_INT8,
+    Contender.ONNXRUNTIME_INT8: Backend.ONNXRUNTIME_INT8,
 }
+_CALIBRATION_FRAMES = 32
 
 
-def build_contenders(model: Model, wanted: tuple[Contender, ...], threads: int) -> dict[Contender, Dense]:
-    """The contenders that are installed and can run the model; the others are named in the log, with the reason."""
+def build_contenders(
+    model: Model, wanted: tuple[Contender, ...], threads: int, images: Sequence[Image] = ()
+) -> dict[Contender, Dense]:
+    """The contenders that are installed and can run the model; the others are named in the log, with the reason.
+
+    Args:
+        images: of the recording, for those of int8 to be calibrated on.
+    """
     contenders: dict[Contender, Dense] = {}
     for contender in wanted:
         try:
-            contenders[contender] = _build(contender, model, threads)
+            contenders[contender] = _build(contender, model, threads, images)
         except ImportError as error:
             _log.warning("%s is not measured: %s", contender.value, error)
         except Exception as error:  # each engine fails in its own way, and none may end the benchmark
@@ -47,7 +75,7 @@ def build_contenders(model: Model, wanted: tuple[Contender, ...], threads: int) 
     return contenders
 
 
-def _build(contender: Contender, model: Model, threads: int) -> Dense:
+def _build(contender: Contender, model: Model, threads: int, images: Sequence[Image]) -> Dense:
     if contender is Contender.EAGER:
         return run_by_torch(model.module)
     if contender is Contender.COMPILE:
@@ -56,4 +84,8 @@ def _build(contender: Contender, model: Model, threads: int) -> Dense:
         dense = run_by_torch(compiled, memory_format=torch.channels_last)
         dense(np.zeros((1, 3, *model.input_size), np.float32))
         return dense
-    return prepare(_BACKENDS[contender], model, threads)
+    backend = _BACKENDS[contender]
+    if backend.precision is not DensePrecision.INT8:
+        return prepare(backend, model, threads)
+    calibration = images[:: max(1, len(images) // _CALIBRATION_FRAMES)]
+    return prepare(backend, model, threads, int8_content(model, calibration))

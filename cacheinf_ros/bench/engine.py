@@ -58,7 +58,7 @@ def run_engine_benchmark(
     if matching is not None and not matching.dense_ms:
         matching = matching.changed(dense_ms=engine.cost.dense_ms)
     calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
-    dense = build_contenders(model, tuple(contenders), config.threads)
+    dense = build_contenders(model, tuple(contenders), config.threads, [shot.image for shot in taken])
     # the module itself: the graph may have been misunderstood
     exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1)[Contender.EAGER]
     scale = ErrorScale(_varied_outputs(model, exact, [shot.image for shot in taken]))
@@ -73,7 +73,8 @@ def run_engine_benchmark(
         "kernels": engine.kernel_name,
         "cache_mb": round(engine.cache_bytes / 1e6, 1),
         "arena_mb": round(engine.arena_bytes / 1e6, 1),
-        **_speed(race.log),
+        **speed(race.log, [name for name, loss in race.contender_losses().items() if loss["kept"]]),
+        "contender_losses": race.contender_losses(),
         **_quality(race),
     }
 
@@ -121,11 +122,17 @@ def _matching(config: MatchingConfig) -> dict[str, Any]:
     return {name: str(v) if v == math.inf else v for name, v in config.model_dump(mode="json").items()}
 
 
-def _speed(log: Log) -> dict[str, Any]:
-    """By the mean: a cache makes most frames cheap and some dear, and a median would hide the dear ones."""
-    dense, cached, active = log.dense_ms, log.cached_ms, float(np.mean(log.active))
+def speed(log: Log, keeping: Sequence[str]) -> dict[str, Any]:
+    """Latencies and ratios, by the mean: a cache makes most frames cheap, some dear, and a median would hide those.
+
+    Args:
+        keeping: contenders of lower precision that keep the promise.
+    """
+    full, cached, active = log.dense_ms, log.cached_ms, float(np.mean(log.active))
+    dense = {**full, **{name: float(np.mean(log.latency_ms[name])) for name in keeping}}
     best = min(dense, key=dense.__getitem__) if dense else None
-    latency_ms = {name: summary(log.latency_ms[name]) for name in (CACHED, *dense)}
+    best_full = min(full, key=full.__getitem__) if full else None
+    latency_ms = {name: summary(values) for name, values in log.latency_ms.items()}
     audits = {name: mean_and_max(values) for name, values in log.audits.items()}
     return {
         "reuse_ratio": {"mean": round(float(np.mean(log.reuse)), 4)},
@@ -134,8 +141,10 @@ def _speed(log: Log) -> dict[str, Any]:
         "stage_ms": {name: summary(values) for name, values in log.stage_ms.items()},
         "best_dense": best,
         "speedup_vs_best_dense": round(dense[best] / cached, 3) if best else None,
+        "best_dense_fp32": best_full,
+        "speedup_vs_best_dense_fp32": round(full[best_full] / cached, 3) if best_full else None,
         "speedup_vs_eager": round(dense["dense_eager"] / cached, 3) if "dense_eager" in dense else None,
-        "efficiency": round(active * dense[best] / cached, 3) if best else None,
+        "efficiency": round(active * full[best_full] / cached, 3) if best_full else None,
         "audits": audits or None,
     }
 

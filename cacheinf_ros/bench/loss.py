@@ -25,9 +25,11 @@ class LossMeter:
         self.task = task
         self._max_loss = max_loss
         self._decisions: dict[str, list[Any]] = {DENSE: []}
+        self._agreed: list[Any] = []  # for each frame, once asked for
 
     def add(self, dense: Any, others: Mapping[str, Any]) -> None:
         """Take the next frame: decisions by :data:`DENSE` and by others, always the same ones."""
+        self._agreed = []
         self._decisions[DENSE].append(dense)
         for name, decision in others.items():
             self._decisions.setdefault(name, []).append(decision)
@@ -39,26 +41,29 @@ class LossMeter:
     def __len__(self) -> int:
         return len(self._decisions[DENSE])
 
+    def score(self, name: str) -> Score:
+        """How often one of the ways was right."""
+        if not self._agreed:
+            self._agreed = consensus_of_all(self.task, self._decisions[DENSE])
+        return sum(score_all(self.task, self._decisions[name], self._agreed), Score())
+
     def scores(self) -> dict[str, Score]:
         """How often each way was right."""
-        agreed = consensus_of_all(self.task, self._decisions[DENSE])
+        return {name: self.score(name) for name in self._decisions}
+
+    def loss(self, name: str) -> dict[str, Any]:
+        """What one of the ways loses against dense execution, and whether that is within what was promised."""
+        loss = Loss.of(self.score(name), self.score(DENSE))
         return {
-            name: sum(score_all(self.task, decisions, agreed), Score()) for name, decisions in self._decisions.items()
+            "asked": self._max_loss,
+            "measured": round(loss.whole, 4),
+            "where_it_moves": round(loss.moving, 4),
+            "kept": loss.within(self._max_loss),
         }
 
     def report(self, name: str) -> dict[str, Any]:
         """``loss`` of one way, and ``consensus`` of all: the share of right decisions, whole and where it moves."""
-        scores = self.scores()
-        loss = Loss.of(scores[name], scores[DENSE])
-        return {
-            "loss": {
-                "asked": self._max_loss,
-                "measured": round(loss.whole, 4),
-                "where_it_moves": round(loss.moving, 4),
-                "kept": loss.within(self._max_loss),
-            },
-            "consensus": {each: _shares(score) for each, score in scores.items()},
-        }
+        return {"loss": self.loss(name), "consensus": {each: _shares(score) for each, score in self.scores().items()}}
 
 
 def _shares(score: Score) -> dict[str, float | None]:

@@ -61,8 +61,13 @@ class Log:
 
     @property
     def dense_ms(self) -> dict[str, float]:
-        """Mean latency of each dense contender."""
-        return {name: float(np.mean(values)) for name, values in self.latency_ms.items() if name != CACHED}
+        """Mean latency of each dense contender in float32."""
+        lossy = {contender.value for contender in Contender if contender.loses}
+        return {
+            name: float(np.mean(values))
+            for name, values in self.latency_ms.items()
+            if name != CACHED and name not in lossy
+        }
 
     @property
     def cached_ms(self) -> float:
@@ -98,6 +103,7 @@ class Race:
         self._preprocessor = Preprocessor(engine.model.card)
         self._runs: list[tuple[str, Callable[[Shot], Any]]] = [(CACHED, self._cached)]
         self._runs += [(contender.value, self._densely(run)) for contender, run in dense.items()]
+        self._lossy = [contender.value for contender in dense if contender.loses]
         self._knows_objects = engine.model.card.labels == OBJECT_LABELS
         self._composed: Image | None = None
         self._matching_ms = 0.0  # of the last frame
@@ -112,6 +118,10 @@ class Race:
         """See the class."""
         return self._skipping.computed
 
+    def contender_losses(self) -> dict[str, dict[str, Any]]:
+        """What each contender of lower precision loses, and whether it keeps what is promised of ours."""
+        return {name: self.losses.loss(name) for name in self._lossy} if self.losses is not None else {}
+
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
         """Give a frame to every contender, in an order that changes with each turn, and compare their answers."""
         answers, latency_ms = self._timed(shot, turn)
@@ -119,7 +129,7 @@ class Race:
         if counts:
             self.log.note(latency_ms, answers[CACHED], self._matching_ms)
             self.measures.add(frame, shot.truth if self._knows_objects else None)
-            self._judge(frame)
+            self._judge(frame, {name: answers[name] for name in self._lossy})
         else:
             self.measures.see(frame)
         if self._engine.bounded.audit_due:
@@ -127,8 +137,12 @@ class Race:
         if counts:
             self._compare_policies(shot.image, frame.on_frame)
 
-    def _judge(self, frame: MeasuredFrame) -> None:
-        """Take note of what was decided, ours in the frame and densely; judged when all frames are known."""
+    def _judge(self, frame: MeasuredFrame, lossy: Mapping[str, Outputs]) -> None:
+        """Take note of what was decided, ours in the frame and densely; judged when all frames are known.
+
+        Args:
+            lossy: outputs of contenders of lower precision.
+        """
         size, ours, dense = frame.on_frame.image_size, frame.ours, frame.on_frame
         if self.losses is None:
             task = task_of_model(
@@ -137,7 +151,8 @@ class Race:
             )  # fmt: skip
             self.losses = LossMeter(task, self._engine.config.max_loss)
         read = self.losses.task.read
-        self.losses.add(read(dense.outputs, size), {CACHED: read(ours.outputs, size, ours.motion)})
+        others = {name: read(dict(zip(dense.outputs, outputs, strict=True)), size) for name, outputs in lossy.items()}
+        self.losses.add(read(dense.outputs, size), {CACHED: read(ours.outputs, size, ours.motion), **others})
 
     def _timed(self, shot: Shot, turn: int) -> tuple[dict[str, Any], dict[str, float]]:
         first = turn % len(self._runs)

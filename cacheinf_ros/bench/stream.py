@@ -2,8 +2,9 @@
 """``cacheinf bench stream``: what a user gets on a recording, against everything a user could do instead.
 
 Every frame goes through bounded mode, as the nodes run it, and through every dense engine, in turn. Answers are judged
-by what dense answers to neighbouring frames agree on: whole, and where that moves. The dense engines compute the same,
-so one of them speaks for all; skipping frames costs what its share of frames costs the fastest of them.
+by what dense answers to neighbouring frames agree on: whole, and where that moves. The dense engines in float32 compute
+the same, so one of them speaks for all; skipping frames costs what its share of frames costs the fastest of them. Those
+of lower precision are judged as we are, and count as dense engines where they keep the same promise.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 BOUNDED = "bounded"
 SKIPPED = "frame_skip"
 """Dense answers as often as the time of bounded mode allows, and the last one in between."""
-_ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO)
+_ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
 
 
 def run_stream_benchmark(
@@ -52,7 +53,7 @@ def run_stream_benchmark(
         config: of the engine; its mode is bounded, whatever it says.
         frames: how many are counted, at most.
         warm_up: how many come before them, from which bounded mode learns what it may hold.
-        contenders: dense engines to compare with; where none is installed, torch.
+        contenders: dense engines to compare with; where none in float32 is installed, torch.
 
     Raises:
         SourceError: there are not enough frames.
@@ -61,8 +62,9 @@ def run_stream_benchmark(
     taken = list(itertools.islice(shots, warm_up + frames))
     if len(taken) < warm_up + 2:
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {warm_up + 2}")
-    dense = build_contenders(model, tuple(contenders), config.threads)
-    dense = dense or build_contenders(model, (Contender.CHANNELS_LAST,), config.threads)
+    dense = build_contenders(model, tuple(contenders), config.threads, [shot.image for shot in taken])
+    if all(contender.loses for contender in dense):
+        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), config.threads)
     stream = _Stream(model, config.changed(mode=Mode.BOUNDED), matching, dense, [shot.image for shot in taken])
     for index, shot in enumerate(taken):
         stream.run(shot, turn=index, counts=index >= warm_up)
@@ -99,7 +101,9 @@ class _Stream:
         self._latency_ms: dict[str, list[float]] = {}
         self._held: list[bool] = []
         self._names = [name for name, _ in model.graph.outputs]
-        exact = next(iter(dense.values()))
+        self._lossy = {contender.value for contender in dense if contender.loses}
+        self._exact = next(contender.value for contender in dense if not contender.loses)
+        exact = dense[Contender(self._exact)]
         outputs = [exact(self._preprocessor.input(image)) for image in varied_images(images)]
         self._task = task_of_model(
             model.card, self._named(outputs[0]), ErrorScale(outputs).deviations, most_pixels=MOST_PIXELS
@@ -120,22 +124,29 @@ class _Stream:
                 self._last = decisions[name]
                 self._held += [outputs is None] * counts
         if counts:
-            dense = next(decision for name, decision in decisions.items() if name != BOUNDED)
-            self._losses.add(dense, {BOUNDED: decisions[BOUNDED]})
+            judged = {name: decisions[name] for name in (BOUNDED, *sorted(self._lossy))}
+            self._losses.add(decisions[self._exact], judged)
 
     def report(self) -> dict[str, Any]:
         """What was measured, for JSON."""
         latency_ms = {name: summary(values) for name, values in self._latency_ms.items()}
         means = {name: values["mean"] for name, values in latency_ms.items()}
-        best = min((name for name in means if name != BOUNDED), key=means.__getitem__)
-        period = max(1, round(means[best] / means[BOUNDED])) if means[BOUNDED] < means[best] else 1
+        full = [name for name in means if name != BOUNDED and name not in self._lossy]
+        losses = {name: self._losses.loss(name) for name in sorted(self._lossy)}
+        keeping = [name for name, loss in losses.items() if loss["kept"]]
+        best_full = min(full, key=means.__getitem__)
+        best = min((*full, *keeping), key=means.__getitem__)
+        period = max(1, round(means[best_full] / means[BOUNDED])) if means[BOUNDED] < means[best_full] else 1
         for every in sorted({2, 3, period}):
             self._losses.add_sequence(f"every {every}", [index // every * every for index in range(len(self._losses))])
-        self._losses.add_sequence(SKIPPED, skipping(self._latency_ms[BOUNDED], means[best]))
+        self._losses.add_sequence(SKIPPED, skipping(self._latency_ms[BOUNDED], means[best_full]))
         return {
             "latency_ms": latency_ms,
             "best_dense": best,
             "speedup_vs_best_dense": round(means[best] / means[BOUNDED], 3),
+            "best_dense_fp32": best_full,
+            "speedup_vs_best_dense_fp32": round(means[best_full] / means[BOUNDED], 3),
+            "contender_losses": losses,
             "held": round(float(np.mean(self._held)), 4),
             **self._losses.report(BOUNDED),
             "notes": dict(self._notes),

@@ -12,7 +12,7 @@ from cacheinf_ros.engine.bounded import (
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.decoders import Box, Decoded, KeyPoint, ScoredClass, Selection, decode
 from cacheinf_ros.engine.engine import Engine
-from cacheinf_ros.engine.engine_config import Cache, EngineConfig, Precision
+from cacheinf_ros.engine.engine_config import Cache, DensePrecision, EngineConfig, Precision
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side
 from cacheinf_ros.engine.partition.sharing import FrameStart, Outdated, PartitionWorker, Pixels, RemotePeer
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -27,6 +27,7 @@ __all__ = [
     "Caching",
     "Calibration",
     "Decoded",
+    "DensePrecision",
     "Engine",
     "EngineConfig",
     "EngineResult",

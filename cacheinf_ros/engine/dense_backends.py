@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.engine_config import DensePrecision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.interpret import DenseGraph
@@ -23,6 +24,8 @@ Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]
 """float32 [1, 3, height, width] -> outputs, in the model's order."""
 _ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
 _NEARLY = 2.0  # times the time of the fastest
+CLEARLY = 0.9
+"""Share of the time in float32 that a lower precision must not exceed to be worth its bursts and its loss."""
 _ROUNDS = 7  # of measuring; the first of each backend does not count
 
 
@@ -32,6 +35,30 @@ class Backend(Enum):
     TORCH = "torch"
     ONNXRUNTIME = "onnxruntime"
     OPENVINO = "openvino"
+    OPENVINO_FLOAT16 = "openvino_f16"
+    OPENVINO_BFLOAT16 = "openvino_bf16"
+    OPENVINO_INT8 = "openvino_int8"
+    ONNXRUNTIME_INT8 = "onnxruntime_int8"
+
+    @property
+    def precision(self) -> DensePrecision:
+        """What it computes with."""
+        return _LOWER.get(self, DensePrecision.FLOAT32)
+
+
+_LOWER = {
+    Backend.OPENVINO_FLOAT16: DensePrecision.FLOAT16,
+    Backend.OPENVINO_BFLOAT16: DensePrecision.BFLOAT16,
+    Backend.OPENVINO_INT8: DensePrecision.INT8,
+    Backend.ONNXRUNTIME_INT8: DensePrecision.INT8,
+}
+_IN_OPENVINO = {
+    DensePrecision.FLOAT32: ("f32", "FP32"),
+    DensePrecision.FLOAT16: ("f16", "FP16"),
+    DensePrecision.BFLOAT16: ("bf16", "BF16"),
+}
+FULL_PRECISION = tuple(backend for backend in Backend if backend not in _LOWER)
+"""The backends that compute in float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,48 +67,98 @@ class DenseBackend:
 
     Attributes:
         name: for reports.
+        precision: it computes in.
         run: computes outputs; they may be overwritten by the next run.
-        milliseconds: of a frame on this machine, median.
+        milliseconds: of a frame on this machine.
     """
 
     name: str
+    precision: DensePrecision
     run: Dense
     milliseconds: float
 
 
 def fastest_backends(
-    model: Model, threads: int, backends: Sequence[Backend] = tuple(Backend)
+    model: Model, threads: int, backends: Sequence[Backend] = FULL_PRECISION
 ) -> tuple[DenseBackend, ...]:
-    """Prepare a model for every backend that is installed, and measure which is the fastest; takes seconds.
+    """Prepare a model for every float32 backend that is installed, and measure which is the fastest; takes seconds.
 
     torch is always there; what is not installed, or cannot run the model, is named in the log.
 
     Returns:
         the fastest first, then those that are nearly as fast: which one is under load only use can tell.
     """
-    found: dict[str, Dense] = {}
-    for backend in backends:
-        try:
-            found[backend.value] = prepare(backend, model, threads)
-        except ImportError as error:
-            _log.info("dense frames are not tried on %s: %s", backend.value, error)
-        except Exception as error:  # each fails in its own way, and none may end a node
-            first_line = (str(error).strip().splitlines() or [""])[0]
-            _log.warning("%s cannot run %s: %s: %s", backend.value, model.name, type(error).__name__, first_line)
-    medians = _measured(found, model.input_size)
+    found = {backend: run for backend in backends if (run := _prepared(backend, model, threads))}
+    medians = {backend: float(np.median(values)) for backend, values in _measured(found, model.input_size).items()}
     least = min(medians.values())
     return tuple(
-        DenseBackend(name=name, run=found[name], milliseconds=took_ms)
-        for name, took_ms in sorted(medians.items(), key=lambda each: each[1])
-        if took_ms <= _NEARLY * least
+        DenseBackend(name=backend.value, precision=backend.precision, run=found[backend], milliseconds=medians[backend])
+        for backend in sorted(found, key=medians.__getitem__)
+        if medians[backend] <= _NEARLY * least
     )
 
 
-def prepare(backend: Backend, model: Model, threads: int) -> Dense:
-    """Prepare a model for a backend; raises what the backend raises where it cannot run the model."""
+def faster_backends(
+    model: Model, threads: int, full: DenseBackend, backends: Sequence[Backend], int8: bytes | None = None
+) -> tuple[DenseBackend, ...]:
+    """Prepare a model for backends of lower precision, and choose those that are clearly faster.
+
+    That is measured: 16 bits are an advantage on some processors, and int8 costs some networks more than it saves.
+
+    Args:
+        full: the fastest of those that compute in float32.
+        int8: the model quantised, see :func:`prepare`.
+
+    Returns:
+        the most precise first, each clearly faster than all before it.
+    """
+    found = {backend: run for backend in backends if (run := _prepared(backend, model, threads, int8))}
+    if not found:
+        return ()
+    # one of its own, as the other may be in use in another thread, and runs only once at a time
+    runs: dict[Backend, Dense] = {Backend(full.name): prepare(Backend(full.name), model, threads), **found}
+    # the least, not the median: what else the machine does now should not decide for as long as the node runs
+    took_ms = {backend: min(values) for backend, values in _measured(runs, model.input_size).items()}
+    chosen: list[DenseBackend] = []
+    limit_ms = took_ms.pop(Backend(full.name))
+    order = list(DensePrecision)
+    for each in sorted(took_ms, key=lambda backend: (order.index(backend.precision), took_ms[backend])):
+        if took_ms[each] > CLEARLY * limit_ms:
+            _log.info("%s is not used: it takes %.1f ms, others %.1f", each.value, took_ms[each], limit_ms)
+            continue
+        limit_ms = took_ms[each]
+        chosen.append(DenseBackend(name=each.value, precision=each.precision, run=found[each], milliseconds=limit_ms))
+    return tuple(chosen)
+
+
+def _prepared(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Dense | None:
+    """Prepare a model for a backend; None, and a line in the log, where it is not installed or cannot run the model."""
+    try:
+        return prepare(backend, model, threads, int8)
+    except ImportError as error:
+        _log.info("dense frames are not tried on %s: %s", backend.value, error)
+    except NotImplementedError as error:
+        _log.info("%s is not used: %s", backend.value, error)
+    except Exception as error:  # each fails in its own way, and none may end a node
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        _log.warning("%s cannot run %s: %s: %s", backend.value, model.name, type(error).__name__, first_line)
+    return None
+
+
+def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Dense:
+    """Prepare a model for a backend; raises what the backend raises where it cannot run the model.
+
+    Args:
+        int8: the model quantised (:func:`cacheinf_ros.engine.int8_content.int8_content`), for a backend of int8.
+    """
     if backend is Backend.TORCH:
         return run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last)
-    return (run_by_onnxruntime if backend is Backend.ONNXRUNTIME else run_by_openvino)(onnx_content(model), threads)
+    if backend.precision is DensePrecision.INT8:
+        assert int8 is not None
+        return (run_by_openvino if backend is Backend.OPENVINO_INT8 else run_by_onnxruntime)(int8, threads)
+    if backend is Backend.ONNXRUNTIME:
+        return run_by_onnxruntime(onnx_content(model), threads)
+    return run_by_openvino(onnx_content(model), threads, backend.precision)
 
 
 def run_by_torch(module: Callable[..., Any], memory_format: torch.memory_format = torch.contiguous_format) -> Dense:
@@ -108,12 +185,21 @@ def run_by_onnxruntime(content: bytes, threads: int) -> Dense:
     return lambda image: list(session.run(None, {name: image}))
 
 
-def run_by_openvino(content: bytes, threads: int) -> Dense:
-    """Prepare an ONNX model for OpenVINO, in float32."""
+def run_by_openvino(content: bytes, threads: int, precision: DensePrecision = DensePrecision.FLOAT32) -> Dense:
+    """Prepare an ONNX model for OpenVINO.
+
+    Args:
+        precision: of what is not quantised.
+
+    Raises:
+        NotImplementedError: this processor does not compute in that precision.
+    """
     import openvino
 
-    core = openvino.Core()
-    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    core, (hint, capability) = openvino.Core(), _IN_OPENVINO[precision]
+    if capability not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        raise NotImplementedError(f"this processor does not compute in {precision.value}")
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": hint}
     compiled = core.compile_model(core.read_model(content), "CPU", options)
 
     def run(image: NDArray[np.float32]) -> list[NDArray[Any]]:
@@ -123,13 +209,13 @@ def run_by_openvino(content: bytes, threads: int) -> Dense:
     return run
 
 
-def _measured(backends: dict[str, Dense], size: tuple[int, int]) -> dict[str, float]:
-    """Median milliseconds of each, measured in turn."""
+def _measured(backends: Mapping[Backend, Dense], size: tuple[int, int]) -> dict[Backend, list[float]]:
+    """Milliseconds of some runs of each, measured in turn."""
     image = np.zeros((1, 3, *size), np.float32)
-    took: dict[str, list[float]] = {name: [] for name in backends}
+    took: dict[Backend, list[float]] = {backend: [] for backend in backends}
     for _ in range(_ROUNDS):
-        for name, run in backends.items():
+        for backend, run in backends.items():
             started = time.perf_counter_ns()
             run(image)
-            took[name].append((time.perf_counter_ns() - started) / 1e6)
-    return {name: float(np.median(values[1:])) for name, values in took.items()}
+            took[backend].append((time.perf_counter_ns() - started) / 1e6)
+    return {backend: values[1:] for backend, values in took.items()}

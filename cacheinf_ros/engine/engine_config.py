@@ -17,6 +17,21 @@ class Precision(Enum):
     """Inputs and weights rounded to 8 bits of mantissa: faster where the processor has it, with another error."""
 
 
+class DensePrecision(Enum):
+    """How far down other dense engines may go, the most precise first; each allows those before it as well."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    INT8 = "int8"
+    """Post-training quantisation: takes minutes beside the frames once per model, and some memory."""
+
+    def allows(self, other: DensePrecision) -> bool:
+        """Whether the other is at least as precise."""
+        order = list(DensePrecision)
+        return order.index(other) <= order.index(self)
+
+
 class Cache(Enum):
     """Which feature maps are kept between frames."""
 
@@ -61,6 +76,11 @@ class EngineConfig(Config):
         low=0.0,
         high=0.4,
         live=True,
+    )
+    dense_precision: DensePrecision = unlisted(
+        DensePrecision.BFLOAT16,
+        "bounded mode: how far down frames between bursts may go in other dense engines, where that is faster and "
+        "keeps the promise: float32, float16, bfloat16 or int8",
     )
     max_error: float = parameter(
         0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=0.4, live=True

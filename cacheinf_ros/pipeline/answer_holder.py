@@ -78,6 +78,12 @@ class AnswerHolder:
         """The limits in use."""
         return self._holding
 
+    def promise(self, max_loss: float) -> None:
+        """Promise something else from now on; where it is less, limits are found anew."""
+        if max_loss < self.max_loss and self._evidence:
+            self._holding = best_holding(self._evidence, max_loss)
+        self.max_loss = max_loss
+
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]; else compute one."""
         self._shown = self._meter.thumbnail(image)

@@ -2,7 +2,8 @@
 """Bounded mode: of all ways to answer a frame, the fastest that keeps the promise about decisions.
 
 An answer is held while it stands; else it is computed, by the cached engine where its own answers were seen to lose
-little and to take less time, by the fastest dense backend where not. Bursts of dense frames, of the same camera, show
+little and to take less time, by the fastest dense backend where not, in a lower precision where the same is true of
+that (:mod:`cacheinf_ros.pipeline.lower_precision`). Bursts of dense frames in float32, of the same camera, show
 what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is prepared, every frame is computed
 completely by the engine.
 """
@@ -20,18 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Preprocessor
+from cacheinf_ros.engine import DensePrecision, Engine, EngineConfig, EngineResult, Mode, Preprocessor
 from cacheinf_ros.engine.decisions import Task, task_of_model
-from cacheinf_ros.engine.dense_backends import DenseBackend, fastest_backends
+from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
+from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
 _log = logging.getLogger(__name__)
 _ENGINE_SHARE = 0.5  # of the promise that the cached engine may use up; holding has the rest
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
+_OF_16_BITS = (Backend.OPENVINO_FLOAT16, Backend.OPENVINO_BFLOAT16)
+_STOP_S = 0.5
 _CLEARLY = 0.95  # of the dense time: what the cached engine must not exceed to be worth its matching and memory
 _NOT_AGAIN = 3  # bursts without the cached engine after it was not worth it; doubled each time
 
@@ -66,7 +71,9 @@ class PromisedAnswers:
         self._names = [name for name, _ in model.graph.outputs]
         self._max_loss = config.max_loss
         self._note = note
-        self._backends: tuple[DenseBackend, ...] = ()  # the one in use first
+        self._backends: tuple[DenseBackend, ...] = ()  # of float32, the one in use first
+        self._lower = LowerPrecision()
+        self._quantiser: BackgroundQuantiser | None = None
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._tries_engine = True
@@ -75,14 +82,19 @@ class PromisedAnswers:
         self._turn = 0  # of the backends
         self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend or way
         note("dense_backend", "being prepared")
-        self._preparing = threading.Thread(
-            target=self._prepare, args=(config.threads,), name="dense backend", daemon=True
-        )
+        self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
         self._preparing.start()
 
     def wait(self) -> None:
-        """Wait until the dense backend is prepared."""
+        """Wait until the dense backends are prepared."""
         self._preparing.join()
+        if self._quantiser is not None:
+            self._quantiser.wait()
+
+    def close(self) -> None:
+        """End what is being prepared in a process of its own, and wait a moment for that."""
+        if self._quantiser is not None:
+            self._quantiser.stop(_STOP_S)
 
     @property
     def wants_maps(self) -> bool:
@@ -103,9 +115,11 @@ class PromisedAnswers:
         """Take over the promise."""
         if (config.max_loss > 0) != (self._max_loss > 0):
             self.lost()  # answers without a promise are none that the holder knows of
+        if config.max_loss != self._max_loss:
+            self._lower.withdraw()
         self._max_loss = config.max_loss
         if self._holder is not None:
-            self._holder.max_loss = self._room
+            self._holder.promise(self._room)
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
@@ -115,6 +129,9 @@ class PromisedAnswers:
 
     def lost(self) -> None:
         """There is no last answer any more: a frame failed, or time went back."""
+        self._lower.lost()
+        if self._quantiser is not None:
+            self._quantiser.lost()
         if self._holder is not None:
             self._holder.lost()
 
@@ -130,8 +147,8 @@ class PromisedAnswers:
             return self._engine.run(image, None)
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms)
-        is_cached = self.way is Way.CACHED
-        result = self._engine.run(image, cache_map) if is_cached else self._dense(image, self._backends[0])
+        is_cached, backend = self.way is Way.CACHED, self._lower.chosen or self._backends[0]
+        result = self._engine.run(image, cache_map) if is_cached else self._dense(image, backend)
         self._holder.computed()
         return result
 
@@ -148,7 +165,11 @@ class PromisedAnswers:
         self._turn += 1
         result = self._dense(image, backend, cached=self._tries_engine)
         self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
-        report = self._holder.computed(dense=self._task.read(result.outputs, size), by_engine=by_engine)
+        decision = self._task.read(result.outputs, size)
+        self._lower.compare(decision, lambda other: self._decided(image, other))
+        if self._quantiser is not None:
+            self._quantiser.see(image)
+        report = self._holder.computed(dense=decision, by_engine=by_engine)
         if report is not None:
             self._judge(report)
         return result
@@ -170,14 +191,30 @@ class PromisedAnswers:
             cached=cached,
         )
 
+    def _decided(self, image: Image, backend: DenseBackend) -> tuple[Any, float]:
+        """What a backend decides on a frame, and the milliseconds that its outputs took."""
+        assert self._task is not None
+        result = self._dense(image, backend)
+        return self._task.read(result.outputs, (image.shape[0], image.shape[1])), _milliseconds(result)
+
     def _judge(self, report: LossReport) -> None:
         """Choose backend and way until the next burst."""
+        assert self._task is not None
         medians = {name: float(np.median(values)) for name, values in self._took_ms.items()}
         self._took_ms.clear()
         self._backends = tuple(sorted(self._backends, key=lambda backend: medians[backend.name]))
-        self._note("dense_backend", f"{self._backends[0].name}, {medians[self._backends[0].name]:.1f} ms")
+        dense_ms = medians[self._backends[0].name]
+        self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
+        self._note("dense_backend", self._backend_text(dense_ms))
+        if self._quantiser is not None:
+            self._quantiser.end_burst(
+                shows_something=self._lower.showed_something,
+                is_wanted=not self._lower.loses_little(DensePrecision.INT8),
+            )
         if report.engine is not None:
-            dense_ms, cached_ms = medians[self._backends[0].name], medians[Way.CACHED.value]
+            cached_ms = medians[Way.CACHED.value]
+            if self._lower.chosen is not None:
+                dense_ms = self._lower.milliseconds
             keeps = report.engine.within(_ENGINE_SHARE * self._max_loss)
             is_faster = cached_ms <= _CLEARLY * dense_ms
             self.way = Way.CACHED if keeps and is_faster else Way.DENSE
@@ -195,7 +232,7 @@ class PromisedAnswers:
             self._untried -= 1
         self._tries_engine = self.way is Way.CACHED or self._untried <= 0
         assert self._holder is not None
-        self._holder.max_loss = self._room
+        self._holder.promise(self._room)
         measured = report.measured
         self._note("loss", f"{_text(measured.whole, measured.moving)} of {self._max_loss:g} asked")
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
@@ -208,12 +245,19 @@ class PromisedAnswers:
     @property
     def _room(self) -> float:
         """What holding answers may cost."""
-        return self._max_loss * (1 - _ENGINE_SHARE if self.way is Way.CACHED else 1)
+        return self._max_loss * (1 - (_ENGINE_SHARE if self.way is Way.CACHED else self._lower.booked))
 
-    def _prepare(self, threads: int) -> None:
+    def _backend_text(self, full_ms: float) -> str:
+        full = f"{self._backends[0].name}, {full_ms:.1f} ms"
+        if self._lower.chosen is None:
+            return full
+        lower = f"{self._lower.chosen.name}, {self._lower.milliseconds:.1f} ms"
+        return f"{lower}, {self._lower.booked:.0%} of the promise booked for it; in bursts {full}"
+
+    def _prepare(self, config: EngineConfig) -> None:
         """Prepare the dense backends, and last of all what answers are judged by: with that they come into use."""
         with guarded("preparing a dense backend for bounded mode") as failure:
-            self._backends = fastest_backends(self._model, threads)
+            self._backends = fastest_backends(self._model, config.threads)
             best = self._backends[0]
             self._note("dense_backend", f"{best.name}, {best.milliseconds:.1f} ms")
             photographs = [self._dense(image, best).outputs for image in load_photographs(Gallery.TEST)]
@@ -221,6 +265,14 @@ class PromisedAnswers:
             self._task = task_of_model(self._model.card, photographs[0], deviations, most_pixels=_MOST_PIXELS)
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
+            return
+        with guarded("frames are not computed in a lower precision"):
+            allows, threads = config.dense_precision.allows, config.threads
+            if allows(DensePrecision.INT8):
+                self._quantiser = BackgroundQuantiser(self._model, threads, best, self._lower.offer)
+            narrower = [backend for backend in _OF_16_BITS if allows(backend.precision)]
+            for backend in faster_backends(self._model, threads, best, narrower):
+                self._lower.offer(backend)
 
 
 def _deviations(outputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[float]:

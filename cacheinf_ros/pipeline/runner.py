@@ -96,6 +96,8 @@ class Runner:
         """End what runs in the background."""
         if self._calibrator is not None:
             self._calibrator.stop()
+        if self.promised is not None:
+            self.promised.close()
 
     def drop_cache(self) -> None:
         """Forget what the engine has cached; the last answer may stand."""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
-from cacheinf_ros.bench.engine import run_engine_benchmark
+from cacheinf_ros.bench.engine import run_engine_benchmark, speed
+from cacheinf_ros.bench.race import Log
 from cacheinf_ros.bench.shots import Change, Shot, changing, recorded
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.engine import EngineConfig, Mode, matching_for
@@ -57,10 +58,27 @@ def test_report_is_complete_and_exact() -> None:
 
 def test_efficiency_is_the_share_of_flops_over_the_share_of_time() -> None:
     report = measured(Mode.EXACT, frames=3)
-    best = report["latency_ms"][report["best_dense"]]["mean"]
+    best = report["latency_ms"][report["best_dense_fp32"]]["mean"]
     expected = report["active_flops"]["mean"] * best / report["latency_ms"]["cached"]["mean"]
     assert report["efficiency"] == pytest.approx(expected, rel=0.01)
     assert report["speedup_vs_best_dense"] == pytest.approx(best / report["latency_ms"]["cached"]["mean"], rel=0.01)
+    assert report["speedup_vs_best_dense_fp32"] == report["speedup_vs_best_dense"]
+
+
+def test_lower_precision_counts_where_it_keeps_the_promise() -> None:
+    full = {"dense_eager": [10.0]}
+    log = Log(
+        latency_ms={"cached": [1.0], "openvino_bf16": [5.0], "openvino_int8": [2.0], **full}, active=[0.5], reuse=[0.5]
+    )
+    for keeping, best, speedup in (
+        ([], "dense_eager", 10.0),
+        (["openvino_bf16"], "openvino_bf16", 5.0),
+        (["openvino_bf16", "openvino_int8"], "openvino_int8", 2.0),
+    ):
+        report = speed(log, keeping)
+        assert (report["best_dense"], report["speedup_vs_best_dense"]) == (best, speedup)
+        assert (report["best_dense_fp32"], report["speedup_vs_best_dense_fp32"]) == ("dense_eager", 10.0)
+        assert report["efficiency"] == 5.0 and set(report["latency_ms"]) == set(log.latency_ms)
 
 
 def test_policies_get_the_cached_engines_time() -> None:

@@ -11,7 +11,7 @@ from cacheinf_ros.bench.loss import LossMeter
 from cacheinf_ros.bench.policies import skipping
 from cacheinf_ros.bench.shots import recorded
 from cacheinf_ros.bench.stream import run_stream_benchmark
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import DensePrecision, EngineConfig
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
@@ -23,6 +23,16 @@ def test_skipping_computes_as_often_as_the_time_allows() -> None:
     assert skipping([5.0] * 6, 10.0) == [0, 1, 1, 3, 3, 5]
     assert skipping([10.0] * 3, 10.0) == [0, 1, 2]
     assert skipping([0.0] * 3, 10.0) == [0, 0, 0]
+
+
+def test_a_way_keeps_the_promise_or_does_not() -> None:
+    meter = LossMeter(ClassMaps("scores", (1, 4)), 0.1)
+    right, wrong = np.zeros((1, 4), np.uint8), np.ones((1, 4), np.uint8)
+    for index in range(10):
+        meter.add(
+            right, {"never": right, "once": wrong if index == 9 else right, "twice": wrong if index > 7 else right}
+        )
+    assert [meter.loss(name)["kept"] for name in ("dense", "never", "once", "twice")] == [True, True, True, False]
 
 
 def test_ways_are_judged_by_what_dense_answers_agree_on() -> None:
@@ -45,18 +55,21 @@ def test_ways_are_judged_by_what_dense_answers_agree_on() -> None:
 
 
 def test_the_report_is_complete() -> None:
+    pytest.importorskip("onnxruntime")
     report = run_stream_benchmark(
         load_model("scenenet", input_size=(96, 128)),
         recorded(open_source("scene:fixed?size=96x128&frames=40")),
-        config=EngineConfig(threads=1),
+        config=EngineConfig(threads=1, dense_precision=DensePrecision.FLOAT32),
         matching=MatchingConfig(),
         frames=12,
         warm_up=28,
-        contenders=(Contender.CHANNELS_LAST,),
+        contenders=(Contender.CHANNELS_LAST, Contender.ONNXRUNTIME_INT8),
     )
-    assert (report["frames"], report["warm_up"], report["best_dense"]) == (12, 28, "dense_channels_last")
-    assert set(report["latency_ms"]) == {"bounded", "dense_channels_last"}
-    assert {"dense", "bounded", "every 2", "every 3", "frame_skip"} <= set(report["consensus"])
+    assert (report["frames"], report["warm_up"], report["best_dense_fp32"]) == (12, 28, "dense_channels_last")
+    assert report["best_dense"] in {"dense_channels_last", "onnxruntime_int8"}
+    assert set(report["latency_ms"]) == {"bounded", "dense_channels_last", "onnxruntime_int8"}
+    assert set(report["contender_losses"]["onnxruntime_int8"]) == set(report["loss"])
+    assert {"dense", "bounded", "onnxruntime_int8", "every 2", "every 3", "frame_skip"} <= set(report["consensus"])
     assert set(report["loss"]) == {"asked", "measured", "where_it_moves", "kept"}
     assert report["speedup_vs_best_dense"] > 0 and 0 <= report["held"] <= 1
     assert report["notes"]["bursts"].startswith("1, ")

@@ -119,3 +119,15 @@ def test_the_engine_s_own_answers_are_judged_by_the_same_burst() -> None:
     assert report is not None
     assert report.engine is not None
     assert report.engine.whole > 0.02
+
+
+def test_where_less_is_promised_limits_are_found_anew() -> None:
+    holder = AnswerHolder(TASK, SIZE, 0.4)
+    for image in pictures([8] * 20 + [8 + t for t in range(4)]):
+        assert not holder.stands(image)
+        holder.computed(dense=decided(image))
+    allowed = holder.holding
+    holder.promise(0.0)
+    assert holder.holding.computed > allowed.computed and holder.holding.loss.within(0.0)
+    holder.promise(0.4)  # what is more is used after the next burst
+    assert holder.holding.loss.within(0.0)

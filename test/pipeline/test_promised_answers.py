@@ -10,13 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import EngineConfig, Mode
-from cacheinf_ros.engine.dense_backends import Backend, fastest_backends
+from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine.dense_backends import FULL_PRECISION, DenseBackend, fastest_backends, run_by_torch
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.pipeline import promised_answers
 from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
+from cacheinf_ros.sources import open_source
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 BURST = 24
@@ -35,7 +37,8 @@ def picture(seed: int = 0, size: tuple[int, int] = (96, 128)) -> Image:
 def bounded(model: Model, **options: float) -> tuple[Runner, dict[str, str]]:
     """A runner whose dense backend is ready, and what it says in diagnostics."""
     notes: dict[str, str] = {}
-    runner = Runner(model, EngineConfig(mode=Mode.BOUNDED, threads=1, **options), notes.__setitem__)
+    config = EngineConfig(mode=Mode.BOUNDED, threads=1, dense_precision=DensePrecision.FLOAT32, **options)
+    runner = Runner(model, config, notes.__setitem__)
     runner.infer(picture(), None)
     assert runner.promised is not None
     runner.promised.wait()
@@ -116,6 +119,33 @@ def test_maps_are_wanted_only_while_the_cached_engine_is_on_trial_or_in_use(mode
     runner.close()
 
 
+@pytest.mark.parametrize(("offset", "is_used"), [(0.0, True), (3.0, False)])
+def test_a_lower_precision_computes_frames_between_bursts_where_it_loses_little(
+    model: Model, monkeypatch: pytest.MonkeyPatch, offset: float, is_used: bool
+) -> None:
+    (image, other, *_) = (frame.image for frame in open_source("scene:fixed?size=96x128&frames=2"))
+    exact = run_by_torch(model.module)
+    outputs = [value + np.float32(offset) for value in exact(Preprocessor(model.card).input(image))]
+    calls: list[int] = []
+
+    def run(_: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        calls.append(1)
+        return outputs
+
+    fake = DenseBackend(name="fake", precision=DensePrecision.BFLOAT16, run=run, milliseconds=0.1)
+    monkeypatch.setattr(promised_answers, "faster_backends", lambda *_: (fake,))
+    runner, notes = bounded(model)
+    for _ in range(BURST):
+        last = runner.infer(image, None)
+    assert len(calls) == BURST // 2  # beside every other frame
+    for name, value in zip(last.engine.outputs, exact(Preprocessor(model.card).input(image)), strict=True):
+        np.testing.assert_allclose(last.engine.outputs[name], value, atol=1e-4)  # bursts are answered in float32
+    assert notes["dense_backend"].startswith("fake") is is_used
+    runner.infer(other, None)
+    assert (len(calls) > BURST // 2) is is_used
+    runner.close()
+
+
 def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     exported = onnx_content(load_model(f"{SMALL}:mixed", input_size=(61, 47)))
@@ -130,7 +160,7 @@ def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, mo
 
 def test_the_fastest_backend_computes_what_the_network_does(model: Model) -> None:
     image = np.random.default_rng(0).normal(size=(1, 3, 96, 128)).astype(np.float32)
-    outputs = [fastest_backends(model, 1, (backend,))[0].run(image) for backend in Backend]
+    outputs = [fastest_backends(model, 1, (backend,))[0].run(image) for backend in FULL_PRECISION]
     for others in outputs[1:]:
         for ours, theirs in zip(outputs[0], others, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)

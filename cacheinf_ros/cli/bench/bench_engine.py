@@ -67,7 +67,8 @@ class EngineOptions:
         typer.Option(
             metavar="NAMES",
             help="Dense engines to compare with, separated by commas: dense_eager, dense_channels_last, torch_compile, "
-            "onnxruntime, openvino; all that are installed by default.",
+            "onnxruntime, openvino, openvino_f16, openvino_bf16, openvino_int8, onnxruntime_int8; all that are "
+            "installed by default.",
         ),
     ] = "all"
 

@@ -12,14 +12,14 @@ from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.options import described, with_options
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import DensePrecision, EngineConfig
 from cacheinf_ros.matching import MatchingConfig
 
 _DEFAULTS = EngineConfig()
 _EXPLAINED = (
     "right: agrees with what dense answers to nine neighbouring frames agree on; moving: where that differs from four "
-    "frames before; every N: dense on every Nth frame, else the last answer; frame_skip: the same in the time that "
-    "bounded mode takes"
+    "frames before; f16, bf16, int8: dense in lower precision; every N: dense on every Nth frame, else the last "
+    "answer; frame_skip: the same in the time that bounded mode takes"
 )
 
 
@@ -33,6 +33,7 @@ class StreamOptions:
         int, typer.Option(min=1, help="Frames before them: bounded mode computes the first 24 densely, to learn.")
     ] = 32
     max_loss: Annotated[float, described(EngineConfig, "max_loss")] = _DEFAULTS.max_loss
+    dense_precision: Annotated[DensePrecision, described(EngineConfig, "dense_precision")] = _DEFAULTS.dense_precision
 
 
 @with_options(StreamOptions)
@@ -48,7 +49,9 @@ def stream(options: StreamOptions) -> None:
     report = run_stream_benchmark(
         options.measured.load(),
         recorded(open_source(options.measured.source)),
-        config=EngineConfig(threads=options.measured.threads, max_loss=options.max_loss),
+        config=EngineConfig(
+            threads=options.measured.threads, max_loss=options.max_loss, dense_precision=options.dense_precision
+        ),
         matching=MatchingConfig(),
         frames=options.frames,
         warm_up=options.warm_up,
@@ -58,7 +61,7 @@ def stream(options: StreamOptions) -> None:
 
 
 def _print(report: dict[str, Any]) -> None:
-    best, latency = report["best_dense"], report["latency_ms"]
+    best, latency = report["best_dense_fp32"], report["latency_ms"]
     table = Table(
         "", "mean ms", "p95 ms", "of dense", "right", "right, moving",
         title=f"{report['model']} {report['size']}, {report['frames']} frames, {report['threads']} threads",

@@ -1,0 +1,118 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Makes a model's int8 backend in the background, calibrated on frames of bursts that show something to decide on.
+
+At first it is the one that was kept, whatever that was calibrated on. Where it loses too much on this stream, the model
+is quantised anew on the frames seen since.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import Preprocessor
+from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends
+from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
+from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.guard import guarded
+
+Image = NDArray[np.uint8]
+_FRAMES = 48  # that are kept, at the model's size
+_EVERY = 2  # frames of a burst
+_NOT_AGAIN = 3  # bursts after a try; doubled each time
+_BACKENDS = (Backend.OPENVINO_INT8, Backend.ONNXRUNTIME_INT8)
+_log = logging.getLogger(__name__)
+
+
+class BackgroundQuantiser:
+    """Prepares backends in a thread. For one thread at a time."""
+
+    def __init__(self, model: Model, threads: int, full: DenseBackend, offer: Callable[[DenseBackend], None]) -> None:
+        """Begin with the quantised model that was kept, if there is one.
+
+        Args:
+            full: the backend of float32 that int8 has to be faster than.
+            offer: takes each backend that is.
+        """
+        self._model = model
+        self._threads = threads
+        self._full = full
+        self._offer = offer
+        self._preprocessor = Preprocessor(model.card)
+        self._burst: list[Image] = []
+        self._frames: deque[Image] = deque(maxlen=_FRAMES)
+        self._seen = 0
+        self._pause, self._next_pause = 0, _NOT_AGAIN
+        self._is_worth_it = True
+        self._stopping = threading.Event()
+        self._thread = self._started(())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being prepared."""
+        return not self._thread.is_alive()
+
+    def see(self, image: Image) -> None:
+        """Take note of a frame of a burst, uint8 [height, width, 3]."""
+        if self._is_worth_it and self._seen % _EVERY == 0:
+            self._burst.append(self._preprocessor.resize(image).copy())
+        self._seen += 1
+
+    def lost(self) -> None:
+        """The burst that is going on begins anew."""
+        self._burst.clear()
+
+    def end_burst(self, *, shows_something: bool, is_wanted: bool) -> None:
+        """Quantise on the frames seen so far, where that is due.
+
+        Args:
+            shows_something: whether dense execution decided anything in the burst; else its frames are not used.
+            is_wanted: whether there is no int8 backend that loses little.
+        """
+        if shows_something:
+            self._frames.extend(self._burst)
+        self._burst.clear()
+        if self._pause:
+            self._pause -= 1
+        elif is_wanted and shows_something and self._is_worth_it and self.is_idle:
+            self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
+            self._thread = self._started(tuple(self._frames))
+
+    def wait(self) -> None:
+        """Wait until nothing is being prepared."""
+        self._thread.join()
+
+    def stop(self, patience_s: float) -> None:
+        """End what runs in the background, and wait so long for it at most."""
+        self._stopping.set()
+        self._thread.join(patience_s)
+
+    def _started(self, frames: Sequence[Image]) -> threading.Thread:
+        thread = threading.Thread(target=self._prepare, args=(frames,), name="quantisation", daemon=True)
+        thread.start()
+        return thread
+
+    def _prepare(self, frames: Sequence[Image]) -> None:
+        with guarded("frames are not computed in int8"):
+            content: bytes | None
+            try:
+                if frames:
+                    _log.info("the model is quantised to int8 on %d frames, beside the others", len(frames))
+                    content = int8_content(self._model, frames, self._stopping)
+                else:
+                    content = kept_int8_content(self._model)
+            except ImportError as error:
+                self._is_worth_it = False
+                _log.warning("frames are not computed in int8: %s", error)
+                return
+            if content is None or self._stopping.is_set():
+                return
+            backends = faster_backends(self._model, self._threads, self._full, _BACKENDS, content)
+            self._is_worth_it = bool(backends)
+            for backend in backends[-1:]:  # the fastest
+                self._offer(backend)

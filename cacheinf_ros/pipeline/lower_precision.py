@@ -1,0 +1,193 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Dense backends of lower precision, on trial in bursts beside those of float32: which may compute the frames between.
+
+In a burst they take turns, one of them on a frame beside the dense one, which takes little longer so. Their answers are
+judged by the consensus of the float32 answers. What they lose is booked against the promise; holding answers has what
+remains.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cacheinf_ros.engine import DensePrecision
+from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss, Score, Task, consensus_of_all, score_at
+from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
+
+MOST = 0.5
+"""Share of the promise that a lower precision may use up, at most."""
+_LEAST = 0.1  # that is booked for it, as a loss cannot be known more exactly
+_FEWEST = 12.0  # decisions: on fewer nothing is chosen, such as on an empty room
+_MEMORY = 12  # bursts
+_NOT_AGAIN = 3  # bursts without a trial after one that failed; doubled each time
+_EVERY = 2  # frames of a burst, of which each backend is run on one at most
+_log = logging.getLogger(__name__)
+
+
+class LowerPrecision:
+    """The backends that were offered, and which of them computes the frames between bursts.
+
+    For one thread at a time, except that another may offer backends.
+
+    Attributes:
+        chosen: it; None: those of float32 do.
+        booked: share of the promise that it uses up.
+        milliseconds: of one of its frames in the last burst, median.
+        showed_something: whether float32 decided anything in the last burst.
+    """
+
+    def __init__(self) -> None:
+        self.chosen: DenseBackend | None = None
+        self.booked = 0.0
+        self.milliseconds = math.nan
+        self.showed_something = False
+        self._offered: deque[DenseBackend] = deque()
+        self._trials: list[_Trial] = []
+        self._dense: list[Any] = []  # decisions of the burst that is going on
+
+    def offer(self, backend: DenseBackend) -> None:
+        """Put a backend on trial from the next frame on, in place of an earlier one of its precision."""
+        self._offered.append(backend)
+
+    def _take(self, backend: DenseBackend) -> None:
+        others = (trial for trial in self._trials if trial.backend.precision is not backend.precision)
+        self._trials = [*others, _Trial(backend)]
+
+    def loses_little(self, precision: DensePrecision) -> bool:
+        """Whether a backend of this precision is there of which nothing else is known yet."""
+        return any(trial.loses_little for trial in self._trials if trial.backend.precision is precision)
+
+    def withdraw(self) -> None:
+        """Choose none until the next burst: what was promised has changed."""
+        self.chosen, self.booked = None, 0.0
+
+    def lost(self) -> None:
+        """The burst that is going on begins anew."""
+        self._dense.clear()
+        for trial in self._trials:
+            trial.answers.clear()
+
+    def compare(self, dense: Any, answer: Callable[[DenseBackend], tuple[Any, float]]) -> None:
+        """Take the next frame of a burst.
+
+        Args:
+            dense: what float32 decides.
+            answer: lets a backend decide on the same frame: the decision, and the milliseconds that it took.
+        """
+        while self._offered:
+            self._take(self._offered.popleft())
+        index, waiting = len(self._dense), [trial for trial in self._trials if not trial.pause]
+        self._dense.append(dense)
+        turn = index % max(_EVERY, len(waiting))
+        if turn < len(waiting):
+            waiting[turn].answers[index] = answer(waiting[turn].backend)
+
+    def judge(self, task: Task[Any], max_loss: float, full_ms: float, *, kept: bool) -> None:
+        """Choose anew at the end of a burst.
+
+        Args:
+            max_loss: what is promised.
+            full_ms: of a frame in float32.
+            kept: whether held answers kept the promise; where not, nothing else may lose anything until the next burst.
+        """
+        agreed, before = consensus_of_all(task, self._dense), self.chosen
+        self.withdraw()
+        scores = (score_at(task, decision, agreed, index) for index, decision in enumerate(self._dense))
+        self.showed_something = sum(scores, Score()).total > 0
+        for trial in self._trials:
+            if trial.pause:
+                trial.pause -= 1
+            elif trial.answers:
+                trial.judge(task, self._dense, agreed, max_loss, full_ms)
+        fit = [trial for trial in self._trials if trial.is_fit] if kept else []
+        if fit:
+            best = min(fit, key=lambda trial: trial.milliseconds)
+            self.chosen, self.booked, self.milliseconds = best.backend, best.booked, best.milliseconds
+        self._dense.clear()
+        if before is not self.chosen:
+            self._say(full_ms)
+
+    def _say(self, full_ms: float) -> None:
+        if self.chosen is None:
+            _log.info("frames are computed in float32 again, in %.1f ms", full_ms)
+            return
+        _log.info(
+            "frames between bursts are computed by %s in %.1f ms, as it keeps the promise (float32: %.1f ms)",
+            self.chosen.name, self.milliseconds, full_ms,
+        )  # fmt: skip
+
+
+class _Trial:
+    """One backend, and what is known about it.
+
+    Attributes:
+        answers: to frames of the burst that is going on, by index: decisions with their milliseconds.
+        pause: bursts that it is not run in.
+        loses_little: as far as is known.
+        is_fit: whether it may compute frames, as of the last burst.
+        booked, milliseconds: see :class:`LowerPrecision`.
+    """
+
+    def __init__(self, backend: DenseBackend) -> None:
+        self.backend = backend
+        self.answers: dict[int, tuple[Any, float]] = {}
+        self.pause = 0
+        self.loses_little = True
+        self.is_fit = False
+        self.booked = 1.0
+        self.milliseconds = math.nan
+        self._next_pause = _NOT_AGAIN
+        self._scores: deque[list[tuple[Score, Score]]] = deque(maxlen=_MEMORY)  # ours and dense, frame by frame
+
+    def judge(self, task: Task[Any], dense: list[Any], agreed: list[Any], max_loss: float, full_ms: float) -> None:
+        """Judge the answers to a burst, by what its frames agree on, together with those to earlier bursts."""
+        scores = [
+            (score_at(task, decision, agreed, index), score_at(task, dense[index], agreed, index))
+            for index, (decision, _) in self.answers.items()
+        ]
+        self.milliseconds = float(np.median([took_ms for _, took_ms in self.answers.values()]))
+        self.answers.clear()
+        self._scores.append(scores)
+        all_scores = [each for of_burst in self._scores for each in of_burst]
+        decided = sum(dense.total for _, dense in all_scores)
+        surely = loss_with_error(all_scores)
+        self.booked = max(_LEAST, share_of(surely, max_loss))
+        self.loses_little = loss_with_error(scores, errors=0.0).within(max_loss) and self.booked <= MOST
+        is_faster = self.milliseconds <= CLEARLY * full_ms
+        self.is_fit = self.loses_little and is_faster and decided >= _FEWEST
+        if self.is_fit:
+            self._next_pause = _NOT_AGAIN
+        elif not (self.loses_little and is_faster):  # else it is tried until enough was decided
+            self.pause, self._next_pause = self._next_pause, 2 * self._next_pause
+            self._scores.clear()
+
+
+def loss_with_error(scores: list[tuple[Score, Score]], errors: float = 1.0) -> Loss:
+    """The loss, with so many of its standard errors, from (ours, dense) frame by frame."""
+    ours, dense = (sum(each, Score()) for each in zip(*scores, strict=True))
+    loss = Loss.of(ours, dense)
+    whole = [(theirs.right - own.right, theirs.total) for own, theirs in scores]
+    moving = [(theirs.moving_right - own.moving_right, theirs.moving_total) for own, theirs in scores]
+    return Loss(
+        whole=loss.whole + errors * _standard_error(whole), moving=loss.moving + errors * _standard_error(moving)
+    )
+
+
+def share_of(loss: Loss, max_loss: float) -> float:
+    """The share of the promise that a loss uses up: whole or where things move, whichever is more; 0 to infinity."""
+    worst = max(loss.whole, loss.moving / MOVING_ALLOWANCE, 0.0)
+    return worst / max_loss if max_loss > 0 else (math.inf if worst else 0.0)
+
+
+def _standard_error(missed: list[tuple[float, float]]) -> float:
+    """Of the ratio of two sums over frames."""
+    parts, totals = np.array(missed, np.float64).T
+    if not totals.sum():
+        return 0.0
+    return float(np.sqrt(np.sum(np.square(parts - parts.sum() / totals.sum() * totals))) / totals.sum())

@@ -1,0 +1,113 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Dense backends of lower precision: near what float32 computes, calibrated once, and never in anybody's way."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cacheinf_ros.engine import DensePrecision, Preprocessor, quantise_onnx
+from cacheinf_ros.engine.dense_backends import (
+    CLEARLY,
+    FULL_PRECISION,
+    Backend,
+    DenseBackend,
+    faster_backends,
+    fastest_backends,
+    prepare,
+)
+from cacheinf_ros.engine.int8_content import QuantisationError, int8_content, kept_int8_content
+from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
+SMALL = Path(__file__).parents[1] / "networks" / "small.py"
+LOWER = [backend for backend in Backend if backend not in FULL_PRECISION]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model(f"{SMALL}:mixed", input_size=(61, 47))
+
+
+def test_order_of_precisions() -> None:
+    order = [DensePrecision.FLOAT32, DensePrecision.FLOAT16, DensePrecision.BFLOAT16, DensePrecision.INT8]
+    for index, least in enumerate(order):
+        assert [least.allows(other) for other in order] == [other <= index for other in range(4)]
+
+
+def test_lower_precision_computes_nearly_the_same(model: Model, folder: Path) -> None:
+    photographs = load_photographs(Gallery.TEST)
+    assert kept_int8_content(model) is None
+    content = int8_content(model, photographs)
+    assert len(list(folder.rglob("*int8*.onnx"))) == 1
+    assert bytes(kept_int8_content(model) or b"") == content == int8_content(model, photographs)
+    inputs = [Preprocessor(model.card).input(photograph) for photograph in photographs]
+    full = prepare(Backend.OPENVINO, model, 1)
+    expected = [[output.copy() for output in full(image)] for image in inputs]
+    for backend in LOWER:
+        try:
+            run = prepare(backend, model, 1, content)
+        except NotImplementedError:
+            continue  # not on this processor
+        for image, dense in zip(inputs, expected, strict=True):
+            for ours, theirs in zip(run(image), dense, strict=True):
+                error = np.sqrt(np.mean(np.square(ours - theirs))) / theirs.std()
+                assert error < (0.1 if backend.precision is DensePrecision.INT8 else 0.02), backend
+
+
+def test_other_images_replace_what_was_kept(model: Model, folder: Path) -> None:
+    content = int8_content(model, load_photographs(Gallery.TEST)[:1])
+    assert len(list(folder.rglob("*int8*.onnx"))) == 1
+    assert bytes(kept_int8_content(model) or b"") == content
+
+
+def test_who_no_longer_waits_gets_no_model(model: Model) -> None:
+    stopping = threading.Event()
+    stopping.set()
+    with pytest.raises(QuantisationError, match="nobody waits"):
+        int8_content(model, load_photographs(Gallery.TEST)[:2], stopping)
+
+
+def test_quantising_ends_with_whom_it_is_for(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-P", quantise_onnx.__file__, str(folder)], stdin=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.close()  # as when the parent dies
+        assert process.wait(30.0) == 1
+    assert not folder.exists()
+
+
+def test_what_is_not_clearly_faster_is_not_chosen(model: Model) -> None:
+    (full, *_) = fastest_backends(model, 1, (Backend.OPENVINO,))
+    assert (full.name, full.precision) == ("openvino", DensePrecision.FLOAT32)
+    chosen = faster_backends(model, 1, full, LOWER[:2])
+    for before, after in itertools.pairwise(chosen):
+        assert after.milliseconds <= CLEARLY * before.milliseconds
+        assert after.precision.allows(before.precision)
+
+
+def test_a_backend_that_cannot_run_is_not_chosen(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+    full = DenseBackend(name="torch", precision=DensePrecision.FLOAT32, run=lambda image: [], milliseconds=1.0)
+    assert faster_backends(model, 1, full, (Backend.ONNXRUNTIME_INT8,), b"no model") == ()
+    assert "onnxruntime_int8 cannot run" in caplog.text

@@ -1,0 +1,136 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Lower precision between bursts: chosen only where it loses little and is faster, and given up where it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import DensePrecision
+from cacheinf_ros.engine.decisions import Loss
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
+from cacheinf_ros.pipeline.lower_precision import MOST, LowerPrecision, share_of
+
+PIXELS, BURST, FULL_MS = 1000, 24, 10.0
+TASK = ClassMaps("scores", (1, PIXELS))
+Classes = NDArray[np.uint8]
+
+
+def backend(name: str = "openvino_bf16", precision: DensePrecision = DensePrecision.BFLOAT16) -> DenseBackend:
+    return DenseBackend(name=name, precision=precision, run=lambda image: [], milliseconds=1.0)
+
+
+def with_wrong(share: float) -> Classes:
+    """Class 0 is right; so many pixels are of class 1."""
+    classes = np.zeros((1, PIXELS), np.uint8)
+    classes[0, : round(share * PIXELS)] = 1
+    return classes
+
+
+def burst(
+    lower: LowerPrecision, wrong: dict[str, float], *, took_ms: float = 1.0, max_loss: float = 0.02, kept: bool = True
+) -> list[str]:
+    """Run a burst in which each backend is wrong on this share of the pixels; returns who was asked, in turn."""
+    asked: list[str] = []
+
+    def answer(of: DenseBackend) -> tuple[Any, float]:
+        asked.append(of.name)
+        return with_wrong(wrong[of.name]), took_ms
+
+    for _ in range(BURST):
+        lower.compare(with_wrong(0.0), answer)
+    lower.judge(TASK, max_loss, FULL_MS, kept=kept)
+    return asked
+
+
+@given(st.floats(0.0, 0.1), st.floats(1.0, 20.0), st.sampled_from([0.01, 0.02, 0.1]))
+def test_it_is_chosen_where_it_loses_little_and_is_faster(wrong: float, took_ms: float, max_loss: float) -> None:
+    lower = LowerPrecision()
+    lower.offer(backend())
+    burst(lower, {"openvino_bf16": wrong}, took_ms=took_ms, max_loss=max_loss)
+    lost = round(wrong * PIXELS) / PIXELS
+    if lost > MOST * max_loss or took_ms > CLEARLY * FULL_MS:
+        assert lower.chosen is None and lower.booked == 0
+    else:
+        assert lower.chosen is not None
+        assert lost / max_loss <= lower.booked + 1e-9 and lower.booked <= MOST + 1e-9
+
+
+def test_what_does_not_pay_is_tried_ever_more_rarely() -> None:
+    lower = LowerPrecision()
+    lower.offer(backend())
+    tried = [bool(burst(lower, {"openvino_bf16": 0.1})) for _ in range(12)]
+    assert [index for index, was_tried in enumerate(tried) if was_tried] == [0, 4, 11]
+
+
+def test_a_loss_that_shows_later_ends_it() -> None:
+    lower = LowerPrecision()
+    lower.offer(backend())
+    for _ in range(5):
+        burst(lower, {"openvino_bf16": 0.0})
+        assert lower.chosen is not None
+    burst(lower, {"openvino_bf16": 0.03})
+    assert lower.chosen is None
+    assert not burst(lower, {})
+
+
+def test_a_broken_promise_ends_it_until_the_next_burst() -> None:
+    lower = LowerPrecision()
+    lower.offer(backend())
+    burst(lower, {"openvino_bf16": 0.0}, kept=False)
+    assert lower.chosen is None
+    burst(lower, {"openvino_bf16": 0.0})
+    assert lower.chosen is not None
+    lower.withdraw()
+    assert lower.chosen is None and lower.booked == 0
+
+
+def test_the_fastest_of_two_is_chosen_and_they_take_turns() -> None:
+    lower = LowerPrecision()
+    lower.offer(backend())
+    lower.offer(backend("openvino_int8", DensePrecision.INT8))
+    asked = burst(lower, {"openvino_bf16": 0.0, "openvino_int8": 0.1})
+    assert asked == ["openvino_bf16", "openvino_int8"] * (BURST // 2)
+    assert lower.chosen is not None and lower.chosen.name == "openvino_bf16"
+    assert not lower.loses_little(DensePrecision.INT8)
+    lower.offer(backend("onnxruntime_int8", DensePrecision.INT8))  # quantised anew: in place of the other
+    assert set(burst(lower, {"openvino_bf16": 0.0, "onnxruntime_int8": 0.0})) == {"openvino_bf16", "onnxruntime_int8"}
+    assert lower.loses_little(DensePrecision.INT8)
+
+
+def test_nothing_is_chosen_where_nothing_was_decided() -> None:
+    class Nothing(ClassMaps):
+        def score(self, answer: Classes, consensus: Classes, before: Classes | None) -> Any:
+            return super().score(answer[:, :0], consensus[:, :0], None)
+
+    lower = LowerPrecision()
+    lower.offer(backend())
+    for _ in range(3):  # an empty room says nothing of objects that come later
+        for _ in range(BURST):
+            lower.compare(with_wrong(0.0), lambda _: (with_wrong(0.0), 1.0))
+        lower.judge(Nothing("scores", (1, PIXELS)), 0.02, FULL_MS, kept=True)
+        assert lower.chosen is None and not lower.showed_something
+
+
+def test_a_burst_that_begins_anew_leaves_nothing_behind() -> None:
+    lower = LowerPrecision()
+    lower.offer(backend())
+    for _ in range(BURST - 1):
+        lower.compare(with_wrong(0.0), lambda _: (with_wrong(0.5), 1.0))
+    lower.lost()
+    burst(lower, {"openvino_bf16": 0.0})
+    assert lower.chosen is not None
+
+
+@pytest.mark.parametrize(
+    ("loss", "share"),
+    [((0.01, 0.0), 0.5), ((0.0, 0.05), 1.0), ((-0.1, -0.1), 0.0), ((0.02, 0.01), 1.0)],
+)
+def test_the_share_of_a_promise_of_two_hundredths(loss: tuple[float, float], share: float) -> None:
+    assert share_of(Loss(whole=loss[0], moving=loss[1]), 0.02) == pytest.approx(share)
