@@ -19,7 +19,7 @@ from cacheinf_ros.bench.policies import Skipping
 from cacheinf_ros.bench.shots import Image, Shot
 from cacheinf_ros.bench.timing import measured, timed
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
+from cacheinf_ros.engine import Engine, EngineResult, Preprocessor, Selection
 from cacheinf_ros.engine.decisions import task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.engine.following import shifted
@@ -147,7 +147,7 @@ class Race:
         if self.losses is None:
             task = task_of_model(
                 self._engine.model.card, dense.outputs, self._scale.deviations,
-                score_threshold=SCORE_THRESHOLD, most_pixels=MOST_PIXELS,
+                selection=Selection(score_threshold=SCORE_THRESHOLD), most_pixels=MOST_PIXELS,
             )  # fmt: skip
             self.losses = LossMeter(task, self._engine.config.max_loss)
         read = self.losses.task.read

@@ -116,8 +116,9 @@ def box_iou(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[
     a, b = first[:, None].astype(np.float64), second[None].astype(np.float64)
     corner = np.maximum(a[..., :2], b[..., :2])
     sides = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:]) - corner
-    shared = np.clip(sides, 0, None).prod(axis=-1)
-    union = a[..., 2:].prod(axis=-1) + b[..., 2:].prod(axis=-1) - shared
+    np.maximum(sides, 0, out=sides)
+    shared = sides[..., 0] * sides[..., 1]
+    union = a[..., 2] * a[..., 3] + b[..., 2] * b[..., 3] - shared
     return np.asarray(shared / np.maximum(union, np.finfo(np.float64).tiny))
 
 

@@ -3,7 +3,8 @@
 
 A burst shows what is right (the consensus of neighbouring dense frames), how much of it the present limits would have
 lost, and which limits are better (:mod:`cacheinf_ros.pipeline.holding`). It shows as well what the cached engine's own
-answers lose, where they are given to it. Before the first burst nothing is held.
+answers lose, where they are given to it. Between bursts the limits follow what computed answers say about the held ones
+before them (:mod:`cacheinf_ros.pipeline.surprises`). Before the first burst nothing is held.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decisions import Loss, Score, Task
-from cacheinf_ros.pipeline.holding import LONGEST, NEVER, Burst, Holding, best_holding
+from cacheinf_ros.pipeline.burst import LONGEST, Burst
+from cacheinf_ros.pipeline.holding import NEVER, Holding, best_holding, uncertainty
 from cacheinf_ros.pipeline.picture_change import ChangeMeter
+from cacheinf_ros.pipeline.surprises import Surprises
 
 Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
 _FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
+_LEAST_WAIT = 8  # where most frames are computed anyway, a burst costs little
 _MEMORY = 12  # bursts that the limits are found on
 
 
@@ -31,12 +35,14 @@ class LossReport:
 
     Attributes:
         measured: the loss of the limits that were in use when the burst began, which had not seen it.
+        uncertain: half of the width of its 95 % confidence interval.
         kept: whether that was within the promise.
         holding: the limits from now on.
         engine: the loss of the cached engine's own answers; None: there were none.
     """
 
     measured: Loss
+    uncertain: Loss
     kept: bool
     holding: Holding
     engine: Loss | None
@@ -62,11 +68,14 @@ class AnswerHolder:
         self._burst: Burst[Any] | None = Burst(task, self._meter)
         self._of_engine: list[Any] = []
         self._wanted = _FIRST_FRAMES
-        self._until_burst = self._wait = _FIRST_WAIT
+        self._wait = _FIRST_WAIT
         self._holding = NEVER
+        self._surprises = Surprises()
         self._shown: Image | None = None  # thumbnail of the frame at hand
         self._answered: Image | None = None  # of the frame that the last answer was computed for
-        self._held = 0
+        self._last: Any = None  # what that answer decides
+        self._held = 0  # frames in a row
+        self._frames_since = self._held_since = 0  # the last burst
 
     @property
     def wants_dense(self) -> bool:
@@ -75,44 +84,54 @@ class AnswerHolder:
 
     @property
     def holding(self) -> Holding:
-        """The limits in use."""
+        """The limits that the bursts found."""
         return self._holding
+
+    @property
+    def scale(self) -> float:
+        """Factor of these limits that is in use: what held answers missed makes it smaller."""
+        return self._surprises.scale
 
     def promise(self, max_loss: float) -> None:
         """Promise something else from now on; where it is less, limits are found anew."""
         if max_loss < self.max_loss and self._evidence:
             self._holding = best_holding(self._evidence, max_loss)
+        if max_loss != self.max_loss and self._evidence:
+            self._surprises.learn(self._evidence, max_loss)
         self.max_loss = max_loss
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]; else compute one."""
         self._shown = self._meter.thumbnail(image)
-        self._until_burst -= 1
-        if self._burst is None and self._until_burst <= 0:
+        if self._burst is None and self._burst_is_due:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
+        self._frames_since += 1
         limit = self._holding.limit
         if self._burst is not None or limit is None or self._answered is None or self._held >= LONGEST:
             return False
-        if not self._meter.between(self._answered, self._shown).within(limit):
+        if not self._meter.between(self._answered, self._shown).within(self._surprises.scaled(limit)):
             return False
         self._held += 1
+        self._held_since += 1
         return True
 
-    def computed(self, dense: Any = None, by_engine: Any = None) -> LossReport | None:
+    def computed(self, decision: Any, by_engine: Any = None) -> LossReport | None:
         """The frame at hand was computed.
 
         Args:
-            dense: what dense execution decides, where the frame is part of a burst.
+            decision: what the answer decides; in a burst, that of dense execution.
             by_engine: what the cached engine decides, where it was run beside it.
 
         Returns:
             what the burst showed, where this was its last frame.
         """
         assert self._shown is not None
-        self._answered, self._held = self._shown, 0
-        if self._burst is None or dense is None:
+        if self._burst is None and self._holding.limit is not None and self._answered is not None:
+            self._surprises.see(self._task.score(self._last, decision, None), self._held + 1)
+        self._answered, self._last, self._held = self._shown, decision, 0
+        if self._burst is None:
             return None
-        self._burst.add(self._shown, dense)
+        self._burst.add(self._shown, decision)
         if by_engine is not None:
             self._of_engine.append(by_engine)
         return self._judge(self._burst) if len(self._burst) >= self._wanted else None
@@ -123,17 +142,29 @@ class AnswerHolder:
         if self._burst is not None:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
 
+    @property
+    def _burst_is_due(self) -> bool:
+        """Whether it is time to look again: the sooner, the fewer of the frames are held."""
+        frames = self._frames_since
+        return frames >= _LEAST_WAIT and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
+
     def _judge(self, burst: Burst[Any]) -> LossReport:
-        own = sum(burst.scores(range(len(burst))), Score())
-        measured = Loss.of(sum(burst.scores(burst.held(self._holding.limit)), Score()), own)
-        kept, was_tried = measured.within(self.max_loss), self._holding.limit is not None
+        limit = self._holding.limit
+        dense = burst.scores(range(len(burst)))
+        ours = burst.scores(burst.held(None if limit is None else self._surprises.scaled(limit)))
+        measured = Loss.of(sum(ours, Score()), sum(dense, Score()))
+        kept = measured.within(self.max_loss)
         engine = burst.loss_of(self._of_engine) if len(self._of_engine) == len(burst) else None
-        self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and was_tried else _FIRST_WAIT
+        self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
         self._evidence.append(burst)
         self._holding = best_holding(self._evidence, self.max_loss)
+        self._surprises.learn(self._evidence, self.max_loss)
         self.bursts += 1
         self.broken += not kept
         self._burst, self._of_engine = None, []
-        self._wanted, self._until_burst = _FRAMES, self._wait
-        self.report = LossReport(measured=measured, kept=kept, holding=self._holding, engine=engine)
+        self._wanted = _FRAMES
+        self._frames_since = self._held_since = 0
+        self.report = LossReport(
+            measured=measured, uncertain=uncertainty(ours, dense), kept=kept, holding=self._holding, engine=engine
+        )
         return self.report

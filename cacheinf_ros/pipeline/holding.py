@@ -1,26 +1,19 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""When the last answer still stands: limits on how far the picture may change, found on frames computed densely.
-
-Some frames in a row are computed densely, which shows what every policy would have answered: an answer that is held
-for a later frame is that of an earlier one. So any limits can be judged afterwards, without running the model again.
-"""
+"""When the last answer still stands: limits on how far the picture may change, found on bursts of dense frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all, score_all, score_at
-from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
+from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss, Score
+from cacheinf_ros.pipeline.burst import LONGEST, Burst
+from cacheinf_ros.pipeline.picture_change import Change
 
-D = TypeVar("D")
-Image = NDArray[np.uint8]
-LONGEST = 12
-"""Frames in a row that an answer is held for, at most."""
 _AFTER_ONE, _LATER = Loss(whole=1.5, moving=1.5), Loss(whole=1.0, moving=0.5)
 """Standard errors that are added to a loss before it counts as within the promise, after one burst and after several.
 
@@ -28,6 +21,9 @@ A burst shows few decisions where things move, and frames in a row are alike: a 
 """
 _NEAR = 2  # frames
 _STEPS = 8  # limits of each kind that are tried
+_TWO_SIDED_95 = 1.96  # standard errors of a normal distribution
+Table = NDArray[np.float64]
+_WHOLE, _MOVING = (0, 1), (2, 3)  # columns of right and total decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,66 +44,6 @@ class Holding:
 NEVER = Holding(limit=None, loss=Loss(whole=0.0, moving=0.0), computed=1.0)
 
 
-class Burst(Generic[D]):
-    """Frames in a row with their dense decisions."""
-
-    def __init__(self, task: Task[D], meter: ChangeMeter) -> None:
-        self._task = task
-        self._meter = meter
-        self._thumbnails: list[Image] = []
-        self._decisions: list[D] = []
-        self._changes: dict[tuple[int, int], Change] = {}
-        self._scores: dict[tuple[int, int], Score] = {}
-        self._agreed: list[D] = []
-
-    def __len__(self) -> int:
-        return len(self._decisions)
-
-    def add(self, thumbnail: Image, decision: D) -> None:
-        """Take the next frame."""
-        self._thumbnails.append(thumbnail)
-        self._decisions.append(decision)
-        self._agreed = []
-
-    def change(self, before: int, now: int) -> Change:
-        """The change between two of the frames."""
-        key = (before, now)
-        if key not in self._changes:
-            self._changes[key] = self._meter.between(self._thumbnails[before], self._thumbnails[now])
-        return self._changes[key]
-
-    def changes(self, reach: int) -> list[Change]:
-        """The changes from each frame to the next, and to so many more."""
-        return [self.change(i, now) for now in range(len(self)) for i in range(max(0, now - reach), now)]
-
-    def held(self, limit: Change | None) -> list[int]:
-        """For each frame, the one whose answer stands with these limits."""
-        answers = [0]
-        for now in range(1, len(self)):
-            last = answers[-1]
-            stands = limit is not None and now - last <= LONGEST and self.change(last, now).within(limit)
-            answers.append(last if stands else now)
-        return answers
-
-    def scores(self, answers: Sequence[int]) -> list[Score]:
-        """Judge every frame, answered by the one with this index, by the consensus."""
-        if not self._agreed:
-            self._agreed = consensus_of_all(self._task, self._decisions)
-            self._scores = {}
-        return [self._judged(answer, now) for now, answer in enumerate(answers)]
-
-    def loss_of(self, others: Sequence[D]) -> Loss:
-        """What other answers to the same frames cost, such as those of the cached engine."""
-        own = self.scores(range(len(self)))
-        return Loss.of(sum(score_all(self._task, others, self._agreed), Score()), sum(own, Score()))
-
-    def _judged(self, answer: int, now: int) -> Score:
-        key = (answer, now)
-        if key not in self._scores:
-            self._scores[key] = score_at(self._task, self._decisions[answer], self._agreed, now)
-        return self._scores[key]
-
-
 def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
     """The limits that compute the fewest frames while the loss, with its standard error, is within the promise.
 
@@ -116,38 +52,77 @@ def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
     if not any(burst.changes(LONGEST) for burst in bursts):
         return NEVER
     caution = _AFTER_ONE if len(bursts) == 1 else _LATER
-    best, dense = NEVER, [score for burst in bursts for score in burst.scores(range(len(burst)))]
-    for largest in _steps(bursts, lambda change: change.largest):
-        for mean in _steps(bursts, lambda change: change.mean):
-            limit = Change(largest=largest, mean=mean)
-            answers = [burst.held(limit) for burst in bursts]
-            computed = sum(len(set(held)) for held in answers) / len(dense)
-            if computed >= best.computed:
-                continue
-            ours = [score for burst, held in zip(bursts, answers, strict=True) for score in burst.scores(held)]
-            loss = Loss.of(sum(ours, Score()), sum(dense, Score()))
-            if _surely(loss, ours, dense, caution).within(max_loss):
-                best = Holding(limit=limit, loss=loss, computed=computed)
-    return best
-
-
-def _surely(loss: Loss, ours: Sequence[Score], dense: Sequence[Score], caution: Loss) -> Loss:
-    """The loss with so many of its standard errors, from how it differs from frame to frame."""
-    whole = [(d.right - o.right, d.total) for o, d in zip(ours, dense, strict=True)]
-    moving = [(d.moving_right - o.moving_right, d.moving_total) for o, d in zip(ours, dense, strict=True)]
-    return Loss(
-        whole=loss.whole + caution.whole * _standard_error(whole),
-        moving=loss.moving + caution.moving * _standard_error(moving),
+    largest, mean = (_steps(bursts, figure) for figure in (lambda c: c.largest, lambda c: c.mean))
+    limits = np.array([(a, b) for a in largest for b in mean])
+    ages = [_ages(burst, limits) for burst in bursts]
+    computed = np.mean(np.concatenate(ages) == 0, axis=0)
+    tables = [burst.score_table() for burst in bursts]
+    dense = np.concatenate([table[:, 0] for table in tables])
+    ours = np.concatenate(
+        [table[np.arange(len(table))[:, None], age] for table, age in zip(tables, ages, strict=True)]
+    )  # [frames, limits, 4]
+    ours = ours.transpose(1, 0, 2)
+    whole, moving = _loss(ours, dense, _WHOLE), _loss(ours, dense, _MOVING)
+    is_kept = (whole + caution.whole * _standard_error(ours, dense, _WHOLE) <= max_loss) & (
+        moving + caution.moving * _standard_error(ours, dense, _MOVING) <= MOVING_ALLOWANCE * max_loss
+    )
+    best = int(np.argmin(np.where(is_kept, computed, 1.0)))
+    if not is_kept[best] or computed[best] >= 1:
+        return NEVER
+    return Holding(
+        limit=Change(largest=float(limits[best, 0]), mean=float(limits[best, 1])),
+        loss=Loss(whole=float(whole[best]), moving=float(moving[best])),
+        computed=float(computed[best]),
     )
 
 
-def _standard_error(missed: Sequence[tuple[float, float]]) -> float:
-    """Of the ratio of two sums over frames."""
-    parts, totals = np.array(missed, np.float64).T
-    if not totals.sum():
-        return 0.0
-    ratio = parts.sum() / totals.sum()
-    return float(np.sqrt(np.sum(np.square(parts - ratio * totals))) / totals.sum())
+def uncertainty(ours: Sequence[Score], dense: Sequence[Score]) -> Loss:
+    """Half of the width of the loss's 95 % confidence interval, from how it differs from frame to frame.
+
+    That of a normal distribution, as if frames were independent: they are alike, so it is rather too narrow.
+    """
+    first, second = _table(ours), _table(dense)
+    whole, moving = (_TWO_SIDED_95 * float(_standard_error(first, second, columns)) for columns in (_WHOLE, _MOVING))
+    return Loss(whole=whole, moving=moving)
+
+
+def _ages(burst: Burst[Any], limits: NDArray[np.float64]) -> NDArray[np.int64]:
+    """int64 [frames, limits]: how many frames old the answer is that stands with each of the limits."""
+    stands = np.all(burst.change_table()[:, :, None, :] <= limits, axis=-1)  # [frames, ages, limits]
+    ages = np.zeros((len(burst), len(limits)), np.int64)
+    everyone = np.arange(len(limits))
+    for now in range(1, len(burst)):
+        older = ages[now - 1] + 1
+        ages[now] = np.where((older <= LONGEST) & stands[now, np.minimum(older, LONGEST), everyone], older, 0)
+    return ages
+
+
+def _table(scores: Sequence[Score]) -> NDArray[np.float64]:
+    """float64 [frames, 4]: right, total, and both where things move."""
+    return np.array([(each.right, each.total, each.moving_right, each.moving_total) for each in scores]).reshape(-1, 4)
+
+
+def _loss(ours: Table, dense: Table, columns: tuple[int, int]) -> Table:
+    """[...]: how much smaller the share of right decisions is than that of dense execution, [frames, 4].
+
+    Where nothing moves in one of both, nothing is lost there; where there is nothing to decide at all, all is right.
+    """
+    right, total = (ours[..., column].sum(-1) for column in columns)
+    dense_right, dense_total = (float(dense[:, column].sum()) for column in columns)
+    share = np.divide(right, total, out=np.ones_like(right), where=total > 0)
+    lost = (dense_right / dense_total if dense_total else 1.0) - share
+    return np.where((total > 0) & (dense_total > 0), lost, 0.0) if columns == _MOVING else lost
+
+
+def _standard_error(ours: Table, dense: Table, columns: tuple[int, int]) -> Table:
+    """[...]: of the loss, as that of the ratio of two sums over frames: what was missed, and what was to decide."""
+    right, total = columns
+    missed, totals = dense[:, right] - ours[..., right], dense[:, total]
+    everything = totals.sum()
+    if not everything:
+        return np.zeros(missed.shape[:-1])
+    ratio = missed.sum(-1, keepdims=True) / everything
+    return np.asarray(np.sqrt(np.sum(np.square(missed - ratio * totals), axis=-1)) / everything)
 
 
 def _steps(bursts: Sequence[Burst[Any]], figure: Callable[[Change], float]) -> list[float]:

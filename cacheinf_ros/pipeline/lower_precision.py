@@ -73,6 +73,13 @@ class LowerPrecision:
         for trial in self._trials:
             trial.answers.clear()
 
+    def forget(self) -> None:
+        """Choose none and forget what was lost so far: other decisions count from now on."""
+        self.withdraw()
+        self.lost()
+        for trial in self._trials:
+            trial.start_anew()
+
     def compare(self, dense: Any, answer: Callable[[DenseBackend], tuple[Any, float]]) -> None:
         """Take the next frame of a burst.
 
@@ -144,6 +151,11 @@ class _Trial:
         self.milliseconds = math.nan
         self._next_pause = _NOT_AGAIN
         self._scores: deque[list[tuple[Score, Score]]] = deque(maxlen=_MEMORY)  # ours and dense, frame by frame
+
+    def start_anew(self) -> None:
+        """Know nothing about it again."""
+        self.is_fit, self.loses_little, self.pause, self._next_pause = False, True, 0, _NOT_AGAIN
+        self._scores.clear()
 
     def judge(self, task: Task[Any], dense: list[Any], agreed: list[Any], max_loss: float, full_ms: float) -> None:
         """Judge the answers to a burst, by what its frames agree on, together with those to earlier bursts."""

@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import DensePrecision, Engine, EngineConfig, EngineResult, Mode, Preprocessor
+from cacheinf_ros.engine import DensePrecision, Engine, EngineConfig, EngineResult, Mode, Preprocessor, Selection
 from cacheinf_ros.engine.decisions import Task, task_of_model
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
@@ -74,6 +75,8 @@ class PromisedAnswers:
         self._backends: tuple[DenseBackend, ...] = ()  # of float32, the one in use first
         self._lower = LowerPrecision()
         self._quantiser: BackgroundQuantiser | None = None
+        self._task_for: Callable[..., Task[Any]] | None = None  # a selection; None: not known yet
+        self._selection = Selection()
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._tries_engine = True
@@ -121,9 +124,17 @@ class PromisedAnswers:
         if self._holder is not None:
             self._holder.promise(self._room)
 
+    def select(self, selection: Selection) -> None:
+        """Judge answers by what the user gets of them; what was found out about other decisions is forgotten."""
+        if selection != self._selection:
+            self._selection, self._holder, self._task = selection, None, None
+            self._took_ms.clear()
+            self._lower.forget()
+
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
-        if self._holder is None and self._task is not None:
+        if self._holder is None and self._task_for is not None:
+            self._task = self._task_for(selection=self._selection)
             self._holder = AnswerHolder(self._task, self._preprocessor.size, self._room)
         return self._holder is not None and self._max_loss > 0 and self._holder.stands(image)
 
@@ -143,13 +154,14 @@ class PromisedAnswers:
             cache_map: what of the engine's cache is reusable; None: nothing is known.
             matching_ms: what it took to find out.
         """
-        if self._holder is None or self._max_loss <= 0:
+        if self._holder is None or self._task is None or self._max_loss <= 0:
             return self._engine.run(image, None)
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms)
         is_cached, backend = self.way is Way.CACHED, self._lower.chosen or self._backends[0]
         result = self._engine.run(image, cache_map) if is_cached else self._dense(image, backend)
-        self._holder.computed()
+        assert self._task is not None
+        self._holder.computed(self._task.read(result.outputs, (image.shape[0], image.shape[1]), result.motion))
         return result
 
     def _run_in_burst(self, image: Image, cache_map: CacheMap | None, matching_ms: float) -> EngineResult:
@@ -169,7 +181,7 @@ class PromisedAnswers:
         self._lower.compare(decision, lambda other: self._decided(image, other))
         if self._quantiser is not None:
             self._quantiser.see(image)
-        report = self._holder.computed(dense=decision, by_engine=by_engine)
+        report = self._holder.computed(decision, by_engine=by_engine)
         if report is not None:
             self._judge(report)
         return result
@@ -233,8 +245,12 @@ class PromisedAnswers:
         self._tries_engine = self.way is Way.CACHED or self._untried <= 0
         assert self._holder is not None
         self._holder.promise(self._room)
-        measured = report.measured
-        self._note("loss", f"{_text(measured.whole, measured.moving)} of {self._max_loss:g} asked")
+        measured, uncertain = report.measured, report.uncertain
+        self._note(
+            "loss",
+            f"{measured.whole:.3f} +- {uncertain.whole:.3f} "
+            f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {self._max_loss:g} asked",
+        )
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
         if not report.kept:
             _log.warning(
@@ -262,7 +278,9 @@ class PromisedAnswers:
             self._note("dense_backend", f"{best.name}, {best.milliseconds:.1f} ms")
             photographs = [self._dense(image, best).outputs for image in load_photographs(Gallery.TEST)]
             deviations = _deviations(photographs)
-            self._task = task_of_model(self._model.card, photographs[0], deviations, most_pixels=_MOST_PIXELS)
+            self._task_for = partial(
+                task_of_model, self._model.card, photographs[0], deviations, most_pixels=_MOST_PIXELS
+            )
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
             return

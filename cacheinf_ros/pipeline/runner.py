@@ -149,6 +149,7 @@ class Runner:
         asked = (image.shape[0], image.shape[1]), self.selection
         if asked != self._asked:
             self._asked, self._last = asked, None
+            self.promised.select(self.selection)
             self.promised.lost()
         if self.promised.wants_thresholds and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)

@@ -4,13 +4,15 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cacheinf_ros.engine.decisions import Loss, Score
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder
-from cacheinf_ros.pipeline.holding import LONGEST, NEVER, Burst, best_holding
+from cacheinf_ros.pipeline.burst import LONGEST, Burst
+from cacheinf_ros.pipeline.holding import NEVER, best_holding, uncertainty
 from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
 
 SIZE = (64, 64)
@@ -69,6 +71,24 @@ def test_the_loss_of_the_chosen_limits_is_within_the_promise(places: list[int], 
     assert Loss.of(ours, dense).within(max_loss)
 
 
+@given(st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10)), min_size=2, max_size=20))
+def test_four_times_as_many_frames_tell_the_loss_twice_as_exactly(counts: list[tuple[float, float]]) -> None:
+    ours = [Score(right=min(pair), total=10) for pair in counts]
+    dense = [Score(right=max(pair), total=10) for pair in counts]
+    few, many = uncertainty(ours, dense), uncertainty(4 * ours, 4 * dense)
+    assert many.whole == pytest.approx(few.whole / 2, abs=1e-9)
+    assert many.moving == 0
+    assert uncertainty(dense, dense) == Loss(whole=0, moving=0)
+
+
+def test_a_frame_that_loses_everything_is_within_the_confidence_interval() -> None:
+    dense = [Score(right=10, total=10, moving_right=1, moving_total=1)] * 16
+    ours = [*dense[1:], Score(right=0, total=10, moving_right=0, moving_total=1)]
+    interval = uncertainty(ours, dense)
+    assert interval.whole == pytest.approx(1.96 * (15 / 16**3) ** 0.5)
+    assert interval.whole == interval.moving
+
+
 def test_an_answer_is_held_for_so_many_frames_and_no_longer() -> None:
     answers = burst_of(pictures([8] * 30)).held(Change(largest=1, mean=1))
     assert answers == [0] * 13 + [13] * 13 + [26] * 4
@@ -80,7 +100,7 @@ def run(holder: AnswerHolder, images: Sequence[np.ndarray]) -> list[int]:
     for index, image in enumerate(images):
         if not holder.stands(image):
             computed.append(index)
-            holder.computed(dense=decided(image) if holder.wants_dense else None)
+            holder.computed(decided(image))
     return computed
 
 
@@ -115,7 +135,7 @@ def test_the_engine_s_own_answers_are_judged_by_the_same_burst() -> None:
     holder, report = AnswerHolder(TASK, SIZE, 0.02), None
     for image in pictures([2 * t for t in range(24)]):
         assert not holder.stands(image)
-        report = holder.computed(dense=decided(image), by_engine=np.zeros_like(decided(image)))
+        report = holder.computed(decided(image), by_engine=np.zeros_like(decided(image)))
     assert report is not None
     assert report.engine is not None
     assert report.engine.whole > 0.02
@@ -125,7 +145,7 @@ def test_where_less_is_promised_limits_are_found_anew() -> None:
     holder = AnswerHolder(TASK, SIZE, 0.4)
     for image in pictures([8] * 20 + [8 + t for t in range(4)]):
         assert not holder.stands(image)
-        holder.computed(dense=decided(image))
+        holder.computed(decided(image))
     allowed = holder.holding
     holder.promise(0.0)
     assert holder.holding.computed > allowed.computed and holder.holding.loss.within(0.0)

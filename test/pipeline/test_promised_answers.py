@@ -10,8 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode, Preprocessor
-from cacheinf_ros.engine.dense_backends import FULL_PRECISION, DenseBackend, fastest_backends, run_by_torch
+from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode, Preprocessor, Selection
+from cacheinf_ros.engine.dense_backends import (
+    FULL_PRECISION,
+    DenseBackend,
+    fastest_backends,
+    run_by_torch,
+)
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline import promised_answers
@@ -58,7 +63,7 @@ def test_a_still_picture_is_computed_in_a_burst_and_then_held(model: Model) -> N
         assert (result.mode, result.outcome, result.engine.active_share) == ("held", Outcome.UNTOUCHED, 0.0)
         assert result.decoded == results[BURST - 1].decoded
         assert set(result.engine.stage_ms) == set(first.engine.stage_ms)
-    assert notes["dense_backend"] and notes["loss"].startswith("0.000")
+    assert notes["dense_backend"] and notes["loss"].startswith("0.000 +- 0.000 (0.000 +- 0.000 where things move)")
     assert notes["bursts"] == "1, promise broken in 0"
     runner.close()
 
@@ -83,6 +88,18 @@ def test_whatever_differs_from_the_last_answer_s_frame_is_computed(model: Model)
     assert runner.infer(picture(1, (48, 64)), None).mode != HELD  # another size of frame: boxes are in its pixels
     runner.reset()
     assert runner.infer(picture(1, (48, 64)), None).mode != HELD
+    runner.close()
+
+
+def test_answers_are_judged_by_what_the_user_gets_of_them(model: Model) -> None:
+    runner, _ = bounded(model)
+    for _ in range(BURST + 2):
+        last = runner.infer(picture(), None)
+    assert last.mode == HELD
+    runner.selection = Selection(score_threshold=0.9)
+    results = [runner.infer(picture(), None) for _ in range(BURST + 2)]
+    assert HELD not in [result.mode for result in results[:BURST]]  # a burst with other decisions
+    assert results[-1].mode == HELD
     runner.close()
 
 

@@ -2,7 +2,17 @@
 """What a model's outputs decide, what neighbouring frames agree on, and how often an answer is right."""
 
 from cacheinf_ros.engine.decisions.score import MOVING_ALLOWANCE, Loss, Score
-from cacheinf_ros.engine.decisions.task import Task, consensus_of_all, score_all, score_at
+from cacheinf_ros.engine.decisions.task import RADIUS, Task, consensus_of_all, score_all, score_at
 from cacheinf_ros.engine.decisions.task_of_model import task_of_model
 
-__all__ = ["MOVING_ALLOWANCE", "Loss", "Score", "Task", "consensus_of_all", "score_all", "score_at", "task_of_model"]
+__all__ = [
+    "MOVING_ALLOWANCE",
+    "RADIUS",
+    "Loss",
+    "Score",
+    "Task",
+    "consensus_of_all",
+    "score_all",
+    "score_at",
+    "task_of_model",
+]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,14 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU, Detections, box_iou
 from cacheinf_ros.engine.decisions.score import Score
 from cacheinf_ros.engine.decisions.task import Outputs
-from cacheinf_ros.engine.decoders import decode
+from cacheinf_ros.engine.decoders import Selection, decode
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
 SOFT = 0.1
 """Half of the range of scores around the threshold in which a box counts in part: scores wobble with sensor noise."""
 _LINK_IOU = 0.4  # of an object's boxes in neighbouring frames
+_ALL = Selection()
 _STILL_IOU = 0.8  # of an object's boxes some frames apart, from which on it does not move
 
 
@@ -52,17 +53,17 @@ class _Track:
 class BoxDecisions:
     """Boxes at a score threshold, judged by a soft F1 at IoU 0.5."""
 
-    def __init__(self, card: ModelCard, score_threshold: float | None = None) -> None:
-        """``score_threshold``: None: the card's."""
+    def __init__(self, card: ModelCard, selection: Selection = _ALL) -> None:
+        """``selection``: the boxes that the user gets."""
         decoder = card.decoder
         assert isinstance(decoder, Detector)
-        self.threshold = decoder.score_threshold if score_threshold is None else score_threshold
-        lowest = max(self.threshold - SOFT, 1e-3)
-        self._card = card.model_copy(update={"decoder": decoder.model_copy(update={"score_threshold": lowest})})
+        self.threshold = decoder.score_threshold if selection.score_threshold is None else selection.score_threshold
+        self._card = card
+        self._selection = replace(selection, score_threshold=max(self.threshold - SOFT, 1e-3))
 
     def read(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> SoftBoxes:
         """See :meth:`Task.read`."""
-        found = Detections.of_boxes(decode(dict(outputs), self._card, image_size, motion).boxes)
+        found = Detections.of_boxes(decode(dict(outputs), self._card, image_size, motion, self._selection).boxes)
         weights = np.clip((found.scores - (self.threshold - SOFT)) / (2 * SOFT), 0.0, 1.0)
         return SoftBoxes(boxes=found.boxes, classes=found.classes, weights=weights.astype(np.float32))
 
@@ -179,5 +180,19 @@ def _box_at(track: _Track, time: int) -> NDArray[np.float32]:
     boxes, times = np.array(track.boxes, np.float64), np.array(track.times, np.float64)
     if len(np.unique(times)) < 3:
         return np.asarray(track.boxes[int(np.abs(times - time).argmin())], np.float32)
-    _, places = np.polyfit(times - time, boxes, 1, w=np.maximum(track.weights, 0.05))
-    return np.asarray(np.concatenate([places[:2], np.maximum(places[2:], 1.0)]), np.float32)
+    place = _line_at_zero(times - time, boxes, np.square(np.maximum(track.weights, 0.05)))
+    return np.asarray(np.concatenate([place[:2], np.maximum(place[2:], 1.0)]), np.float32)
+
+
+def _line_at_zero(
+    times: NDArray[np.float64], values: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """float64 [m]: where straight lines through values, [n, m], at these times are at time 0; least squares.
+
+    Written out, since ``np.polyfit`` takes ten times as long for so few numbers.
+    """
+    moments = [weights @ times**power for power in range(3)]
+    sums = [(weights * times**power) @ values for power in range(2)]
+    return np.asarray(
+        (moments[2] * sums[0] - moments[1] * sums[1]) / (moments[0] * moments[2] - moments[1] ** 2), np.float64
+    )

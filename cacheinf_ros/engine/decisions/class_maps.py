@@ -47,14 +47,17 @@ class ClassMaps:
 
     def consensus(self, window: Sequence[Classes], index: int) -> Classes:
         """The class that most frames see; where several are seen as often, the frame's own if it is one of them."""
-        stacked = np.stack(window)
-        agreed = stacked[index].copy()
-        votes = (stacked == agreed).sum(0, dtype=np.uint8)
-        for class_id in np.unique(stacked):
-            count = (stacked == class_id).sum(0, dtype=np.uint8)
+        agreed = window[index].copy()
+        differs = np.logical_or.reduce([other != agreed for other in window])
+        candidates = np.stack([classes[differs] for classes in window])  # most pixels agree: only the others vote
+        own = candidates[index].copy()
+        votes = (candidates == own).sum(0, dtype=np.uint8)
+        for class_id in np.unique(candidates):
+            count = (candidates == class_id).sum(0, dtype=np.uint8)
             more = count > votes
-            agreed[more] = class_id
+            own[more] = class_id
             votes[more] = count[more]
+        agreed[differs] = own
         return agreed
 
     def score(self, answer: Classes, consensus: Classes, before: Classes | None) -> Score:

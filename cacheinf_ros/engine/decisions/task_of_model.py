@@ -12,8 +12,11 @@ from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps, is_class_scores
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task
+from cacheinf_ros.engine.decoders import Selection
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
+
+_ALL = Selection()
 
 
 def task_of_model(
@@ -21,7 +24,7 @@ def task_of_model(
     outputs: Mapping[str, NDArray[Any]],
     deviations: Sequence[float],
     *,
-    score_threshold: float | None = None,
+    selection: Selection = _ALL,
     most_pixels: int | None = None,
 ) -> Task[Any]:
     """Choose how a model's answers are judged.
@@ -29,12 +32,12 @@ def task_of_model(
     Args:
         outputs: for any frame, by name.
         deviations: the outputs' standard deviations over varied images; they matter where nobody can read the outputs.
-        score_threshold: of boxes; None: the card's.
+        selection: the boxes that the user gets.
         most_pixels: of class maps that are looked at; None: all.
     """
     assert card.input_size is not None
     if isinstance(card.decoder, Detector):
-        return BoxDecisions(card, score_threshold)
+        return BoxDecisions(card, selection)
     if len(outputs) == 1:
         ((name, values),) = outputs.items()
         if is_class_scores(values):

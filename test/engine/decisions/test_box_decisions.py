@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.engine.decisions.box_decisions import SOFT, BoxDecisions, SoftBoxes
+from cacheinf_ros.engine.decisions.box_decisions import SOFT, BoxDecisions, SoftBoxes, _line_at_zero
+from cacheinf_ros.engine.decoders import Selection
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Boxes
 
@@ -32,6 +33,28 @@ def test_scores_near_the_threshold_count_in_part() -> None:
     read = TASK.read(outputs, (200, 100))
     assert sorted(read.weights.tolist()) == pytest.approx([0.25, 0.5, 1.0])
     assert read.boxes[0].tolist() == [20, 40, 10, 20]  # in pixels of the frame
+
+
+def test_boxes_are_read_as_the_user_selects_them() -> None:
+    outputs = {
+        "boxes": np.array([[[0, 0, 10, 10], [20, 20, 30, 30], [40, 40, 50, 50]]], np.float32),
+        "scores": np.array([[[0.7, 0.1], [0.9, 0.1], [0.1, 0.9]]], np.float32),
+    }
+    task = BoxDecisions(CARD, Selection(score_threshold=0.7, classes=frozenset({0})))
+    read = task.read(outputs, (100, 100))
+    assert sorted(read.weights.tolist()) == pytest.approx([0.5, 1.0])
+    assert read.classes.tolist() == [0, 0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-4, 4), st.floats(-99, 99), st.floats(0.05, 1)), min_size=3, max_size=9).filter(
+        lambda points: len({time for time, _, _ in points}) > 2
+    )
+)
+def test_the_line_is_that_of_polyfit(points: list[tuple[int, float, float]]) -> None:
+    times, values, weights = (np.array(column, np.float64) for column in zip(*points, strict=True))
+    ours = _line_at_zero(times, values[:, None], np.square(weights))
+    assert ours[0] == pytest.approx(np.polyfit(times, values, 1, w=weights)[1], abs=1e-6)
 
 
 def test_soft_f1_by_hand() -> None:

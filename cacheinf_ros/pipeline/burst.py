@@ -1,0 +1,104 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Some frames in a row that were computed densely: they show what every policy of holding answers would have cost.
+
+A held answer is that of an earlier frame, so nothing has to run again. Each frame is judged as soon as its neighbours
+are there: little is left to do after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.decisions import RADIUS, Loss, Score, Task, score_all, score_at
+from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
+
+D = TypeVar("D")
+Image = NDArray[np.uint8]
+LONGEST = 12
+"""Frames in a row that an answer is held for, at most."""
+
+
+class Burst(Generic[D]):
+    """Frames in a row with their dense decisions."""
+
+    def __init__(self, task: Task[D], meter: ChangeMeter) -> None:
+        self._task = task
+        self._meter = meter
+        self._thumbnails: list[Image] = []
+        self._decisions: list[D] = []
+        self._changes: list[list[Change]] = []  # of each frame, to the one before, to that two frames before, ...
+        self._beside: list[Score] = []  # the answer to the frame before, judged by that to each frame
+        self._agreed: list[D] = []
+        self._scores: list[list[Score]] = []  # of each frame, answered by itself, by the one before, ...
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def add(self, thumbnail: Image, decision: D) -> None:
+        """Take the next frame."""
+        self._changes.append([self._meter.between(each, thumbnail) for each in self._thumbnails[: -LONGEST - 1 : -1]])
+        if self._decisions:
+            self._beside.append(self._task.score(self._decisions[-1], decision, None))
+        self._thumbnails.append(thumbnail)
+        self._decisions.append(decision)
+        complete = max(0, len(self) - 1 - RADIUS)
+        del self._agreed[complete:], self._scores[complete:]
+        self._judge(len(self) - RADIUS)
+
+    def changes(self, reach: int) -> list[Change]:
+        """The changes from each frame to the next, and to so many more."""
+        return [change for changes in self._changes for change in changes[:reach]]
+
+    def held(self, limit: Change | None) -> list[int]:
+        """For each frame, the one whose answer stands with these limits."""
+        answers = [0]
+        for now in range(1, len(self)):
+            last = answers[-1]
+            age = now - last
+            stands = limit is not None and age <= LONGEST and self._changes[now][age - 1].within(limit)
+            answers.append(last if stands else now)
+        return answers
+
+    def scores(self, answers: Sequence[int]) -> list[Score]:
+        """Judge every frame, answered by the one with this index, by the consensus."""
+        self._judge(len(self))
+        return [self._scores[now][now - answer] for now, answer in enumerate(answers)]
+
+    def loss_of(self, others: Sequence[D]) -> Loss:
+        """What other answers to the same frames cost, such as those of the cached engine."""
+        own = self.scores(range(len(self)))
+        return Loss.of(sum(score_all(self._task, others, self._agreed), Score()), sum(own, Score()))
+
+    @property
+    def beside(self) -> list[Score]:
+        """How dense answers to one frame fit the next, with all that flickers."""
+        return self._beside
+
+    def change_table(self) -> NDArray[np.float64]:
+        """float64 [frames, LONGEST + 1, 2]: largest and mean change since so many frames; nothing known: infinite."""
+        table = np.full((len(self), LONGEST + 1, 2), np.inf)
+        for now, changes in enumerate(self._changes):
+            for age, change in enumerate(changes, start=1):
+                table[now, age] = change.largest, change.mean
+        return table
+
+    def score_table(self) -> NDArray[np.float64]:
+        """float64 [frames, LONGEST + 1, 4]: each frame's score, answered by that so many frames before."""
+        self._judge(len(self))
+        table = np.zeros((len(self), LONGEST + 1, 4))
+        for now, scores in enumerate(self._scores):
+            for age, score in enumerate(scores):
+                table[now, age] = score.right, score.total, score.moving_right, score.moving_total
+        return table
+
+    def _judge(self, end: int) -> None:
+        """Find what is right for all frames before this one, and how right the answers to earlier frames are."""
+        for now in range(len(self._agreed), end):
+            first = max(0, now - RADIUS)
+            self._agreed.append(self._task.consensus(self._decisions[first : now + RADIUS + 1], now - first))
+            answers = self._decisions[now : (now - LONGEST - 1 if now > LONGEST else None) : -1]
+            self._scores.append([score_at(self._task, answer, self._agreed, now) for answer in answers])

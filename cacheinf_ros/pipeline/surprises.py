@@ -1,0 +1,80 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What computed answers say about the held ones before them: the limits' scale follows it between two bursts.
+
+A frame that is computed after held ones shows at no cost how far the held answer had fallen behind. Where that adds up
+to more than the promise allows, limits shrink at once; while nothing is missed they grow, slowly. So limits that a
+short burst found too wide, or too tight for what comes later, do not stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Score
+from cacheinf_ros.pipeline.burst import Burst
+from cacheinf_ros.pipeline.picture_change import Change
+
+_GROWTH = 0.01  # of the logarithm of the scale per frame in which nothing is missed
+_FALL = 0.7  # of the same at one surprise, at most
+_LEAST, _MOST = 0.1, 4.0  # of the scale
+_ROOM = 0.7  # of the promise that held answers may use up by this estimate, which knows no consensus
+_MOVING = 0.125  # of the decisions lie where things move, at least: a burst may show none of them
+_FEW = 0.2  # decisions per frame, at least: a tenth of a box, which counts twice, is next to nothing
+_MEMORY = 100  # frames that the usual number of decisions is a mean over
+
+
+class Surprises:
+    """Keeps account of what held answers missed.
+
+    Attributes:
+        scale: of the limits that the bursts found.
+    """
+
+    def __init__(self) -> None:
+        self.scale = 1.0
+        self._flicker = 0.0  # decisions of a frame that differ from those of the next, on average
+        self._decisions = 0.0  # in a frame, usually
+        self._allowed = 0.0  # share of the decisions that may be missed
+        self._widest = Change(largest=0.0, mean=0.0)
+
+    def learn(self, bursts: Sequence[Burst[Any]], max_loss: float) -> None:
+        """Take over what bursts show: how much flickers, how much there is to decide, and what changes they saw."""
+        first = not self._decisions
+        beside = [score for burst in bursts for score in burst.beside]
+        own = [score for burst in bursts for score in burst.scores(range(len(burst)))]
+        total = sum(own, Score())
+        self._flicker = sum(score.total - score.right for score in beside) / max(1, len(beside))
+        usual = total.total / max(1, len(own))
+        self._decisions = usual if first else (self._decisions + usual) / 2
+        moving = total.moving_total / total.total if total.total else 0.0
+        self._allowed = max_loss * min(_ROOM, MOVING_ALLOWANCE * max(moving, _MOVING))
+        changes = [change for burst in bursts for change in burst.changes(len(burst))]
+        self._widest = Change(
+            largest=max((change.largest for change in changes), default=0.0),
+            mean=max((change.mean for change in changes), default=0.0),
+        )
+
+    def scaled(self, limit: Change) -> Change:
+        """The limit to use: never beyond the changes that were seen."""
+        return Change(
+            largest=min(self.scale * limit.largest, self._widest.largest),
+            mean=min(self.scale * limit.mean, self._widest.mean),
+        )
+
+    def see(self, late: Score, frames: int) -> None:
+        """A frame was computed.
+
+        Args:
+            late: how right the answer before is, judged by the new one.
+            frames: since that answer's, the computed one included; all before it are taken to have missed as much.
+        """
+        share = math.exp(-frames / _MEMORY)
+        self._decisions = share * self._decisions + (1 - share) * late.total
+        if self._allowed <= 0:
+            return
+        missed = max(0.0, late.total - late.right - self._flicker) / max(self._decisions, _FEW)
+        surplus = frames - missed * (frames - 1) / self._allowed
+        step = max(_GROWTH * surplus, -_FALL)
+        self.scale = min(max(self.scale * math.exp(step), _LEAST), _MOST)

@@ -1,0 +1,68 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Limits follow what computed answers say about the held ones before them."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.engine.decisions import Score
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.pipeline.burst import Burst
+from cacheinf_ros.pipeline.picture_change import Change, ChangeMeter
+from cacheinf_ros.pipeline.surprises import Surprises
+
+SIZE = (32, 32)
+LIMIT = Change(largest=5, mean=1)
+RIGHT, WRONG = Score(right=64, total=64), Score(right=16, total=64)
+
+
+def learned(max_loss: float = 0.02, levels: tuple[int, ...] = (40, 60)) -> Surprises:
+    """From a burst in which the light changes, and no decision does."""
+    meter = ChangeMeter(SIZE)
+    burst = Burst(ClassMaps("scores", SIZE), meter)
+    for index in range(16):
+        image = np.full((*SIZE, 3), levels[index % len(levels)], np.uint8)
+        burst.add(meter.thumbnail(image), np.zeros((8, 8), np.uint8))
+    surprises = Surprises()
+    surprises.learn([burst], max_loss)
+    return surprises
+
+
+def test_limits_shrink_at_once_and_grow_slowly() -> None:
+    surprises = learned()
+    surprises.see(WRONG, frames=6)
+    shrunk = surprises.scale
+    assert shrunk < 0.6
+    for _ in range(5):
+        surprises.see(RIGHT, frames=6)
+    assert shrunk < surprises.scale < 1
+
+
+def test_an_answer_that_was_not_held_misses_nothing() -> None:
+    surprises = learned()
+    surprises.see(WRONG, frames=1)
+    assert surprises.scale >= 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 13)), max_size=60), st.floats(0, 0.5))
+def test_limits_stay_positive_and_within_the_changes_that_were_seen(
+    seen: list[tuple[float, int]], max_loss: float
+) -> None:
+    surprises = learned(max_loss)
+    for share, frames in seen:
+        surprises.see(Score(right=64 * share, total=64), frames)
+        limit = surprises.scaled(LIMIT)
+        assert 0 < limit.largest <= 20
+        assert 0 < limit.mean <= 20
+
+
+def test_what_flickers_in_every_burst_is_no_surprise() -> None:
+    meter, rng = ChangeMeter(SIZE), np.random.default_rng(2)
+    burst = Burst(ClassMaps("scores", SIZE), meter)
+    decisions = [(rng.random((32, 32)) < 0.1).astype(np.uint8) for _ in range(17)]
+    for decision in decisions[:16]:
+        burst.add(meter.thumbnail(np.zeros((*SIZE, 3), np.uint8)), decision)
+    surprises = Surprises()
+    surprises.learn([burst], 0.1)
+    surprises.see(burst.beside[3], frames=12)
+    assert surprises.scale > 0.9
