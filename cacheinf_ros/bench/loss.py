@@ -25,12 +25,17 @@ class LossMeter:
         self.task = task
         self._max_loss = max_loss
         self._decisions: dict[str, list[Any]] = {DENSE: []}
+        self._agreed: list[Any] = []
 
     def add(self, dense: Any, others: Mapping[str, Any]) -> None:
         """Take the next frame: decisions by :data:`DENSE` and by others, always the same ones."""
         self._decisions[DENSE].append(dense)
         for name, decision in others.items():
             self._decisions.setdefault(name, []).append(decision)
+
+    def add_decisions(self, name: str, decisions: Sequence[Any]) -> None:
+        """Judge another way, too, by what it decides on each frame."""
+        self._decisions[name] = list(decisions)
 
     def add_sequence(self, name: str, answers: Sequence[int]) -> None:
         """Judge another way, too: for each frame the index of the one whose dense answer it gives."""
@@ -39,11 +44,23 @@ class LossMeter:
     def __len__(self) -> int:
         return len(self._decisions[DENSE])
 
+    @property
+    def decisions(self) -> Mapping[str, Sequence[Any]]:
+        """What each way has decided, frame by frame."""
+        return self._decisions
+
+    @property
+    def agreed(self) -> Sequence[Any]:
+        """The consensus for each frame."""
+        if len(self._agreed) != len(self):
+            self._agreed = consensus_of_all(self.task, self._decisions[DENSE])
+        return self._agreed
+
     def scores(self) -> dict[str, Score]:
         """How often each way was right."""
-        agreed = consensus_of_all(self.task, self._decisions[DENSE])
         return {
-            name: sum(score_all(self.task, decisions, agreed), Score()) for name, decisions in self._decisions.items()
+            name: sum(score_all(self.task, decisions, self.agreed), Score())
+            for name, decisions in self._decisions.items()
         }
 
     def report(self, name: str) -> dict[str, Any]:
@@ -57,10 +74,11 @@ class LossMeter:
                 "where_it_moves": round(loss.moving, 4),
                 "kept": loss.within(self._max_loss),
             },
-            "consensus": {each: _shares(score) for each, score in scores.items()},
+            "consensus": {each: shares(score) for each, score in scores.items()},
         }
 
 
-def _shares(score: Score) -> dict[str, float | None]:
+def shares(score: Score) -> dict[str, float | None]:
+    """The share of right decisions, whole and where the consensus moves, for JSON."""
     moving = None if score.moving is None else round(score.moving, 4)
     return {"whole": round(score.whole, 4), "where_it_moves": moving}
