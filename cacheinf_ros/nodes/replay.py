@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
+import numpy as np
 from rclpy.duration import Duration
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage
@@ -56,6 +57,7 @@ class ReplayNode(ConfiguredNode):
 
     def _play(self) -> None:
         try:
+            serialized_image(self._header(0), np.zeros((1, 1, 3), np.uint8))  # the first takes 0.2 s
             self._wait_for_subscribers()
             self._publish_all()
             self._linger()

@@ -39,8 +39,9 @@ _EXPLAINED = (
     "right: agrees with what dense answers to nine neighbouring frames agree on; moving: where that differs from four "
     "frames before; streaming: the same of the newest answer that has arrived at each frame's time; missed: most "
     "frames in a row without an object that dense answers agree on; truth: share of the objects that are found, and "
-    "overlap with the best box; every N: dense on every Nth frame, else the last answer; frame_skip: the same in the "
-    "time that bounded mode takes; + flow: in between answers follow the picture"
+    "overlap with the best box; ms through the nodes: from the camera to the result; every N: dense on every Nth "
+    "frame, else the last answer; frame_skip: the same in the time that bounded mode takes; + flow: in between "
+    "answers follow the picture"
 )
 
 
@@ -124,38 +125,39 @@ def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
 def _print(report: dict[str, Any]) -> None:
     console, loss = Console(), report["loss"]
     title = f"{report['model']} {report['size']}, {report['frames']} frames at {report['fps']:g} Hz"
+    nodes = report["nodes"]["rows"] if report["nodes"] else []
     ways = {
         f"dense ({report['best_dense']})" if name == "dense" else name: {"consensus": report["consensus"][name], **way}
         for name, way in report["ways"].items()
-    }
+    } | {f"nodes: {row['way']}": row for row in nodes}
     dense_ms = report["ways"]["dense"]["mean_ms"]
-    table = _table(f"{title}, {report['threads']} threads", "in this process", "mean ms", "of dense", *_JUDGED)
+    table = _table(f"{title}, {report['threads']} threads", "", "mean ms", "of dense", *_JUDGED)
     for name, way in ways.items():
-        table.add_row(name, f"{way['mean_ms']:.1f}", f"{way['mean_ms'] / dense_ms:.2f}", *_judged(way))
+        took = (f"{way['mean_ms']:.1f}", f"{way['mean_ms'] / dense_ms:.2f}") if "mean_ms" in way else ("", "")
+        table.add_row(name, *took, *_judged(way))
     console.print(table)
     console.print(
         f"loss {loss['measured']:.3f} ({loss['where_it_moves']:.3f} where it moves) of {loss['asked']:g} asked: "
-        f"{'kept' if loss['kept'] else 'broken'}; {report['held']:.0%} of the answers were held"
+        f"{'kept' if loss['kept'] else 'broken'}; {report['held']:.0%} of the answers were held\n"
     )
-    nodes = {row["way"]: row for row in report["nodes"]["rows"]} if report["nodes"] else {}
     if nodes:
-        console.print(_nodes_table(nodes, f"{title}, camera to result, per frame of the camera"))
+        console.print(_costs(nodes, "Through the nodes, per frame of the camera"))
     if any(way["truth"] for way in ways.values()):
-        table = _table(f"{title}, against the truth", "", "recall", "IoU", "streaming: recall", "IoU")
-        for name, way in [*ways.items(), *((f"nodes: {name}", row) for name, row in nodes.items())]:
+        table = _table("Against the truth", "", "recall", "IoU", "streaming: recall", "IoU")
+        for name, way in ways.items():
             table.add_row(name, *(_share(way[key][part]) for key in _TRUTHS for part in ("recall", "iou")))
         console.print(table)
     console.print(_EXPLAINED)
 
 
-def _nodes_table(rows: dict[str, dict[str, Any]], title: str) -> Table:
-    kinds = ", ".join(sorted({row["energy"] for row in rows.values()}))
-    table = _table(title, "through the nodes", "results", "p50 ms", "p95 ms", "cpu ms", f"J, {kinds}", *_JUDGED)
-    for name, row in rows.items():
+def _costs(rows: list[dict[str, Any]], title: str) -> Table:
+    kinds = ", ".join(sorted({row["energy"] for row in rows}))
+    table = _table(title, "", "results", "p50 ms", "p95 ms", "held", "cpu ms", f"J ({kinds})")
+    for row in rows:
         latency = row["latency_ms"]
-        times = [f"{latency[q]:.1f}" if latency else "-" for q in ("p50", "p95")]
+        heard = (f"{latency['p50']:.1f}", f"{latency['p95']:.1f}", f"{row['held']:.0%}") if latency else ("-", "-", "-")
         used = f"{1e3 * row['processor_s']:.1f}", f"{row['joules']:.3f}"
-        table.add_row(name, f"{row['results']} of {row['published']}", *times, *used, *_judged(row))
+        table.add_row(row["way"], f"{row['results']} of {row['published']}", *heard, *used)
     return table
 
 
