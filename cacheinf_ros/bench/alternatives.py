@@ -65,8 +65,7 @@ class DenseRun:
         Args:
             given_ms: the time of bounded mode for each frame.
         """
-        period = max(1, round(self.mean_ms / max(float(np.mean(given_ms)), 1e-9)))
-        plans = {f"every {every}": self._every(every) for every in sorted({2, 3, period} - {1})}
+        plans = {f"every {every}": self._every(every) for every in (2, 3)}
         found = [self._skipping(name, plan) for name, plan in plans.items()]
         found.append(self._skipping(SKIPPED, skipping(given_ms, self.mean_ms)))
         if can_follow(self.task, self.decisions[0]):

@@ -41,7 +41,7 @@ _QUIET_S = 3.0
 _PREPARED_S = 180.0
 _SETTLE_S = 4.0  # Fast DDS repeats what a late participant has missed every 3 s
 _FIRST_FRAMES = 3  # with which bounded mode begins to prepare
-_ROOM = 5.0  # times the dense time between two frames that are to be learnt from: none is dropped
+_ROOM = 3.0  # times the dense time between two frames that are to be learnt from: none is dropped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,11 +32,11 @@ if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.bench.stream_nodes import StreamNodes
 
 _DEFAULTS = EngineConfig()
-_JUDGED = ("right / moving", "streaming / moving", "missed")
+_JUDGED = ("right", "streaming", "missed")
 _JUDGEMENTS = ("consensus", "streaming")
 _TRUTHS = ("truth", "truth_streaming")
 _EXPLAINED = (
-    "right: agrees with what dense answers to nine neighbouring frames agree on; moving: where that differs from four "
+    "right: agrees with what dense answers to nine neighbouring frames agree on, in all / where that differs from four "
     "frames before; streaming: the same of the newest answer that has arrived at each frame's time; missed: most "
     "frames in a row without an object that dense answers agree on; truth: share of the objects that are found, and "
     "overlap with the best box; ms through the nodes: from the camera to the result; every N: dense on every Nth "
@@ -164,7 +164,7 @@ def _costs(rows: list[dict[str, Any]], title: str) -> Table:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0, justify="right" if number else "left")
+        table.add_column(column, no_wrap=True, justify="right" if number else "left")
     return table
 
 
