@@ -92,7 +92,7 @@ class Recorder:
         results: in order of arrival.
         links: cache maps by stamp.
         class_maps: in order of arrival, where their topic was given.
-        clock_ns: by stamp of the frame that ``replay`` was about to publish, with ``publish_clock``: when, by
+        clock_ns: by stamp of the frame that ``replay`` was about to publish, with ``publish_clock``: when that was, by
             :func:`time.time_ns`.
     """
 
@@ -190,8 +190,9 @@ class Recorder:
         classes = pixels[:, : message.width].copy()
         self.class_maps.append(RecordedMap(stamp_ns=stamp_ns(message.header), arrived_ns=arrived_ns, classes=classes))
 
-    def _keep_clock(self, message: Any) -> None:
-        self.clock_ns[message.clock.sec * _NS_PER_S + message.clock.nanosec] = time.time_ns()
+    def _keep_clock(self, message: Any, info: Any) -> None:
+        # as the publisher stamped it: we may hear of it only after the result
+        self.clock_ns[message.clock.sec * _NS_PER_S + message.clock.nanosec] = info["source_timestamp"]
 
     def _keep_diagnostics(self, message: Any) -> None:
         for status in message.status:

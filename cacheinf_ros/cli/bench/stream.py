@@ -138,8 +138,12 @@ def _print(report: dict[str, Any]) -> None:
     console.print(table)
     console.print(
         f"loss {loss['measured']:.3f} ({loss['where_it_moves']:.3f} where it moves) of {loss['asked']:g} asked: "
-        f"{'kept' if loss['kept'] else 'broken'}; {report['held']:.0%} of the answers were held\n"
+        f"{'kept' if loss['kept'] else 'broken'}; {report['held']:.0%} of the answers were held"
     )
+    missed = [(name, ways[name]["missed_frames"]) for name in ("bounded", "nodes: bounded") if name in ways]
+    for name, frames in missed:
+        if frames is not None:
+            console.print(f"{name}: an object was missed for at most {frames} frames in a row")
     if nodes:
         console.print(_costs(nodes, "Through the nodes, per frame of the camera"))
     if any(way["truth"] for way in ways.values()):
@@ -162,7 +166,7 @@ def _costs(rows: list[dict[str, Any]], title: str) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, column in enumerate(columns):
         table.add_column(column, no_wrap=True, justify="right" if number else "left")
     return table
