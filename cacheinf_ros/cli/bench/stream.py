@@ -124,7 +124,7 @@ def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
 
 def _print(report: dict[str, Any]) -> None:
     console, loss = Console(), report["loss"]
-    title = f"{report['model']} {report['size']}, {report['frames']} frames at {report['fps']:g} Hz"
+    title = f"{report['model']} {report['size']}, {report['frames']} frames at {report['fps']:.4g} Hz"
     nodes = report["nodes"]["rows"] if report["nodes"] else []
     ways = {
         f"dense ({report['best_dense']})" if name == "dense" else name: {"consensus": report["consensus"][name], **way}
