@@ -34,6 +34,10 @@ class LossMeter:
         for name, decision in others.items():
             self._decisions.setdefault(name, []).append(decision)
 
+    def add_decisions(self, name: str, decisions: Sequence[Any]) -> None:
+        """Judge another way, too, by what it decides on each frame."""
+        self._decisions[name] = list(decisions)
+
     def add_sequence(self, name: str, answers: Sequence[int]) -> None:
         """Judge another way, too: for each frame the index of the one whose dense answer it gives."""
         self._decisions[name] = [self._decisions[DENSE][index] for index in answers]
@@ -41,11 +45,21 @@ class LossMeter:
     def __len__(self) -> int:
         return len(self._decisions[DENSE])
 
+    @property
+    def decisions(self) -> Mapping[str, Sequence[Any]]:
+        """What each way has decided, frame by frame."""
+        return self._decisions
+
+    @property
+    def agreed(self) -> Sequence[Any]:
+        """The consensus for each frame."""
+        if len(self._agreed) != len(self):
+            self._agreed = consensus_of_all(self.task, self._decisions[DENSE])
+        return self._agreed
+
     def score(self, name: str) -> Score:
         """How often one of the ways was right."""
-        if not self._agreed:
-            self._agreed = consensus_of_all(self.task, self._decisions[DENSE])
-        return sum(score_all(self.task, self._decisions[name], self._agreed), Score())
+        return sum(score_all(self.task, self._decisions[name], self.agreed), Score())
 
     def scores(self) -> dict[str, Score]:
         """How often each way was right."""
@@ -63,9 +77,10 @@ class LossMeter:
 
     def report(self, name: str) -> dict[str, Any]:
         """``loss`` of one way, and ``consensus`` of all: the share of right decisions, whole and where it moves."""
-        return {"loss": self.loss(name), "consensus": {each: _shares(score) for each, score in self.scores().items()}}
+        return {"loss": self.loss(name), "consensus": {each: shares(score) for each, score in self.scores().items()}}
 
 
-def _shares(score: Score) -> dict[str, float | None]:
+def shares(score: Score) -> dict[str, float | None]:
+    """The share of right decisions, whole and where the consensus moves, for JSON."""
     moving = None if score.moving is None else round(score.moving, 4)
     return {"whole": round(score.whole, 4), "where_it_moves": moving}

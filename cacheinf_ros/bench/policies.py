@@ -69,11 +69,17 @@ class Skipping:
         return Repeated(skipped=kept, warped=_warped(kept, before, image) if _are_maps(kept) else None)
 
 
-def skipping(took_ms: Sequence[float], dense_ms: float) -> list[int]:
-    """For each frame the last one that dense inference could compute in the time given so far; the first is a gift."""
+def skipping(took_ms: Sequence[float], dense_ms: float, between_ms: float = 0.0) -> list[int]:
+    """For each frame the last one that dense inference could compute in the time given so far; the first is a gift.
+
+    Args:
+        took_ms: the time given for each frame.
+        dense_ms: what dense inference takes.
+        between_ms: what is done for every frame, whether it is computed or not.
+    """
     answers, last, saved_ms = [], 0, 0.0
     for index, given_ms in enumerate(took_ms):
-        saved_ms += given_ms
+        saved_ms += given_ms - between_ms
         if index and saved_ms >= dense_ms:
             last, saved_ms = index, saved_ms - dense_ms
         answers.append(last)

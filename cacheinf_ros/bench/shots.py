@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.sources import Scene, SceneTruth, Source
+from cacheinf_ros.sources import EncodedScene, KnowsObjects, Scene, SceneTruth, Source, TrueObject
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
@@ -28,20 +28,25 @@ class Shot:
 
     Attributes:
         image: uint8 [height, width, 3], BGR.
+        stamp_ns: time since the first frame of the source.
         cache_map: what of it is reusable, where that is known without looking.
-        truth: what is in it, where that is known.
+        truth: of built-in scenes, all that is known about it.
+        objects: what is in it, where the source knows that.
     """
 
     image: Image
+    stamp_ns: int = 0
     cache_map: CacheMap | None = None
     truth: SceneTruth | None = None
+    objects: tuple[TrueObject, ...] | None = None
 
 
 def recorded(source: Source) -> Iterator[Shot]:
-    """The frames of a source; those of a built-in scene with the truth about them."""
+    """The frames of a source, with the truth about them where it knows that."""
     for frame in source:
-        truth = source.truth(frame.index) if isinstance(source, Scene) else None
-        yield Shot(image=frame.image, truth=truth)
+        truth = source.truth(frame.index) if isinstance(source, (Scene, EncodedScene)) else None
+        objects = source.objects(frame.index) if isinstance(source, KnowsObjects) else None
+        yield Shot(image=frame.image, stamp_ns=frame.stamp_ns, truth=truth, objects=objects)
 
 
 def varied_images(images: Sequence[Image]) -> Iterator[Image]:

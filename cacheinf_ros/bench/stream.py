@@ -2,26 +2,31 @@
 """``cacheinf bench stream``: what a user gets on a recording, against everything a user could do instead.
 
 Every frame goes through bounded mode, as the nodes run it, and through every dense engine, in turn. Answers are judged
-by what dense answers to neighbouring frames agree on: whole, and where that moves. The dense engines in float32 compute
-the same, so one of them speaks for all; skipping frames costs what its share of frames costs the fastest of them. Those
-of lower precision are judged as we are, and count as dense engines where they keep the same promise.
+by what dense answers to neighbouring frames agree on, and by what truly is in a frame where the source knows: as if
+they came in no time, and as they would arrive at the camera's rate. The dense engines in float32 compute the same, so
+one of them speaks for all; skipping frames costs what its share of frames costs the fastest of them. Those of lower
+precision are judged as we are, and count as dense engines where they keep the same promise. At last the real nodes
+answer the same frames at the camera's rate, and are judged alike (:mod:`cacheinf_ros.bench.stream_nodes`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from cacheinf_ros.bench.alternatives import SKIPPED, DenseRun
 from cacheinf_ros.bench.contenders import Contender, build_contenders
-from cacheinf_ros.bench.loss import MOST_PIXELS, LossMeter
+from cacheinf_ros.bench.judge import Judge
+from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.output_errors import ErrorScale
-from cacheinf_ros.bench.policies import skipping
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
+from cacheinf_ros.bench.streaming import Emission, newest, simulate
 from cacheinf_ros.bench.timing import measured, summary, timed
+from cacheinf_ros.bench.truth import TruthClasses
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.engine.decisions import task_of_model
@@ -31,9 +36,11 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
 from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
+__all__ = ["BOUNDED", "SKIPPED", "run_stream_benchmark"]
 BOUNDED = "bounded"
-SKIPPED = "frame_skip"
-"""Dense answers as often as the time of bounded mode allows, and the last one in between."""
+Report = dict[str, Any]
+PlayThroughNodes = Callable[[Judge, Sequence[Shot], float], Report]
+"""(judge of the frames that count, all frames with those to warm up, milliseconds of dense execution) -> figures."""
 _ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
 
 
@@ -45,7 +52,10 @@ def run_stream_benchmark(
     matching: MatchingConfig,
     frames: int,
     warm_up: int,
+    fps: float = 30.0,
+    truth_class: str = "",
     contenders: Sequence[Contender] = _ENGINES,
+    nodes: PlayThroughNodes | None = None,
 ) -> dict[str, Any]:
     """Measure a model on a stream of frames.
 
@@ -53,11 +63,16 @@ def run_stream_benchmark(
         config: of the engine; its mode is bounded, whatever it says.
         frames: how many are counted, at most.
         warm_up: how many come before them, from which bounded mode learns what it may hold.
+        fps: the camera's rate, frames per second.
+        truth_class: what objects without a label are, see :class:`cacheinf_ros.bench.truth.TruthClasses`.
         contenders: dense engines to compare with; where none in float32 is installed, torch.
+        nodes: plays the same frames through the real nodes; None: that is left out.
 
     Raises:
         SourceError: there are not enough frames.
+        ConfigError: the model has no class of the name ``truth_class``.
     """
+    classes = TruthClasses(model.card.labels, truth_class)
     torch.set_num_threads(config.threads)
     taken = list(itertools.islice(shots, warm_up + frames))
     if len(taken) < warm_up + 2:
@@ -68,13 +83,21 @@ def run_stream_benchmark(
     stream = _Stream(model, config.changed(mode=Mode.BOUNDED), matching, dense, [shot.image for shot in taken])
     for index, shot in enumerate(taken):
         stream.run(shot, turn=index, counts=index >= warm_up)
+    counted = taken[warm_up:]
+    report = stream.report([shot.image for shot in counted])
+    judge = Judge(
+        task=stream.task, agreed=stream.losses.agreed, objects=[shot.objects for shot in counted], classes=classes
+    )
     return {
         "model": model.name,
         "size": "x".join(map(str, model.input_size)),
         "frames": len(taken) - warm_up,
         "warm_up": warm_up,
         "threads": config.threads,
-        **stream.report(),
+        "fps": fps,
+        **report,
+        "ways": stream.judged(judge, 1e3 / fps),
+        "nodes": None if nodes is None else nodes(judge, taken, report["latency_ms"][report["best_dense"]]["mean"]),
     }
 
 
@@ -105,10 +128,11 @@ class _Stream:
         self._exact = next(contender.value for contender in dense if not contender.loses)
         exact = dense[Contender(self._exact)]
         outputs = [exact(self._preprocessor.input(image)) for image in varied_images(images)]
-        self._task = task_of_model(
+        self.task = task_of_model(
             model.card, self._named(outputs[0]), ErrorScale(outputs).deviations, most_pixels=MOST_PIXELS
         )
-        self._losses = LossMeter(self._task, config.max_loss)
+        self.losses = LossMeter(self.task, config.max_loss)
+        self._took_ms: dict[str, Sequence[float | None]] = {}
 
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
         """Give a frame to everybody, in an order that changes with each turn."""
@@ -117,7 +141,7 @@ class _Stream:
         decisions: dict[str, Any] = {}
         for name, run in runs[turn % len(runs) :] + runs[: turn % len(runs)]:
             (outputs, motion), took_ms = timed(run, shot)
-            decisions[name] = self._last if outputs is None else self._task.read(outputs, size, motion)
+            decisions[name] = self._last if outputs is None else self.task.read(outputs, size, motion)
             if counts:
                 self._latency_ms.setdefault(name, []).append(took_ms)
             if name == BOUNDED:
@@ -125,21 +149,27 @@ class _Stream:
                 self._held += [outputs is None] * counts
         if counts:
             judged = {name: decisions[name] for name in (BOUNDED, *sorted(self._lossy))}
-            self._losses.add(decisions[self._exact], judged)
+            self.losses.add(decisions[self._exact], judged)
 
-    def report(self) -> dict[str, Any]:
-        """What was measured, for JSON."""
+    def report(self, images: Sequence[Image]) -> dict[str, Any]:
+        """What was measured, for JSON; ``images``: of the frames that count."""
         latency_ms = {name: summary(values) for name, values in self._latency_ms.items()}
         means = {name: values["mean"] for name, values in latency_ms.items()}
         full = [name for name in means if name != BOUNDED and name not in self._lossy]
-        losses = {name: self._losses.loss(name) for name in sorted(self._lossy)}
+        losses = {name: self.losses.loss(name) for name in sorted(self._lossy)}
         keeping = [name for name, loss in losses.items() if loss["kept"]]
         best_full = min(full, key=means.__getitem__)
         best = min((*full, *keeping), key=means.__getitem__)
-        period = max(1, round(means[best_full] / means[BOUNDED])) if means[BOUNDED] < means[best_full] else 1
-        for every in sorted({2, 3, period}):
-            self._losses.add_sequence(f"every {every}", [index // every * every for index in range(len(self._losses))])
-        self._losses.add_sequence(SKIPPED, skipping(self._latency_ms[BOUNDED], means[best_full]))
+        dense = DenseRun(
+            task=self.task,
+            images=images,
+            decisions=self.losses.decisions[DENSE],
+            took_ms=self._latency_ms[best_full],
+        )
+        self._took_ms = {**self._latency_ms, DENSE: dense.took_ms}
+        for each in dense.alternatives(self._latency_ms[BOUNDED]):
+            self.losses.add_decisions(each.name, each.decisions)
+            self._took_ms[each.name] = each.took_ms
         return {
             "latency_ms": latency_ms,
             "best_dense": best,
@@ -148,9 +178,22 @@ class _Stream:
             "speedup_vs_best_dense_fp32": round(means[best_full] / means[BOUNDED], 3),
             "contender_losses": losses,
             "held": round(float(np.mean(self._held)), 4),
-            **self._losses.report(BOUNDED),
+            **self.losses.report(BOUNDED),
             "notes": dict(self._notes),
         }
+
+    def judged(self, judge: Judge, period_ms: float) -> dict[str, dict[str, Any]]:
+        """Each way as it would arrive: simulated from the time that each frame took, milliseconds between frames."""
+        ways = {}
+        for name, decisions in self.losses.decisions.items():
+            took_ms = self._took_ms[name]
+            times_ms = [index * period_ms for index in range(len(decisions))]
+            # the first answer is a gift: there are frames before those that count
+            sources = newest([Emission(at_ms=0.0, frame=0), *simulate(took_ms, period_ms)], times_ms)
+            arrived = [None if source is None else decisions[source] for source in sources]
+            mean_ms = float(np.mean([took or 0.0 for took in took_ms]))
+            ways[name] = {"mean_ms": round(mean_ms, 3), **judge.judge(decisions, arrived, sources)}
+        return ways
 
     def _bounded(self, shot: Shot) -> tuple[Any, Any]:
         """Outputs and motion, None where the last answer stands."""

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Listens to the nodes from the outside: keeps results, maps and diagnostics, sets parameters."""
+"""Listens to the nodes from the outside: keeps results, maps, diagnostics and the camera's clock, sets parameters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from numpy.typing import NDArray
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image
 
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import Box
@@ -65,15 +68,41 @@ class Recorded:
         return outputs_from(deserialize_message(self.serialized, InferenceResult))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordedMap:
+    """The class of each pixel as it arrived.
+
+    Attributes:
+        stamp_ns: of the image.
+        arrived_ns: when, by :func:`time.time_ns`.
+        classes: uint8 [height, width].
+    """
+
+    stamp_ns: int
+    arrived_ns: int
+    classes: NDArray[np.uint8]
+
+
 class Recorder:
     """A node in a thread of its own; use as a context manager.
 
     It hears publishers of latched results and maps only, and those from their first message on.
+
+    Attributes:
+        results: in order of arrival.
+        links: cache maps by stamp.
+        class_maps: in order of arrival, where their topic was given.
+        clock_ns: by stamp of the frame that ``replay`` was about to publish, with ``publish_clock``: when that was, by
+            :func:`time.time_ns`.
     """
 
-    def __init__(self, *, domain: int, result_topic: str, cache_map_topic: str = "cache_map") -> None:
+    def __init__(
+        self, *, domain: int, result_topic: str, cache_map_topic: str = "cache_map", class_map_topic: str = ""
+    ) -> None:
         self.results: list[Recorded] = []
-        self.links: dict[int, MapUpdate] = {}  # by stamp
+        self.links: dict[int, MapUpdate] = {}
+        self.class_maps: list[RecordedMap] = []
+        self.clock_ns: dict[int, int] = {}
         self.links_serialized: list[tuple[int, bytes]] = []
         self._said: dict[str, dict[str, str]] = {}
         self._spinning = SpinningNode("recorder", domain)
@@ -82,6 +111,9 @@ class Recorder:
         self._node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
         self._node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
         self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, profile(10))
+        self._node.create_subscription(Clock, "/clock", self._keep_clock, profile(_DEPTH))
+        if class_map_topic:
+            self._node.create_subscription(Image, class_map_topic, self._keep_class_map, profile(_DEPTH))
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +126,7 @@ class Recorder:
     def take(self) -> tuple[list[Recorded], dict[int, MapUpdate]]:
         """What was recorded since the last time, and forget it."""
         taken = (self.results, self.links)
-        self.results, self.links = [], {}
+        self.results, self.links, self.class_maps, self.clock_ns = [], {}, [], {}
         return taken
 
     def counts(self, node: str) -> dict[str, int]:
@@ -151,6 +183,16 @@ class Recorder:
         link = link_from(deserialize_message(serialized, CacheMap))
         self.links[link.stamp_ns] = link
         self.links_serialized.append((link.stamp_ns, bytes(serialized)))
+
+    def _keep_class_map(self, message: Any) -> None:
+        arrived_ns = time.time_ns()
+        pixels = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
+        classes = pixels[:, : message.width].copy()
+        self.class_maps.append(RecordedMap(stamp_ns=stamp_ns(message.header), arrived_ns=arrived_ns, classes=classes))
+
+    def _keep_clock(self, message: Any, info: Any) -> None:
+        # as the publisher stamped it: we may hear of it only after the result
+        self.clock_ns[message.clock.sec * _NS_PER_S + message.clock.nanosec] = info["source_timestamp"]
 
     def _keep_diagnostics(self, message: Any) -> None:
         for status in message.status:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
+import numpy as np
 from rclpy.duration import Duration
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage
@@ -56,6 +57,7 @@ class ReplayNode(ConfiguredNode):
 
     def _play(self) -> None:
         try:
+            serialized_image(self._header(0), np.zeros((1, 1, 3), np.uint8))  # the first takes 0.2 s
             self._wait_for_subscribers()
             self._publish_all()
             self._linger()
@@ -87,13 +89,17 @@ class ReplayNode(ConfiguredNode):
             self._publish(stamp_ns, frame)
 
     def _schedule(self) -> Iterator[tuple[float, int, Frame]]:
-        """(seconds since the start, stamp of the source, frame): stamps begin again with each round, time does not."""
+        """(seconds since the start, stamp of the source, frame): stamps begin again with each round, time does not.
+
+        Frames that are left out take their time all the same.
+        """
         rate, played, round_start_s = self.config.rate, 0, 0.0
         while True:
             due_s, before = round_start_s, played
             for frame in self._source:
                 due_s = played / rate if rate else round_start_s + frame.stamp_ns / _NS_PER_S
-                yield due_s, _FIRST_STAMP_NS + frame.stamp_ns, frame
+                if frame.index % self.config.every == 0:
+                    yield due_s, _FIRST_STAMP_NS + frame.stamp_ns, frame
                 played += 1
             if played == before:
                 raise SourceError(f"{self.config.source} holds no frame: check that it is what you meant to play")

@@ -199,6 +199,9 @@ class ReplayConfig(Config):
     rate: float = parameter(0.0, "images per second; 0: the source's own rate", low=0.0, high=10_000.0)
     loop: bool = parameter(False, "start again at the end")
     frames: int = parameter(0, "images to publish at most; 0: all", low=0, high=2**31 - 1)
+    every: int = unlisted(
+        1, "publish every so many images of the source only, at its times: a slower camera", low=1, high=1000
+    )
     image_topic: str = parameter("camera/image", "where to publish; '/compressed' is appended for compressed transport")
     image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
     frame_id: str = parameter("camera", "frame_id of the images' headers")

@@ -33,6 +33,8 @@ from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
+PREPARING = "being prepared"
+"""What diagnostics say of the dense backend until there is one."""
 _log = logging.getLogger(__name__)
 _ENGINE_SHARE = 0.5  # of the promise that the cached engine may use up; holding has the rest
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
@@ -84,7 +86,7 @@ class PromisedAnswers:
         self._pause = _NOT_AGAIN
         self._turn = 0  # of the backends
         self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend or way
-        note("dense_backend", "being prepared")
+        note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
         self._preparing.start()
 

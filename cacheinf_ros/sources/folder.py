@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames from a folder of images."""
+"""Frames from a folder of images, and what they show where the folder has masks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.frame import Frame
+from cacheinf_ros.sources.objects import TrueObject, masked_objects
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 _ASSUMED_FPS = 30.0
+_MASK_SUFFIX = ".png"
+_MASKED_SUFFIXES = (".jpg", ".jpeg")
 
 
 class FolderSource:
     """The images of a folder in natural order ("frame9.png" before "frame10.png"), as if taken at 30 frames/s.
+
+    A PNG file beside a JPEG file of the same name ("00007.png", "00007.jpg") is no frame: it is the mask of that one's
+    objects, one for each colour but black, as in DAVIS.
 
     Raises:
         SourceError: the folder cannot be read or holds no image.
@@ -28,7 +34,9 @@ class FolderSource:
     def __init__(self, path: Path) -> None:
         self.name = path.resolve().name
         self.fps: float = _ASSUMED_FPS
-        self.paths = tuple(sorted(_images(path), key=natural_order))
+        images = _images(path)
+        self._masks = _masks(images)
+        self.paths = tuple(sorted(set(images) - set(self._masks.values()), key=natural_order))
         if not self.paths:
             raise SourceError(f"{path}: neither a bag nor a folder of images; it has no {', '.join(_suffixes())} file")
         self.length: int | None = len(self.paths)
@@ -37,6 +45,11 @@ class FolderSource:
         """Yield one frame per file; raises :class:`SourceError` naming a file that is not a picture."""
         for index, path in enumerate(self.paths):
             yield Frame(index=index, stamp_ns=round(index * 1e9 / self.fps), image=read_image(path))
+
+    def objects(self, index: int) -> tuple[TrueObject, ...] | None:
+        """See :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`; masks do not say what class they are of."""
+        mask = self._masks.get(self.paths[index])
+        return None if mask is None else masked_objects(read_image(mask))
 
 
 def natural_order(path: Path) -> tuple[tuple[int, int | str], ...]:
@@ -58,6 +71,13 @@ def _images(folder: Path) -> list[Path]:
         return [path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
     except OSError as error:
         raise SourceError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from None
+
+
+def _masks(images: list[Path]) -> dict[Path, Path]:
+    """Frame -> its mask."""
+    pictures = {path.stem: path for path in images if path.suffix.lower() in _MASKED_SUFFIXES}
+    masks = [path for path in images if path.suffix.lower() == _MASK_SUFFIX]
+    return {pictures[mask.stem]: mask for mask in masks if mask.stem in pictures}
 
 
 def _suffixes() -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.folder import FolderSource
 from cacheinf_ros.sources.frame import Source
-from cacheinf_ros.sources.scenes import Scene, parse_scene
+from cacheinf_ros.sources.scenes import EncodedScene, Scene, parse_scene
 from cacheinf_ros.sources.video import VideoSource
 
 _SCENE = "scene:"
@@ -22,13 +22,14 @@ def open_source(reference: str) -> Source:
     Args:
         reference: "clip.mp4", "bag_folder", "file.mcap", "bag_folder:/topic", "folder/", or
             "scene:NAME?seed=1&size=480x640&frames=100" with the parameters of
-            :class:`~cacheinf_ros.sources.scenes.SceneConfig`.
+            :class:`~cacheinf_ros.sources.scenes.SceneConfig`; with ``crf=23`` among them encoded with H.264.
 
     Raises:
         SourceError: there is no such thing, it cannot be read, or it holds no picture.
     """
     if reference.startswith(_SCENE):
-        return Scene(parse_scene(reference.removeprefix(_SCENE)))
+        scene = Scene(parse_scene(reference.removeprefix(_SCENE)))
+        return scene if scene.config.crf is None else EncodedScene(scene)
     path, topic = _split_topic(reference)
     try:
         if not path.exists():

@@ -73,6 +73,12 @@ def test_the_report_is_complete() -> None:
     assert set(report["loss"]) == {"asked", "measured", "where_it_moves", "kept"}
     assert report["speedup_vs_best_dense"] > 0 and 0 <= report["held"] <= 1
     assert report["notes"]["bursts"].startswith("1, ")
+    assert set(report["ways"]) == set(report["consensus"]) and report["nodes"] is None
+    assert {"every 2 + flow", "every 3 + flow"} <= set(report["ways"])
+    for way in report["ways"].values():
+        assert set(way) == {"mean_ms", "streaming", "frames_behind", "missed_frames", "truth", "truth_streaming"}
+        assert 0 <= way["streaming"]["whole"] <= 1 and 0 <= way["truth"]["recall"] <= 1
+    assert report["ways"]["dense"]["frames_behind"] < report["ways"]["every 3"]["frames_behind"]
 
 
 def test_too_few_frames_are_named() -> None:

@@ -93,3 +93,24 @@ def test_a_damaged_image_is_named(tmp_path):
 def test_a_missing_path_is_refused():
     with pytest.raises(SourceError, match=r"/nowhere/clip\.mp4: no such file or folder; a source is a video file"):
         open_source("/nowhere/clip.mp4")
+
+
+def test_masks_beside_pictures_are_no_frames(tmp_path):
+    for name in ("0.jpg", "1.jpeg", "2.jpg"):
+        cv2.imwrite(str(tmp_path / name), np.full((48, 64, 3), 90, np.uint8))
+    mask = np.zeros((48, 64, 3), np.uint8)
+    mask[10:20, 30:50], mask[40:44, 5:8] = 255, (0, 0, 128)
+    cv2.imwrite(str(tmp_path / "0.png"), mask)
+    cv2.imwrite(str(tmp_path / "1.png"), np.zeros((48, 64), np.uint8))
+    source = open_source(str(tmp_path))
+    assert [path.name for path in source.paths] == ["0.jpg", "1.jpeg", "2.jpg"]
+    assert len(list(source)) == 3
+    boxes = {(found.x, found.y, found.width, found.height) for found in source.objects(0)}
+    assert boxes == {(30, 10, 20, 10), (5, 40, 3, 4)}
+    assert (source.objects(1), source.objects(2)) == ((), None)  # nothing in it; nothing known
+
+
+def test_pictures_without_a_jpeg_of_their_name_are_frames(tmp_path):
+    for name in ("a.png", "b.png", "c.jpg"):
+        cv2.imwrite(str(tmp_path / name), np.zeros((48, 64, 3), np.uint8))
+    assert len(list(open_source(str(tmp_path)))) == 3

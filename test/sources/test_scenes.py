@@ -155,7 +155,7 @@ def test_the_reference_sets_every_parameter():
     [
         ("scene:street", "no built-in scene 'street'; choose from fixed, pan, handheld, forward, turn"),
         ("scene:", "no built-in scene ''"),
-        ("scene:pan?sed=1", "sed = '1'.*parameters are drift, fps, frames"),
+        ("scene:pan?sed=1", "sed = '1'.*parameters are crf, drift, enter, fps, frames"),
         ("scene:pan?seed=x", "seed = 'x'"),
         ("scene:pan?size=480", "size"),
         ("scene:pan?size=1x1", "size.*greater than or equal to 32"),
@@ -177,3 +177,42 @@ def test_missing_photographs_are_explained(monkeypatch):
     monkeypatch.setattr("cacheinf_ros.sources.scenes.photographs.find_spec", lambda name: None)
     with pytest.raises(SourceError, match="pip install scikit-image"):
         scene(MotionPreset.FIXED)
+
+
+@few
+@given(seed=st.integers(0, 1000))
+def test_objects_come_in_from_the_sides_one_after_another(seed):
+    view = scene(MotionPreset.FIXED, seed=seed, enter=30, objects=3)
+    empty = view.frame(0).image
+    for index in (1, 30):
+        np.testing.assert_array_equal(view.frame(index).image, empty)
+        assert not view.truth(index).objects and not view.objects(index)
+    assert 0 < (view.frame(32).image != empty).any(axis=(0, 2)).sum() < 20  # a few columns at one side
+    counts = [len(view.objects(index)) for index in range(30, 200)]
+    assert counts[0] == 0 and max(counts) >= 2  # at most one is hidden
+    for found in view.truth(45).objects:
+        assert found.x >= 0 and found.x + found.width <= 160
+        assert found.x == 0 or found.x + found.width == 160 or found.width >= 9
+
+
+@pytest.mark.parametrize("reference", ["fixed?enter=3&drift=0.2&noise=1", "pan?seed=2"])
+def test_encoded_scenes_show_the_same_with_the_codec_s_noise(reference):
+    pytest.importorskip("av", reason="encoding needs PyAV")
+    size = "size=96x128&frames=8&objects=2"
+    fine, coarse, plain = (open_source(f"scene:{reference}&{size}{crf}") for crf in ("&crf=18", "&crf=40", ""))
+    frames = [list(source) for source in (fine, coarse, plain)]
+    assert [len(each) for each in frames] == [8, 8, 8]
+    for a, b, c in zip(*frames, strict=True):
+        near, far = (np.abs(each.image.astype(float) - c.image).mean() for each in (a, b))
+        assert 0 < near < far < 25
+        assert (a.index, a.stamp_ns) == (c.index, c.stamp_ns)
+        assert fine.objects(a.index) == plain.objects(a.index)
+    for again, frame in zip(fine, frames[0], strict=True):
+        np.testing.assert_array_equal(again.image, frame.image)
+    assert (fine.fps, fine.length, fine.name) == (30.0, 8, f"{plain.name}, crf 18")
+
+
+def test_an_odd_size_cannot_be_encoded():
+    pytest.importorskip("av", reason="encoding needs PyAV")
+    with pytest.raises(SourceError, match=r"H\.264 needs an even height and width, not 95x128"):
+        next(iter(open_source("scene:fixed?size=95x128&crf=23")))

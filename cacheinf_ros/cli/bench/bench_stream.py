@@ -4,22 +4,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.options import described, with_options
+from cacheinf_ros.config import Value
 from cacheinf_ros.engine import DensePrecision, EngineConfig
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 
+if TYPE_CHECKING:  # the help must work where ROS is not installed
+    from cacheinf_ros.bench.stream_nodes import StreamNodes
+
 _DEFAULTS = EngineConfig()
+_JUDGED = ("right", "streaming", "missed")
+_JUDGEMENTS = ("consensus", "streaming")
+_TRUTHS = ("truth", "truth_streaming")
 _EXPLAINED = (
-    "right: agrees with what dense answers to nine neighbouring frames agree on; moving: where that differs from four "
-    "frames before; f16, bf16, int8: dense in lower precision; every N: dense on every Nth frame, else the last "
-    "answer; frame_skip: the same in the time that bounded mode takes"
+    "right: agrees with what dense answers to nine neighbouring frames agree on, in all / where that differs from four "
+    "frames before; streaming: the same of the newest answer that has arrived at each frame's time; missed: most "
+    "frames in a row without an object that dense answers agree on; truth: share of the objects that are found, and "
+    "overlap with the best box; ms through the nodes: from the camera to the result; f16, bf16, int8: dense in lower "
+    "precision; every N: dense on every Nth frame, else the last answer; frame_skip: the same in the time that bounded "
+    "mode takes; + flow: in between answers follow the picture"
 )
 
 
@@ -32,13 +45,27 @@ class StreamOptions:
     warm_up: Annotated[
         int, typer.Option(min=1, help="Frames before them: bounded mode computes the first 24 densely, to learn.")
     ] = 32
+    rate: Annotated[float, typer.Option(min=0.0, help="Frames per second of the camera; 0: the source's own.")] = 0.0
+    truth_class: Annotated[
+        str,
+        typer.Option(
+            help="What masks beside a folder's frames show, by the model's class names, separated by commas; "
+            "without it a box of any class counts."
+        ),
+    ] = ""
+    nodes: Annotated[
+        bool, typer.Option("--nodes/--no-nodes", help="Play the source through the real nodes as well.")
+    ] = True
     max_loss: Annotated[float, described(EngineConfig, "max_loss")] = _DEFAULTS.max_loss
     dense_precision: Annotated[DensePrecision, described(EngineConfig, "dense_precision")] = _DEFAULTS.dense_precision
+    out: Annotated[Path, typer.Option(help="Folder for the nodes' logs.")] = Path("out/bench_stream")
 
 
 @with_options(StreamOptions)
 def stream(options: StreamOptions) -> None:
-    """What a user gets on a recording: latency, and how often answers are right, against dense and frame skipping.
+    """What a user gets on a recording at the camera's rate, against dense, frame skipping and optical flow.
+
+    One table is measured in this process, and simulated at the camera's rate; another comes from the real nodes.
 
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
@@ -46,36 +73,102 @@ def stream(options: StreamOptions) -> None:
     from cacheinf_ros.bench.stream import run_stream_benchmark
     from cacheinf_ros.sources import open_source
 
+    source = open_source(options.measured.source)
+    fps = options.rate or source.fps
     report = run_stream_benchmark(
         options.measured.load(),
-        recorded(open_source(options.measured.source)),
+        recorded(source),
         config=EngineConfig(
             threads=options.measured.threads, max_loss=options.max_loss, dense_precision=options.dense_precision
         ),
         matching=MatchingConfig(),
         frames=options.frames,
         warm_up=options.warm_up,
+        fps=fps,
+        truth_class=options.truth_class,
+        nodes=_through_nodes(options, fps) if options.nodes else None,
     )
     options.measured.write(report)
     _print(report)
 
 
-def _print(report: dict[str, Any]) -> None:
-    best, latency = report["best_dense_fp32"], report["latency_ms"]
-    table = Table(
-        "", "mean ms", "p95 ms", "of dense", "right", "right, moving",
-        title=f"{report['model']} {report['size']}, {report['frames']} frames, {report['threads']} threads",
-        caption=_EXPLAINED, caption_justify="left",
+def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
+    try:
+        from cacheinf_ros.bench.stream_nodes import StreamNodes
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the nodes need ROS ({error}): source a distribution, or give --no-nodes") from None
+    measured = options.measured
+    parameters: dict[str, Value] = {
+        "model": measured.model,
+        "weights": str(measured.weights or ""),
+        "input_size": measured.size or "",
+        "threads": measured.threads,
+        "max_loss": options.max_loss,
+        "dense_precision": options.dense_precision.value,
+    }
+    return StreamNodes(
+        source=measured.source, fps=fps, warm_up=options.warm_up, parameters=parameters, folder=options.out,
+        progress=Console(stderr=True).print,
     )  # fmt: skip
-    for name, right in report["consensus"].items():
-        measured = latency.get(best if name == "dense" else name)
-        times = (f"{measured['mean']:.1f}", f"{measured['p95']:.1f}") if measured else ("", "")
-        share = f"{measured['mean'] / latency[best]['mean']:.2f}" if measured else ""
-        moving = "" if right["where_it_moves"] is None else f"{right['where_it_moves']:.3f}"
-        table.add_row(f"dense ({best})" if name == "dense" else name, *times, share, f"{right['whole']:.3f}", moving)
+
+
+def _print(report: dict[str, Any]) -> None:
     console, loss = Console(), report["loss"]
+    title = f"{report['model']} {report['size']}, {report['frames']} frames at {report['fps']:.4g} Hz"
+    nodes = report["nodes"]["rows"] if report["nodes"] else []
+    ways = {
+        f"dense ({report['best_dense_fp32']})" if name == "dense" else name: {
+            "consensus": report["consensus"][name],
+            **way,
+        }
+        for name, way in report["ways"].items()
+    } | {f"nodes: {row['way']}": row for row in nodes}
+    dense_ms = report["ways"]["dense"]["mean_ms"]
+    table = _table(f"{title}, {report['threads']} threads", "", "mean ms", "of dense", *_JUDGED)
+    for name, way in ways.items():
+        took = (f"{way['mean_ms']:.1f}", f"{way['mean_ms'] / dense_ms:.2f}") if "mean_ms" in way else ("", "")
+        table.add_row(name, *took, *_judged(way))
     console.print(table)
     console.print(
         f"loss {loss['measured']:.3f} ({loss['where_it_moves']:.3f} where it moves) of {loss['asked']:g} asked: "
         f"{'kept' if loss['kept'] else 'broken'}; {report['held']:.0%} of the answers were held"
     )
+    missed = [(name, ways[name]["missed_frames"]) for name in ("bounded", "nodes: bounded") if name in ways]
+    for name, frames in missed:
+        if frames is not None:
+            console.print(f"{name}: an object was missed for at most {frames} frames in a row")
+    if nodes:
+        console.print(_costs(nodes, "Through the nodes, per frame of the camera"))
+    if any(way["truth"] for way in ways.values()):
+        table = _table("Against the truth", "", "recall", "IoU", "streaming: recall", "IoU")
+        for name, way in ways.items():
+            table.add_row(name, *(_share(way[key][part]) for key in _TRUTHS for part in ("recall", "iou")))
+        console.print(table)
+    console.print(_EXPLAINED)
+
+
+def _costs(rows: list[dict[str, Any]], title: str) -> Table:
+    kinds = ", ".join(sorted({row["energy"] for row in rows}))
+    table = _table(title, "", "results", "p50 ms", "p95 ms", "held", "cpu ms", f"J ({kinds})")
+    for row in rows:
+        latency = row["latency_ms"]
+        heard = (f"{latency['p50']:.1f}", f"{latency['p95']:.1f}", f"{row['held']:.0%}") if latency else ("-", "-", "-")
+        used = f"{1e3 * row['processor_s']:.1f}", f"{row['joules']:.3f}"
+        table.add_row(row["way"], f"{row['results']} of {row['published']}", *heard, *used)
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=True, justify="right" if number else "left")
+    return table
+
+
+def _judged(way: dict[str, Any]) -> list[str]:
+    shares = (f"{_share(way[key]['whole'])} / {_share(way[key]['where_it_moves'])}" for key in _JUDGEMENTS)
+    return [*shares, "-" if way["missed_frames"] is None else str(way["missed_frames"])]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

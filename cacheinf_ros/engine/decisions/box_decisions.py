@@ -13,7 +13,7 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU, Detections, box_iou
 from cacheinf_ros.engine.decisions.score import Score
 from cacheinf_ros.engine.decisions.task import Outputs
-from cacheinf_ros.engine.decoders import Selection, decode
+from cacheinf_ros.engine.decoders import Box, Selection, decode
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
@@ -51,19 +51,29 @@ class _Track:
 
 
 class BoxDecisions:
-    """Boxes at a score threshold, judged by a soft F1 at IoU 0.5."""
+    """Boxes at a score threshold, judged by a soft F1 at IoU 0.5.
+
+    Attributes:
+        threshold: from which score on a box is one.
+        lowest: from which score on it counts in part.
+    """
 
     def __init__(self, card: ModelCard, selection: Selection = _ALL) -> None:
         """``selection``: the boxes that the user gets."""
         decoder = card.decoder
         assert isinstance(decoder, Detector)
         self.threshold = decoder.score_threshold if selection.score_threshold is None else selection.score_threshold
+        self.lowest = max(self.threshold - SOFT, 1e-3)
         self._card = card
-        self._selection = replace(selection, score_threshold=max(self.threshold - SOFT, 1e-3))
+        self._selection = replace(selection, score_threshold=self.lowest)
 
     def read(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> SoftBoxes:
         """See :meth:`Task.read`."""
-        found = Detections.of_boxes(decode(dict(outputs), self._card, image_size, motion, self._selection).boxes)
+        return self.of_boxes(decode(dict(outputs), self._card, image_size, motion, self._selection).boxes)
+
+    def of_boxes(self, boxes: Sequence[Box]) -> SoftBoxes:
+        """Take boxes that were decoded elsewhere, with scores from :attr:`lowest` on."""
+        found = Detections.of_boxes(boxes)
         weights = np.clip((found.scores - (self.threshold - SOFT)) / (2 * SOFT), 0.0, 1.0)
         return SoftBoxes(boxes=found.boxes, classes=found.classes, weights=weights.astype(np.float32))
 

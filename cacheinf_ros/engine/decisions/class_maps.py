@@ -42,6 +42,11 @@ class ClassMaps:
         narrow = classes.astype(np.uint8 if values.shape[1] <= _NARROW else np.int32)
         return narrow if motion is None else move_class_map(narrow, motion, self._input_size)
 
+    def of_map(self, classes: Classes) -> Classes:
+        """Take the class of each pixel, [height, width], that was found elsewhere."""
+        step = self._step(classes.size)
+        return classes[::step, ::step]
+
     def _step(self, pixels: int) -> int:
         return 1 if self._most_pixels is None else max(1, math.ceil(math.sqrt(pixels / self._most_pixels)))
 

@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Built-in scenes: a virtual camera over real photographs, with ground truth for motion, change and objects."""
 
+from cacheinf_ros.sources.scenes.encoded import EncodedScene
 from cacheinf_ros.sources.scenes.photographs import PHOTOGRAPHS, load_photograph, load_photographs
 from cacheinf_ros.sources.scenes.scene import Scene
 from cacheinf_ros.sources.scenes.scene_config import Gallery, MotionPreset, SceneConfig, parse_scene
@@ -10,6 +11,7 @@ from cacheinf_ros.sources.scenes.truth import SceneObject, SceneTruth
 __all__ = [
     "OBJECT_LABELS",
     "PHOTOGRAPHS",
+    "EncodedScene",
     "Gallery",
     "MotionPreset",
     "Scene",

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.frame import Frame
+from cacheinf_ros.sources.objects import TrueObject
 from cacheinf_ros.sources.scenes.camera_path import CameraPath
 from cacheinf_ros.sources.scenes.near import NearPlane
 from cacheinf_ros.sources.scenes.photographs import load_photograph, load_photographs
 from cacheinf_ros.sources.scenes.scene_config import MotionPreset, SceneConfig
 from cacheinf_ros.sources.scenes.sensor import Sensor
+from cacheinf_ros.sources.scenes.sprites import OBJECT_LABELS
 from cacheinf_ros.sources.scenes.tracks import make_tracks
 from cacheinf_ros.sources.scenes.truth import SceneTruth, changed_pixels, owner_map, visible_objects
 from cacheinf_ros.sources.scenes.world import build_world
@@ -41,7 +43,8 @@ class Scene:
         self._world = build_world(background, config.size, rng)
         self._origin = rng.integers(0, self._world.shape[:2])[::-1].astype(np.float64)
         self._path = CameraPath(preset=config.preset, image_size=config.size, phases=rng.uniform(0, 2 * np.pi, (6, 3)))
-        self._tracks = make_tracks(config.objects, photographs, config.size, rng)
+        enter_s = config.enter / config.fps if config.enter else None
+        self._tracks = make_tracks(config.objects, photographs, config.size, rng, enter_s)
         self._sensor = Sensor(config, rng)
         self._near: NearPlane | None = None
         if config.preset is MotionPreset.PARALLAX:
@@ -59,10 +62,9 @@ class Scene:
         seconds = self._seconds(index)
         image = self.background(index).copy()
         for track in self._tracks:
-            x, y = track.position(seconds)
-            height, width = track.sprite.mask.shape
-            under = image[y : y + height, x : x + width]
-            under[:] = np.rint(under + track.sprite.alpha * (track.sprite.colour - under))
+            in_frame, in_sprite = track.covers(seconds)
+            under = image[in_frame]
+            under[:] = np.rint(under + track.sprite.alpha[in_sprite] * (track.sprite.colour[in_sprite] - under))
         exposed = self._sensor.expose(image, index, seconds)
         return Frame(index=index, stamp_ns=round(seconds * 1e9), image=exposed)
 
@@ -78,6 +80,15 @@ class Scene:
         earlier = owner_map(self._tracks, before, self.config.size) > 0
         changed = changed_pixels(earlier | self._is_near(index - 1), (owners > 0) | self._is_near(index), motion)
         return SceneTruth(motion=motion, objects=objects, changed=changed)
+
+    def objects(self, index: int) -> tuple[TrueObject, ...]:
+        """See :meth:`cacheinf_ros.sources.objects.KnowsObjects.objects`."""
+        seconds = self._seconds(index)
+        found = visible_objects(self._tracks, seconds, owner_map(self._tracks, seconds, self.config.size))
+        return tuple(
+            TrueObject(label=OBJECT_LABELS[each.class_id], x=each.x, y=each.y, width=each.width, height=each.height)
+            for each in found
+        )
 
     def background(self, index: int) -> NDArray[np.uint8]:
         """uint8 [height, width, 3]: the frame without objects, change of brightness and noise; not to be changed."""

@@ -56,9 +56,16 @@ class SceneConfig(Config):
         low=0,
         high=50,
     )
+    enter: int = parameter(
+        0, "frame from which on objects come in from the sides, one every half second; 0: they are there", low=0
+    )
     drift: float = parameter(0.0, "slow change of brightness, as a fraction up and down", low=0, high=0.9)
     gallery: Gallery = parameter(Gallery.TEST, "set of photographs")
     photograph: str = parameter("", "the one photograph that is the background; empty: all of the gallery")
+    crf: float | None = parameter(
+        None, "encode the frames with H.264 at this constant rate factor, and decode them again; unset: do not",
+        low=0, high=51,
+    )  # fmt: skip
 
     @property
     def noise_level(self) -> float:

@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where the moving objects are: straight paths that bounce off the edges of the picture."""
+"""Where the moving objects are: straight paths that bounce off the edges of the picture, and may begin beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,37 +12,80 @@ from cacheinf_ros.sources.scenes.sprites import OBJECT_LABELS, Sprite, make_spri
 
 _SIDES = (28, 64)
 _PIXELS_PER_SECOND = (30.0, 110.0)
+_BETWEEN_S = 0.5  # objects that come in one after another
+_INWARDS = 0.8  # least share of their speed that is to the left or right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Track:
-    """One object and its path in the picture, whatever the camera does: it is always whole in view.
+    """One object and its path in the picture, whatever the camera does: once it is in, it is always whole in view.
 
     Attributes:
         sprite: what it looks like.
         start: float64 [2], (x, y) of its left upper corner at time 0, in pixels.
         velocity: float64 [2], pixels per second.
         room: float64 [2], largest (x, y) of the corner.
+        enters_s: when it comes in from the left or right, seconds; None: it has always been there.
     """
 
     sprite: Sprite
     start: NDArray[np.float64]
     velocity: NDArray[np.float64]
     room: NDArray[np.float64]
+    enters_s: float | None = None
 
     def position(self, seconds: float) -> tuple[int, int]:
-        """(x, y) of the left upper corner, in whole pixels."""
-        travelled = (self.start + self.velocity * seconds) % (2 * self.room)
+        """(x, y) of the left upper corner, in whole pixels; beside the picture before the object comes in."""
+        if self.enters_s is None:
+            return self._within(self.start + self.velocity * seconds)
+        x, y = self._within(self.start + self.velocity * [0.0, max(0.0, seconds - self.enters_s)])
+        width, speed = self.sprite.mask.shape[1], abs(self.velocity[0])
+        inside = speed * (seconds - self.enters_s) - width  # how far its outer edge is from the side that it comes from
+        x = round(max(inside, -width)) if inside < 0 else self._within(np.array([inside, 0.0]))[0]
+        return (x, y) if self.velocity[0] >= 0 else (int(self.room[0]) - x, y)
+
+    def covers(self, seconds: float) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+        """Where it is: (rows, columns) of the frame, and those of the sprite that lie there; empty beside the frame."""
+        x, y = self.position(seconds)
+        height, width = self.sprite.mask.shape
+        frame_width = int(self.room[0]) + width
+        left, right = max(x, 0), max(min(x + width, frame_width), 0)
+        rows = slice(y, y + height)
+        return (rows, slice(min(left, right), right)), (slice(0, height), slice(min(left, right) - x, right - x))
+
+    def _within(self, place: NDArray[np.float64]) -> tuple[int, int]:
+        travelled = place % (2 * self.room)
         x, y = np.rint(np.minimum(travelled, 2 * self.room - travelled)).astype(int)
         return int(x), int(y)
 
 
 def make_tracks(
-    count: int, photographs: tuple[NDArray[np.uint8], ...], frame_size: tuple[int, int], rng: np.random.Generator
+    count: int,
+    photographs: tuple[NDArray[np.uint8], ...],
+    frame_size: tuple[int, int],
+    rng: np.random.Generator,
+    enter_s: float | None = None,
 ) -> tuple[Track, ...]:
-    """Objects with random class, size, texture and path; classes are dealt out evenly."""
+    """Objects with random class, size, texture and path; classes are dealt out evenly.
+
+    Args:
+        enter_s: when the first comes in, seconds; None: all are there from the start.
+    """
     classes = rng.permutation(np.arange(count) % len(OBJECT_LABELS))
-    return tuple(_make_track(int(class_id), photographs, frame_size, rng) for class_id in classes)
+    tracks = tuple(_make_track(int(class_id), photographs, frame_size, rng) for class_id in classes)
+    if enter_s is None:
+        return tracks
+    return tuple(
+        replace(track, velocity=_sideways(track.velocity), enters_s=enter_s + number * _BETWEEN_S)
+        for number, track in enumerate(tracks)
+    )
+
+
+def _sideways(velocity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same speed, fast enough to the left or right that an object does not take for ever to come in."""
+    speed = float(np.hypot(*velocity))
+    x = float(np.copysign(max(abs(velocity[0]), _INWARDS * speed), velocity[0]))
+    return np.array([x, np.copysign(np.sqrt(max(speed**2 - x**2, 0.0)), velocity[1])])
 
 
 def _make_track(

@@ -22,7 +22,7 @@ class SceneObject:
 
     Attributes:
         class_id: index into ``OBJECT_LABELS``.
-        x, y, width, height: box of the whole object, in pixels.
+        x, y, width, height: box of the whole object as far as it lies in the frame, in pixels.
         mask: bool [frame height, frame width]: its visible pixels.
     """
 
@@ -54,9 +54,8 @@ def owner_map(tracks: tuple[Track, ...], seconds: float, frame_size: tuple[int, 
     """int32 [height, width]: which track each pixel shows, 0 for the background and 1 + its index otherwise."""
     owners = np.zeros(frame_size, np.int32)
     for number, track in enumerate(tracks, start=1):
-        x, y = track.position(seconds)
-        mask = track.sprite.mask
-        owners[y : y + mask.shape[0], x : x + mask.shape[1]][mask] = number
+        in_frame, in_sprite = track.covers(seconds)
+        owners[in_frame][track.sprite.mask[in_sprite]] = number
     return owners
 
 
@@ -66,10 +65,10 @@ def visible_objects(tracks: tuple[Track, ...], seconds: float, owners: NDArray[n
     for number, track in enumerate(tracks, start=1):
         visible, whole = owners == number, track.sprite.mask
         if visible.sum() >= _VISIBLE_SHARE * whole.sum():
-            x, y = track.position(seconds)
-            height, width = whole.shape
-            class_id = track.sprite.class_id
-            found.append(SceneObject(class_id=class_id, x=x, y=y, width=width, height=height, mask=visible))
+            (rows, columns), _ = track.covers(seconds)
+            box = {"x": columns.start, "y": rows.start}
+            sides = {"width": columns.stop - columns.start, "height": rows.stop - rows.start}
+            found.append(SceneObject(class_id=track.sprite.class_id, **box, **sides, mask=visible))
     return tuple(found)
 
 

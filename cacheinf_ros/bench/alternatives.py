@@ -1,0 +1,97 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What users do instead of computing every frame: skip frames, or follow the picture with the last answer.
+
+All of it is worked out from the dense answers to all frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.bench.flow import can_follow, follow_all
+from cacheinf_ros.bench.policies import skipping
+from cacheinf_ros.engine.decisions import Task
+
+SKIPPED = "frame_skip"
+"""Dense answers as often as the time of bounded mode allows, and the last one in between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Alternative:
+    """A way to answer frames.
+
+    Attributes:
+        name: in the report.
+        decisions: for each frame.
+        took_ms: for each frame; None where nothing is done for it, and the last answer stands.
+    """
+
+    name: str
+    decisions: Sequence[Any]
+    took_ms: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DenseRun:
+    """What dense execution did with the frames of a stream.
+
+    Attributes:
+        task: reads what answers decide.
+        images: uint8 [height, width, 3] each.
+        decisions: for each frame.
+        took_ms: for each frame.
+    """
+
+    task: Task[Any]
+    images: Sequence[NDArray[np.uint8]]
+    decisions: Sequence[Any]
+    took_ms: Sequence[float]
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean time of a frame."""
+        return float(np.mean(self.took_ms))
+
+    def alternatives(self, given_ms: Sequence[float]) -> list[Alternative]:
+        """Every other and every third frame, and those that there is time for, each also with optical flow in between.
+
+        The last of them is left out where optical flow alone takes more than that time.
+
+        Args:
+            given_ms: the time of bounded mode for each frame.
+        """
+        plans = {f"every {every}": self._every(every) for every in (2, 3)}
+        found = [self._skipping(name, plan) for name, plan in plans.items()]
+        found.append(self._skipping(SKIPPED, skipping(given_ms, self.mean_ms)))
+        if can_follow(self.task, self.decisions[0]):
+            following = [self._following(name, plan) for name, plan in plans.items()]
+            found += following
+            flow_ms = _between(following[0])
+            if flow_ms < np.mean(given_ms):
+                found.append(self._following(SKIPPED, skipping(given_ms, self.mean_ms, flow_ms)))
+        return found
+
+    def _every(self, every: int) -> list[int]:
+        return [index // every * every for index in range(len(self.decisions))]
+
+    def _skipping(self, name: str, plan: Sequence[int]) -> Alternative:
+        took = [took if plan[index] == index else None for index, took in enumerate(self.took_ms)]
+        return Alternative(name=name, decisions=[self.decisions[index] for index in plan], took_ms=took)
+
+    def _following(self, name: str, plan: Sequence[int]) -> Alternative:
+        decisions, flow_ms = follow_all(self.task, self.images, self.decisions, plan)
+        took = [
+            moved + (dense if plan[index] == index else 0.0)
+            for index, (moved, dense) in enumerate(zip(flow_ms, self.took_ms, strict=True))
+        ]
+        return Alternative(name=f"{name} + flow", decisions=decisions, took_ms=took)
+
+
+def _between(following: Alternative) -> float:
+    """Median milliseconds of following the picture; every other frame at least is not computed."""
+    return float(np.percentile([took for took in following.took_ms if took is not None], 25))

@@ -1,0 +1,73 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Judges a way to answer a camera's frames: by consensus and by truth, as if in no time and as it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cacheinf_ros.bench.loss import shares
+from cacheinf_ros.bench.missed import longest_miss
+from cacheinf_ros.bench.streaming import frames_behind
+from cacheinf_ros.bench.truth import TruthClasses, TruthScore
+from cacheinf_ros.engine.decisions import Score, Task, score_at
+from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
+from cacheinf_ros.sources import TrueObject
+
+Objects = tuple[TrueObject, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judge:
+    """Knows what is right in each frame.
+
+    Attributes:
+        task: reads decisions.
+        agreed: the consensus for each frame.
+        objects: what is truly in each frame; None where that is not known.
+        classes: what objects may be found as.
+    """
+
+    task: Task[Any]
+    agreed: Sequence[Any]
+    objects: Sequence[Objects | None]
+    classes: TruthClasses
+
+    def consensus(self, answers: Sequence[Any]) -> dict[str, float | None]:
+        """How often answers are right, one per frame; None, no answer, decides nothing right."""
+        return shares(sum((self._score(answer, index) for index, answer in enumerate(answers)), Score()))
+
+    def truth(self, answers: Sequence[Any]) -> dict[str, Any] | None:
+        """How many of the objects are found; None where no frame says what it shows, or the model gives no boxes."""
+        told = [(answer, objects) for answer, objects in zip(answers, self.objects, strict=True) if objects is not None]
+        if not isinstance(self.task, BoxDecisions) or not any(self.classes.known(objects) for _, objects in told):
+            return None
+        return sum((self.classes.score(answer, objects) for answer, objects in told), TruthScore()).report()
+
+    def missed_frames(self, answers: Sequence[Any]) -> int | None:
+        """For how many frames in a row, at most, an object of the consensus is missed; None without boxes."""
+        return longest_miss(self.agreed, answers) if isinstance(self.task, BoxDecisions) else None
+
+    def judge(self, answers: Sequence[Any], arrived: Sequence[Any], sources: Sequence[int | None]) -> dict[str, Any]:
+        """All of it, for JSON.
+
+        Args:
+            answers: for each frame, however late.
+            arrived: for each frame the newest answer at its time.
+            sources: for each frame the one that this answer was computed for.
+        """
+        behind = frames_behind(sources)
+        return {
+            "streaming": self.consensus(arrived),
+            "frames_behind": None if behind is None else round(behind, 3),
+            "missed_frames": self.missed_frames(answers),
+            "truth": self.truth(answers),
+            "truth_streaming": self.truth(arrived),
+        }
+
+    def _score(self, answer: Any, index: int) -> Score:
+        if answer is not None:
+            return score_at(self.task, answer, self.agreed, index)
+        all_right = score_at(self.task, self.agreed[index], self.agreed, index)
+        return Score(total=all_right.total, moving_total=all_right.moving_total)

@@ -1,0 +1,50 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""For how long an object was missed that others saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_iou
+from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
+
+_SEEN = 0.5  # weight of a box whose score is at the threshold
+_SAME_IOU = 0.4  # of an object's boxes in neighbouring frames
+
+
+def longest_miss(expected: Sequence[SoftBoxes], answers: Sequence[SoftBoxes | None]) -> int:
+    """The most frames in a row in which an object was expected and not in the answer.
+
+    Args:
+        expected: for each frame what there is; boxes count that have at least half of their weight.
+        answers: for each frame what was answered, None: nothing; an object is in it where a box of its class overlaps
+            it by half, even one that counts in part only.
+    """
+    longest = 0
+    missed, runs = _none(), np.zeros(0, np.int64)
+    for there, answer in zip(expected, answers, strict=True):
+        now = _chosen(there, there.weights >= _SEEN)
+        if answer is not None:
+            overlaps = _overlaps(now, _chosen(answer, answer.weights > 0))
+            now = _chosen(now, overlaps.max(axis=1, initial=0.0) < DEFAULT_IOU)
+        same = _overlaps(now, missed) >= _SAME_IOU
+        runs = 1 + np.where(same, runs[None, :], 0).max(axis=1, initial=0)
+        missed = now
+        longest = max(longest, int(runs.max(initial=0)))
+    return longest
+
+
+def _none() -> SoftBoxes:
+    return SoftBoxes(boxes=np.zeros((0, 4), np.float32), classes=np.zeros(0, np.int64), weights=np.zeros(0, np.float32))
+
+
+def _chosen(found: SoftBoxes, which: NDArray[np.bool_]) -> SoftBoxes:
+    return SoftBoxes(boxes=found.boxes[which], classes=found.classes[which], weights=found.weights[which])
+
+
+def _overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
+    """float64 [n, m]: intersection over union, 0 between classes."""
+    return np.where(first.classes[:, None] == second.classes[None, :], box_iou(first.boxes, second.boxes), 0.0)

@@ -1,0 +1,117 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What is heard of a node that answers a camera: its answers as they arrive, and what it has used up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cacheinf_ros.bench.judge import Judge
+from cacheinf_ros.energy.power_model import EnergyKind, PowerModel
+from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.harness import ProcessError
+from cacheinf_ros.nodes.recorder import Recorded, Recorder
+from cacheinf_ros.pipeline.frame_result import HELD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a node has used up so far.
+
+    Attributes:
+        at_ns: by :func:`time.time_ns`.
+        processor_s: of all its threads.
+        joules: of the machine; None without a meter.
+    """
+
+    at_ns: int
+    processor_s: float
+    joules: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeAnswer:
+    """An answer as it arrived; ``frame``: index in the source, ``held``: whether it is that to an earlier frame."""
+
+    frame: int
+    at_ns: int
+    decision: Any
+    held: bool
+    compute_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeRun:
+    """What was heard of one run.
+
+    Attributes:
+        published: frames of the camera.
+        camera_ns: when the camera had each frame, by index.
+        answers: in order of arrival.
+        readings: over the time of the run.
+    """
+
+    published: int
+    camera_ns: Mapping[int, int]
+    answers: Sequence[NodeAnswer]
+    readings: Sequence[Reading]
+
+
+def heard_answers(
+    recorder: Recorder, judge: Judge, indices: Mapping[int, int], size: tuple[int, int], *, class_maps: bool
+) -> list[NodeAnswer]:
+    """What was decided, frame by frame; frames with an error have no answer."""
+    results = [result for result in recorder.results if not result.error and result.stamp_ns in indices]
+    task = judge.task
+    heard: list[tuple[Recorded, int, Any]]
+    if class_maps and isinstance(task, ClassMaps):
+        by_stamp = {result.stamp_ns: result for result in results}
+        arrived = [(by_stamp[each.stamp_ns], each) for each in recorder.class_maps if each.stamp_ns in by_stamp]
+        heard = [(result, each.arrived_ns, task.of_map(each.classes)) for result, each in arrived]
+        for _, _, classes in heard:
+            if classes.shape != judge.agreed[0].shape:
+                raise ProcessError(
+                    f"the node publishes class maps of {classes.shape} where {judge.agreed[0].shape} is what the model "
+                    "gives: maps of letterboxed pictures are not compared yet, use --no-nodes"
+                )
+    elif isinstance(task, BoxDecisions):
+        heard = [(result, result.arrived_ns, task.of_boxes(result.boxes)) for result in results]
+    else:
+        heard = [(result, result.arrived_ns, task.read(result.outputs, size)) for result in results]
+    return [
+        NodeAnswer(
+            frame=indices[result.stamp_ns],
+            at_ns=at_ns,
+            decision=decision,
+            held=result.mode == HELD,
+            compute_ms=result.compute_ms,
+        )
+        for result, at_ns, decision in heard
+    ]
+
+
+def used_per_frame(
+    run: NodeRun, from_ms: float, to_ms: float, frames: int, counted: Sequence[NodeAnswer]
+) -> dict[str, float | str]:
+    """Processor-seconds of the node and joules per frame of the camera, between two times."""
+    at_ms = [each.at_ns / 1e6 for each in run.readings]
+
+    def between(values: Sequence[float]) -> float:
+        first, last = np.interp([from_ms, to_ms], at_ms, values)
+        return float(last - first) / frames
+
+    joules = [each.joules for each in run.readings if each.joules is not None]
+    if len(joules) == len(run.readings):
+        energy, kind = between(joules), EnergyKind.MEASURED
+    else:
+        busy_ms = sum(answer.compute_ms for answer in counted) / frames
+        energy, kind = PowerModel().joules((to_ms - from_ms) / frames, busy_ms, 0.0, 0.0), EnergyKind.MODELLED
+    return {
+        "processor_s": round(between([each.processor_s for each in run.readings]), 5),
+        "joules": round(energy, 5),
+        "energy": kind.value,
+    }

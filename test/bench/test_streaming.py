@@ -1,0 +1,82 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Which answer a user has when a frame comes: by hand, and whatever the times are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.bench.streaming import (
+    Emission,
+    camera_times,
+    frames_behind,
+    newest,
+    newest_of_frames,
+    simulate,
+)
+
+TIMES = st.lists(st.none() | st.floats(0.0, 500.0), min_size=1, max_size=60)
+PERIODS = st.floats(1.0, 200.0)
+
+
+def answered(took_ms: list[float | None], period_ms: float) -> list[int | None]:
+    return newest(simulate(took_ms, period_ms), [index * period_ms for index in range(len(took_ms))])
+
+
+def test_the_latest_frame_wins() -> None:
+    # a camera every 10 ms: while frame 0 is worked on, 1 and 2 come; 3 comes after 2 was begun at 25
+    assert simulate([25.0] * 6, 10.0) == [
+        Emission(at_ms=25.0, frame=0),
+        Emission(at_ms=50.0, frame=2),
+        Emission(at_ms=75.0, frame=5),
+    ]
+
+
+def test_an_answer_within_the_period_is_one_frame_late() -> None:
+    assert answered([4.0] * 4, 10.0) == [None, 0, 1, 2]
+    assert answered([10.0] * 4, 10.0) == [None, 0, 1, 2]
+    assert answered([10.5] * 4, 10.0) == [None, None, 0, 1]
+
+
+def test_frames_that_are_passed_over_cost_nothing() -> None:
+    assert simulate([15.0, None, 15.0, None], 10.0) == [Emission(at_ms=15.0, frame=0), Emission(at_ms=35.0, frame=2)]
+    assert answered([15.0, None, 15.0, None], 10.0) == [None, None, 0, 0]
+
+
+@given(frames=st.integers(1, 50), period_ms=PERIODS)
+def test_answers_in_no_time_are_those_to_the_frames_themselves(frames: int, period_ms: float) -> None:
+    assert answered([0.0] * frames, period_ms) == list(range(frames))
+
+
+@given(took_ms=TIMES, period_ms=PERIODS)
+def test_one_frame_at_a_time_and_none_before_it_came(took_ms: list[float | None], period_ms: float) -> None:
+    free_ms, last = 0.0, -1
+    for emission in simulate(took_ms, period_ms):
+        took = took_ms[emission.frame]
+        assert took is not None and emission.frame > last
+        started_ms = emission.at_ms - took
+        assert started_ms >= free_ms - 1e-6 and started_ms >= emission.frame * period_ms - 1e-6
+        # it was the newest that there was
+        later = (index for index in range(emission.frame + 1, len(took_ms)) if took_ms[index] is not None)
+        assert all(index * period_ms >= started_ms - 1e-6 for index in later)
+        free_ms, last = emission.at_ms, emission.frame
+
+
+@given(took_ms=TIMES, period_ms=PERIODS)
+def test_the_newest_answer_is_never_one_from_the_future(took_ms: list[float | None], period_ms: float) -> None:
+    found = answered(took_ms, period_ms)
+    assert all(source is None or source <= index for index, source in enumerate(found))
+    known = [source for source in found if source is not None]
+    assert known == sorted(known)
+
+
+def test_how_late_answers_are() -> None:
+    assert newest_of_frames([0, 3], 5) == [0, 0, 0, 3, 3]
+    assert newest_of_frames([2], 4) == [None, None, 2, 2]
+    assert frames_behind([None, 0, 0, 3]) == pytest.approx((1 + 2 + 0) / 3)
+    assert frames_behind([None]) is None
+
+
+def test_times_of_frames_that_nobody_heard_of() -> None:
+    assert camera_times({1: 110.0, 3: 131.0}, 6, 10.0) == [100.0, 110.0, 120.5, 131.0, 141.0, 151.0]
