@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,26 @@ if TYPE_CHECKING:
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)
 settings.load_profile("cacheinf")
+
+
+_WAITING = ("test/nodes/", "test/cli/test_playing.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the files that mostly wait for nodes among those that compute: two workers then seldom do the same."""
+    files = dict.fromkeys(item.location[0] for item in items)
+    place: dict[str, float] = {}
+    for waits in (False, True):
+        group = [file for file in files if file.startswith(_WAITING) == waits]
+        place |= {file: (i + 0.5) / len(group) for i, file in enumerate(group)}
+    items.sort(key=lambda item: place[item.location[0]])
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Of torch in this process, until a test sets another number: there is a worker for each core."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,7 +26,7 @@ from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.streaming import Emission, newest, simulate
 from cacheinf_ros.bench.timing import measured, summary, timed
-from cacheinf_ros.bench.truth import TruthClasses
+from cacheinf_ros.bench.truth_score import TruthClasses
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.engine.decisions import task_of_model
@@ -64,7 +64,7 @@ def run_stream_benchmark(
         frames: how many are counted, at most.
         warm_up: how many come before them, from which bounded mode learns what it may hold.
         fps: the camera's rate, frames per second.
-        truth_class: what objects without a label are, see :class:`cacheinf_ros.bench.truth.TruthClasses`.
+        truth_class: what objects without a label are, see :class:`cacheinf_ros.bench.truth_score.TruthClasses`.
         contenders: dense engines to compare with; where none in float32 is installed, torch.
         nodes: plays the same frames through the real nodes; None: that is left out.
 

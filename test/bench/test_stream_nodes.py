@@ -13,7 +13,7 @@ from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.bench.node_answers import NodeAnswer, NodeRun, Reading, used_per_frame
 from cacheinf_ros.bench.shots import recorded
 from cacheinf_ros.bench.stream_nodes import NodeWay, StreamNodes
-from cacheinf_ros.bench.truth import TruthClasses
+from cacheinf_ros.bench.truth_score import TruthClasses
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.engine.decisions import consensus_of_all, task_of_model
 from cacheinf_ros.graph import load_model

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
@@ -23,15 +24,37 @@ TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 FRAMES = 12
 
 
-def cacheinf(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+LIMIT_S = 300.0
+
+
+def started(*words: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-m", "cacheinf_ros.cli.main", *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=folder,
-    )
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+    )  # fmt: skip
+
+
+def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        out, err = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def cacheinf(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return ended(started(*words, folder=folder))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """The demo and its folder: it plays beside what else is tested here, since it waits most of the time."""
+    folder = tmp_path_factory.mktemp("demo")
+    with started("demo", "--frames", str(FRAMES), "--out", "here", folder=folder) as process:
+        yield process, folder
+        process.terminate()
 
 
 def camera_bag(folder: Path, *, compressed: bool) -> Path:
@@ -57,18 +80,7 @@ def camera_bag(folder: Path, *, compressed: bool) -> Path:
     return folder
 
 
-def test_demo_answers_every_frame_and_draws(tmp_path: Path) -> None:
-    result = cacheinf("demo", "--frames", str(FRAMES), "--out", "here", folder=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
-    rows = {
-        line.split("│")[1].strip(): line.split("│")[2:4] for line in result.stdout.splitlines() if line.startswith("│")
-    }
-    assert [cell.strip() for cell in rows["results out"]] == [str(2 * FRAMES)] * 2
-    assert all(float(cell) > 0.9 for cell in rows["F1 cached"])
-    picture = cv2.imread(str(tmp_path / "here" / "demo.png"))
-    assert picture is not None and min(picture.shape[:2]) > 400
-
-
+@pytest.mark.usefixtures("demo")
 @pytest.mark.parametrize("compressed", [False, True], ids=["bgr8", "jpeg"])
 def test_replay_writes_a_bag_that_explains_itself(tmp_path: Path, compressed: bool) -> None:
     bag = camera_bag(tmp_path / "drive", compressed=compressed)
@@ -99,6 +111,19 @@ def test_nodes_end_with_the_command_that_started_them(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(30.0) == 143
     assert wait_until(lambda: not any(Path(f"/proc/{node}").exists() for node in nodes), 60.0)
+
+
+def test_demo_answers_every_frame_and_draws(demo: tuple[subprocess.Popen[str], Path]) -> None:
+    process, folder = demo
+    result = ended(process)
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = {
+        line.split("│")[1].strip(): line.split("│")[2:4] for line in result.stdout.splitlines() if line.startswith("│")
+    }
+    assert [cell.strip() for cell in rows["results out"]] == [str(2 * FRAMES)] * 2
+    assert all(float(cell) > 0.9 for cell in rows["F1 cached"])
+    picture = cv2.imread(str(folder / "here" / "demo.png"))
+    assert picture is not None and min(picture.shape[:2]) > 400
 
 
 def children(process: int) -> list[str]:

@@ -36,22 +36,21 @@ def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(made_catalog(tmp_path_factory.mktemp(name), name, COSTS).path) for name in MODELS]
 
 
-def test_what_cannot_start_says_why_in_one_line(catalogs: list[str], tmp_path: Path) -> None:
+def test_what_cannot_start_says_why_in_one_line(nodes: NodeGroup, catalogs: list[str]) -> None:
     attempts: dict[str, dict[str, Any]] = {
         "name folders that `cacheinf catalog build` has written": {},
         "nosuch/catalog.yaml cannot be read": {"catalogs": ["nosuch"]},
         "give one for each, or one for all": {"catalogs": catalogs, "rates": [1.0, 2.0, 3.0]},
         "two catalogs are for 'left'": {"catalogs": [catalogs[0], catalogs[0]]},
     }
-    with NodeGroup(tmp_path) as group:
-        started = [
-            group.start(NodeCommand(executable="catalog_inference", parameters=values)) for values in attempts.values()
-        ]
-        for expected, process in zip(attempts, started, strict=True):
-            assert process.wait(START_S) == 2
-            fatal = [line for line in process.output.splitlines() if "[FATAL]" in line]
-            assert len(fatal) == 1 and expected in fatal[0], process.output
-            assert "Traceback" not in process.output
+    started = [
+        nodes.start(NodeCommand(executable="catalog_inference", parameters=values)) for values in attempts.values()
+    ]
+    for expected, process in zip(attempts, started, strict=True):
+        assert process.wait(START_S) == 2
+        fatal = [line for line in process.output.splitlines() if "[FATAL]" in line]
+        assert len(fatal) == 1 and expected in fatal[0], process.output
+        assert "Traceback" not in process.output
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ import pytest
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from forked_nodes import ForkedGroup, NodeFork
 from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 
 from cacheinf_ros.fast_dds import RECEIVE_BUFFER_BYTES
@@ -34,8 +35,8 @@ def needs_large_buffer() -> None:
 
 
 @pytest.fixture
-def own_nodes(domain: int, tmp_path: Path) -> Iterator[NodeGroup]:
-    with NodeGroup(tmp_path / "nodes", domain=domain) as group:
+def own_nodes(domain: int, node_fork: NodeFork, tmp_path: Path) -> Iterator[NodeGroup]:
+    with ForkedGroup(node_fork, tmp_path / "nodes", domain=domain) as group:
         yield group
 
 
@@ -117,14 +118,12 @@ def test_ctrl_c_while_a_dense_backend_is_prepared(
 
 
 @pytest.mark.parametrize("executable", ["cached_inference", "matcher", "replay"])
-def test_ctrl_c_at_any_moment_of_the_start(
-    own_nodes: NodeGroup, inference_command: Callable[..., NodeCommand], executable: str
-) -> None:
+def test_ctrl_c_at_any_moment_of_the_start(new_nodes: NodeGroup, executable: str) -> None:
     command = NodeCommand(executable=executable, parameters={"loop": True} if executable == "replay" else {})
     seed = random.randrange(2**32)
     moments = random.Random(seed)
     for _ in range(4):
-        node = own_nodes.start(command)
+        node = new_nodes.start(command)
         time.sleep(moments.uniform(0.4, 5.0))  # before, on a busy machine, the interpreter itself may not be up
         assert node.stop() == 0, (seed, node.output)
         assert "Traceback" not in node.output, (seed, node.output)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ NETWORKS = Path(__file__).parents[1] / "networks"
 START_S = 60.0
 
 
-def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
+def test_what_cannot_start_says_why_in_one_line(nodes: NodeGroup, tmp_path: Path) -> None:
     not_a_model = tmp_path / "notes.pt2"
     not_a_model.write_text("not a model")
     tiny = f"{NETWORKS / 'tiny.py'}:tiny"
@@ -32,20 +33,25 @@ def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
         "block_size": ("matcher", {"block_size": "ten"}),
         "nosuch.mp4": ("replay", {"source": "nosuch.mp4"}),
     }
-    with NodeGroup(tmp_path) as group:
-        commands = [NodeCommand(executable=name, parameters=values) for name, values in attempts.values()]
-        for expected, process in zip(attempts, [group.start(command) for command in commands], strict=True):
-            assert process.wait(START_S) == 2
-            fatal = [line for line in process.output.splitlines() if "[FATAL]" in line]
-            assert len(fatal) == 1, process.output
-            assert expected in fatal[0]
-            assert "Traceback" not in process.output
+    commands = [NodeCommand(executable=name, parameters=values) for name, values in attempts.values()]
+    for expected, process in zip(attempts, [nodes.start(command) for command in commands], strict=True):
+        assert process.wait(START_S) == 2
+        fatal = [line for line in process.output.splitlines() if "[FATAL]" in line]
+        assert len(fatal) == 1, process.output
+        assert expected in fatal[0]
+        assert "Traceback" not in process.output
 
 
-def test_a_process_that_ends_is_not_waited_for(tmp_path: Path) -> None:
-    with NodeGroup(tmp_path) as group:
-        process = group.start(NodeCommand(executable="replay", parameters={"source": "nosuch.mp4"}))
-        with pytest.raises(ProcessError, match=r"exit code 2.*nosuch\.mp4"):
+def test_a_process_that_ends_is_not_waited_for(new_nodes: NodeGroup) -> None:
+    attempts = {
+        "nosuch.mp4": ("replay", {"source": "nosuch.mp4"}),
+        "nosuch.pt2": ("server", {"model": "nosuch.pt2"}),
+        "32x": ("inference", {"input_size": "32x"}),
+        "nosuch/catalog.yaml": ("catalog_inference", {"catalogs": ["nosuch"]}),
+    }
+    commands = [NodeCommand(executable=name, parameters=values) for name, values in attempts.values()]
+    for expected, process in zip(attempts, [new_nodes.start(command) for command in commands], strict=True):
+        with pytest.raises(ProcessError, match=rf"(?s)exit code 2.*{re.escape(expected)}"):
             process.wait_ready(START_S)
 
 
