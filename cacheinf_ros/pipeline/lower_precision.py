@@ -60,7 +60,7 @@ class LowerPrecision:
         self._trials = [*others, _Trial(backend)]
 
     def loses_little(self, precision: DensePrecision) -> bool:
-        """Whether a backend of this precision is there of which nothing else is known yet."""
+        """Whether there is a backend of this precision that loses little, or of which nothing is known yet."""
         return any(trial.loses_little for trial in self._trials if trial.backend.precision is precision)
 
     def withdraw(self) -> None:
