@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -55,6 +55,7 @@ def test_it_is_chosen_where_it_loses_little_and_is_faster(wrong: float, took_ms:
     lower.offer(backend())
     burst(lower, {"openvino_bf16": wrong}, took_ms=took_ms, max_loss=max_loss)
     lost = round(wrong * PIXELS) / PIXELS
+    assume(abs(lost - MOST * max_loss) > 1e-9)  # there rounding decides
     if lost > MOST * max_loss or took_ms > CLEARLY * FULL_MS:
         assert lower.chosen is None and lower.booked == 0
     else:
