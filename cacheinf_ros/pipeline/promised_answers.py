@@ -253,6 +253,13 @@ class PromisedAnswers:
             f"{measured.whole:.3f} +- {uncertain.whole:.3f} "
             f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {self._max_loss:g} asked",
         )
+        limit = report.holding.limit
+        self._note(
+            "limits",
+            "nothing is held"
+            if limit is None
+            else f"largest {limit.largest:.1f}, mean {limit.mean:.2f}, times {self._holder.scale:.2f}",
+        )
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
         if not report.kept:
             _log.warning(

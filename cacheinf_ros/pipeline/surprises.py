@@ -20,7 +20,8 @@ _GROWTH = 0.01  # of the logarithm of the scale per frame in which nothing is mi
 _FALL = 0.7  # of the same at one surprise, at most
 _LEAST, _MOST = 0.1, 4.0  # of the scale
 _ROOM = 0.7  # of the promise that held answers may use up by this estimate, which knows no consensus
-_MOVING = 0.125  # of the decisions lie where things move, at least: a burst may show none of them
+_MOVING, _SURELY_MOVING = 0.125, 0.02  # share of the decisions that lie where things move, at least
+_MANY = 1000  # decisions in a frame, as in class maps: what a burst shows of them can be believed
 _FEW = 0.2  # decisions per frame, at least: a tenth of a box, which counts twice, is next to nothing
 _MEMORY = 100  # frames that the usual number of decisions is a mean over
 
@@ -36,6 +37,7 @@ class Surprises:
         self.scale = 1.0
         self._flicker = 0.0  # decisions of a frame that differ from those of the next, on average
         self._decisions = 0.0  # in a frame, usually
+        self._is_sure = False  # whether bursts show many decisions
         self._allowed = 0.0  # share of the decisions that may be missed
         self._widest = Change(largest=0.0, mean=0.0)
 
@@ -49,7 +51,10 @@ class Surprises:
         usual = total.total / max(1, len(own))
         self._decisions = usual if first else (self._decisions + usual) / 2
         moving = total.moving_total / total.total if total.total else 0.0
-        self._allowed = max_loss * min(_ROOM, MOVING_ALLOWANCE * max(moving, _MOVING))
+        self._is_sure = usual >= _MANY
+        moving = max(moving, _SURELY_MOVING if self._is_sure else _MOVING)
+        self._allowed = max_loss * min(_ROOM, MOVING_ALLOWANCE * moving)
+        self.scale = min(self.scale, self._most)
         changes = [change for burst in bursts for change in burst.changes(len(burst))]
         self._widest = Change(
             largest=max((change.largest for change in changes), default=0.0),
@@ -77,4 +82,9 @@ class Surprises:
         missed = max(0.0, late.total - late.right - self._flicker) / max(self._decisions, _FEW)
         surplus = frames - missed * (frames - 1) / self._allowed
         step = max(_GROWTH * surplus, -_FALL)
-        self.scale = min(max(self.scale * math.exp(step), _LEAST), _MOST)
+        self.scale = min(max(self.scale * math.exp(step), _LEAST), self._most)
+
+    @property
+    def _most(self) -> float:
+        """Limits that were found on few decisions may prove too tight; others only too wide for what came later."""
+        return 1.0 if self._is_sure else _MOST

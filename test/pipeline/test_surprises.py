@@ -38,6 +38,18 @@ def test_limits_shrink_at_once_and_grow_slowly() -> None:
     assert shrunk < surprises.scale < 1
 
 
+def test_limits_found_on_many_decisions_do_not_grow() -> None:
+    meter = ChangeMeter(SIZE)
+    burst = Burst(ClassMaps("scores", SIZE), meter)
+    for level in range(16):
+        burst.add(meter.thumbnail(np.full((*SIZE, 3), level, np.uint8)), np.zeros((64, 64), np.uint8))
+    surprises = Surprises()
+    surprises.learn([burst], 0.02)
+    for _ in range(20):
+        surprises.see(Score(right=4096, total=4096), frames=6)
+    assert surprises.scale == 1
+
+
 def test_an_answer_that_was_not_held_misses_nothing() -> None:
     surprises = learned()
     surprises.see(WRONG, frames=1)
