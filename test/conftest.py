@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from cacheinf_ros.engine.kernels import library
 from cacheinf_ros.harness.domains import reserved_domain
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)
 settings.load_profile("cacheinf")
+
+if _kernels := os.environ.get("CACHEINF_KERNEL_LIBRARY"):  # compiled with sanitizers
+    library._PATH = Path(_kernels)
 
 
 @pytest.fixture(scope="session", autouse=True)

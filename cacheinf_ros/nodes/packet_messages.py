@@ -18,6 +18,10 @@ _NUMBERS = (
     "reuse_ratio", "active_share", "stage_ms", "class_scores", "box_x", "box_y", "box_width", "box_height",
     "box_scores", "key_point_x", "key_point_y", "key_point_scores", "corner_x", "corner_y",
 )  # fmt: skip
+_LITTLE_ENDIAN = b"\0\1\0\0"
+"""How a serialized message begins. Where a peer writes something else, Fast CDR 2.3 may read beside the message: four
+bytes ended the process."""
+_LEAST_BYTES = 100  # of a result without any text or number: it has so many counts
 _STAMP = struct.Struct("<q")  # nanoseconds
 
 
@@ -60,8 +64,10 @@ def result_from(content: bytes) -> InferenceResult:
     Raises:
         MessageError: it is no result, contradicts itself, or holds what is no finite number.
     """
+    if len(content) < _LEAST_BYTES:
+        raise MessageError(f"a result of {len(content)} bytes is cut off")
     try:
-        message = deserialize_message(content, InferenceResult)
+        message = deserialize_message(_LITTLE_ENDIAN + content[len(_LITTLE_ENDIAN) :], InferenceResult)
     except Exception as error:  # rclpy names none
         raise MessageError(f"a result of {len(content)} bytes cannot be read: {error}") from None
     try:

@@ -18,8 +18,13 @@ MOST_PIXELS = 2**25
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
+_CHUNK_BYTES = 12  # of a PNG's chunk, beside its content: length, name, checksum
+_ANIMATED = (b"acTL", b"fcTL", b"fdAT")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame's header (T.81, table B.1)
 _SCAN = 0xDA
+_TIFF = {b"II*\0": "<", b"MM\0*": ">"}
+_TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_SHORT = 256, 257, 3  # tags, and a type (TIFF 6.0)
+_HEADER_BYTES = 13  # of a PNG's IHDR
 _LONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG's markers that nothing follows
 
 
@@ -34,6 +39,25 @@ def _png_size(raw: bytes) -> tuple[int, int] | None:
         return None
     width, height = struct.unpack_from(">II", raw, 16)
     return height, width
+
+
+def is_damaged_png(raw: bytes) -> bool:
+    """Whether it is a PNG file whose chunks do not follow each other to its end, or hold more than one picture.
+
+    Of a chunk that claims to be longer than the file OpenCV takes memory for all that it claims, and where it then
+    fails, keeps it.
+    """
+    if not raw.startswith(_PNG):
+        return False
+    at, is_first = len(_PNG), True
+    while at + _CHUNK_BYTES <= len(raw):
+        length, name = struct.unpack_from(">I4s", raw, at)
+        if (name == b"IHDR") != is_first or name in _ANIMATED or (is_first and length != _HEADER_BYTES):
+            return True
+        at, is_first = at + _CHUNK_BYTES + length, False
+        if name == b"IEND":
+            return at > len(raw)
+    return True
 
 
 def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
@@ -58,6 +82,25 @@ def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
     return None
 
 
+def tiff_size(raw: bytes) -> tuple[int, int] | None:
+    """Return (height, width) as the first directory of a TIFF file says; None where there is none."""
+    order = _TIFF.get(raw[:4])
+    if order is None or len(raw) < 8:
+        return None
+    (at,) = struct.unpack_from(f"{order}I", raw, 4)
+    if at + 2 > len(raw):
+        return None
+    (entries,) = struct.unpack_from(f"{order}H", raw, at)
+    if at + 2 + 12 * entries > len(raw):
+        return None
+    sides = {}
+    for start in range(at + 2, at + 2 + 12 * entries, 12):
+        tag, kind = struct.unpack_from(f"{order}HH", raw, start)
+        if tag in (_TIFF_HEIGHT, _TIFF_WIDTH):
+            sides[tag] = struct.unpack_from(f"{order}{'H' if kind == _TIFF_SHORT else 'I'}", raw, start + 8)[0]
+    return (sides[_TIFF_HEIGHT], sides[_TIFF_WIDTH]) if len(sides) == 2 else None
+
+
 def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
     """Decode a PNG or JPEG: uint8 [height, width, 3], BGR. A few bytes may announce gigabytes: those are refused.
 
@@ -71,6 +114,8 @@ def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[
     announced = picture_size(data)
     if announced is None:
         raise MessageError(f"a picture of {len(data)} bytes is neither PNG nor JPEG")
+    if is_damaged_png(data):
+        raise MessageError(f"a picture of {len(data)} bytes is a damaged PNG")
     if size is not None and announced != size:
         raise MessageError(f"a picture of {announced} pixels came where {size} were expected")
     if announced[0] * announced[1] > MOST_PIXELS:
