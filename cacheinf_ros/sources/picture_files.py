@@ -24,7 +24,7 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of
 _SCAN = 0xDA
 _TIFF = {b"II*\0": "<", b"MM\0*": ">"}
 _TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_SHORT = 256, 257, 3  # tags, and a type (TIFF 6.0)
-_HEADER_BYTES = 13  # of a PNG's IHDR
+_CHUNK_LENGTHS = {b"IHDR": 13, b"PLTE": 768, b"IEND": 0}  # at most
 _LONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG's markers that nothing follows
 
 
@@ -42,22 +42,22 @@ def _png_size(raw: bytes) -> tuple[int, int] | None:
 
 
 def is_damaged_png(raw: bytes) -> bool:
-    """Whether it is a PNG file whose chunks do not follow each other to its end, or hold more than one picture.
+    """Whether it is a PNG file whose chunks do not lead to its end, or hold no picture, or more than one.
 
-    Of a chunk that claims to be longer than the file OpenCV takes memory for all that it claims, and where it then
-    fails, keeps it.
+    OpenCV takes all the memory that a chunk claims, and where it then fails, keeps it: gigabytes for a few bytes.
     """
     if not raw.startswith(_PNG):
         return False
-    at, is_first = len(_PNG), True
-    while at + _CHUNK_BYTES <= len(raw):
-        length, name = struct.unpack_from(">I4s", raw, at)
-        if (name == b"IHDR") != is_first or name in _ANIMATED or (is_first and length != _HEADER_BYTES):
+    at, names = len(_PNG), [b""]
+    while names[-1] != b"IEND":
+        if at + _CHUNK_BYTES > len(raw):
             return True
-        at, is_first = at + _CHUNK_BYTES + length, False
-        if name == b"IEND":
-            return at > len(raw)
-    return True
+        length, name = struct.unpack_from(">I4s", raw, at)
+        if length > _CHUNK_LENGTHS.get(name, len(raw)) or name in _ANIMATED:
+            return True
+        at += _CHUNK_BYTES + length
+        names.append(name)
+    return at != len(raw) or names[1] != b"IHDR" or names.count(b"IHDR") > 1 or b"IDAT" not in names
 
 
 def _jpeg_size(raw: bytes) -> tuple[int, int] | None:

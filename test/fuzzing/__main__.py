@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/fuzzing"))
     options = parser.parse_args()
     with atheris.instrument_imports(include=["cacheinf_ros"], exclude=_not_guiding()):
-        from fuzzing.decoders import all_decoders
+        from fuzzing.decoders import all_decoders, space
 
         decoders = all_decoders()
     if options.target not in decoders:
@@ -44,6 +44,7 @@ def main() -> None:
     def fuzz(data: bytes) -> None:
         decode(data)
 
+    space()  # takes seconds, once
     corpus = options.out / options.target
     corpus.mkdir(parents=True, exist_ok=True)
     atheris.Setup(
