@@ -82,13 +82,15 @@ def result_from(content: bytes) -> InferenceResult:
 def _is_sound(message: InferenceResult) -> bool:
     """Whether whoever reads a result finds what it announces; ValueError and TypeError say no, too."""
     numbers = [getattr(message, name) for name in _NUMBERS]
-    outputs, decoded = outputs_from(message), decoded_from(message)
+    outputs, _ = outputs_from(message), decoded_from(message)
     return (
         not message.error
         and len(message.stage_names) == len(message.stage_ms)
         and min(message.stage_ms, default=0.0) >= 0
         and sum(message.output_sizes) == len(message.data)
-        and sum(len(box.key_points) for box in decoded.boxes) == len(message.key_point_x)
-        and sum(len(outline) for box in decoded.boxes for outline in box.outlines) == len(message.corner_x)
+        and sum(message.box_key_points) == len(message.key_point_x) == len(message.key_point_y)
+        and len(message.key_point_x) == len(message.key_point_scores)
+        and sum(message.box_outlines) == len(message.outline_corners)
+        and sum(message.outline_corners) == len(message.corner_x)
         and all(bool(np.isfinite(values).all()) for values in (*numbers, *outputs.values()))
     )
