@@ -3,13 +3,15 @@
 #   make build    virtual environment in .venv, pinned packages, messages, kernels, this package (editable)
 #   make demo     build, then the nodes on built-in scenes
 #   make test     build, then format, lint, types, layers, tests
+#   make fuzz     every decoder under Atheris, sharing so many seconds: make fuzz SECONDS=60
+#   make sanitize kernels with ASan and UBSan, then with TSan, and the tests that run them: minutes
 #   make clean    remove what was built; `make distclean` removes .venv too
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build demo test clean distclean
+.PHONY: build demo test fuzz sanitize clean distclean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
 VENV := .venv
@@ -57,6 +59,35 @@ test: build
 	@echo "[3/5] types";   $(BIN)/mypy cacheinf_ros benchmarks
 	@echo "[4/5] layers";  $(BIN)/lint-imports
 	@echo "[5/5] tests";   $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+# Targets share the seconds; what is found stays in build/fuzzing, and the next run goes on from there.
+SECONDS ?= 60
+TARGETS ?= $(sort $(notdir $(wildcard test/fuzzing/seeds/*)))
+
+fuzz: build $(DONE)/fuzz
+	@mkdir -p build/fuzzing
+	@each=$$(( $(SECONDS) / $(words $(TARGETS)) )); \
+	for target in $(TARGETS); do \
+		PYTHONPATH=test:test/networks $(BIN)/python -m fuzzing $$target --seconds $$(( each > 0 ? each : 1 )) > build/fuzzing/$$target.log 2>&1 \
+			|| { tail -40 build/fuzzing/$$target.log; echo "$$target failed: build/fuzzing/$$target.log"; exit 1; }; \
+		awk -v target=$$target '/number_of_executed_units/ { n = $$2 } /peak_rss_mb/ { rss = $$2 } \
+			END { print "      " target ": " n " executions, at most " rss " MB" }' build/fuzzing/$$target.log; \
+	done
+
+$(DONE)/fuzz: test/fuzzing/requirements.txt $(DONE)/requirements
+	@$(PIP) install -q -r $<
+	@touch $@
+
+# What runs the kernels: each alone, whole programs, and sessions in which two engines work at once. TSan takes what
+# uses several threads; both compile the kernels anew first.
+SANITIZED ?= test/engine/kernels test/engine/execution test/engine/test_exact.py test/offload/protocol/test_sessions.py \
+	test/fuzzing/test_decoders.py
+SANITIZED_THREADS ?= test/engine/kernels/test_windows.py test/engine/execution/test_executors.py \
+	test/offload/protocol/test_sessions.py
+
+sanitize: build
+	scripts/sanitized address,undefined $(BIN) -m pytest -q -x -p no:cacheprovider $(SANITIZED)
+	scripts/sanitized thread $(BIN) -m pytest -q -x -p no:cacheprovider $(SANITIZED_THREADS)
 
 clean:
 	rm -rf build install log out dist *.egg-info cacheinf_ros/msg .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -76,7 +76,8 @@ class Motion:
 
     def then(self, later: Motion) -> Motion:
         """This motion followed by ``later``."""
-        return Motion(matrix=later.matrix @ self.matrix)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite any more is refused
+            return Motion(matrix=later.matrix @ self.matrix)
 
     def inverse(self) -> Motion:
         """The motion frame -> reference; raises :class:`CacheMapError` when the matrix is singular."""

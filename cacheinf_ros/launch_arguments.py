@@ -95,7 +95,7 @@ MATCHING = (
     Argument("expiry", INTEGER, "frames after which the reference is dropped; mode deepcache needs about 10"),
 )
 MODEL = (
-    Argument("model", TEXT, "torchvision:NAME, package.module:factory, a .pt2 or .onnx file, ...: see docs/nodes.md"),
+    Argument("model", TEXT, "torchvision:NAME, package.module:factory, an .onnx file, ...: see docs/nodes.md"),
     Argument("weights", TEXT, "file of weights in place of the model's own"),
     Argument("input_size", TEXT, "size of the model's input, such as 480x640 (height x width)"),
 )

@@ -7,10 +7,16 @@ file(GLOB kernel_sources CONFIGURE_DEPENDS ${kernel_folder}/native/*.cpp)
 file(GLOB isa_sources CONFIGURE_DEPENDS ${kernel_folder}/native/isa/*.cpp)
 add_library(cacheinf_kernels SHARED ${kernel_sources})
 
+set(CACHEINF_SANITIZE "" CACHE STRING "Sanitizers to compile the kernels with, as address,undefined or thread: for `make sanitize`")
+
 function(set_kernel_options target)
   target_compile_features(${target} PRIVATE cxx_std_17)
   target_compile_options(${target} PRIVATE -O3 -fno-math-errno -ffp-contract=fast -pthread)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  if(CACHEINF_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${CACHEINF_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
+    target_link_options(${target} PRIVATE -fsanitize=${CACHEINF_SANITIZE})
+  endif()
 endfunction()
 
 # Compiled once per instruction set; which one runs is decided on the machine that it runs on.

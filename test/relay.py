@@ -19,7 +19,6 @@ SHARES, ANSWERS = "relayed_shares", "relayed_answers"
 SERVER = {"server.share_topic": SHARES, "server.shared_topic": ANSWERS}
 """Parameters of a server at the relay's other end."""
 _MANY = QoSProfile(depth=1000)
-_KEPT = 300  # packets, for replaying
 
 
 class Relay:
@@ -27,12 +26,10 @@ class Relay:
 
     Attributes:
         faults: what happens to packets, of both directions.
-        kept: packets of robots that have crossed.
     """
 
     def __init__(self, domain: int) -> None:
         self.faults = Faults(0, 0.0, ("lost",))
-        self.kept: list[Packet] = []
         self._spinning = SpinningNode("relay", domain)
         self._node = self._spinning.node
         self._to_server = self._node.create_publisher(SplitPacket, SHARES, _MANY)
@@ -50,8 +47,6 @@ class Relay:
     def _from_robot(self, message: Any) -> None:
         packet = packet_from(message)
         self._meet(packet.session)
-        if len(self.kept) < _KEPT:
-            self.kept.append(packet)
         for arrived in self.faults(packet):
             self.send(arrived)
 

@@ -40,8 +40,8 @@ def list_models() -> None:
     console = Console()
     console.print(table)
     console.print(
-        "Any other: a .pt2 or .onnx file, a card .yaml, package.module:factory, file.py:factory, or torchvision:NAME "
-        "with --weights FILE."
+        "Any other: an .onnx file, trusted:FILE.pt2, a card .yaml, package.module:factory, file.py:factory, or "
+        "torchvision:NAME with --weights FILE."
     )
 
 

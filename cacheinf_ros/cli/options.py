@@ -19,8 +19,8 @@ ModelReference = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="torchvision:NAME, package.module:factory, file.py:factory, a .pt2 or .onnx file, a card .yaml, or the "
-        "name of a built-in model (see `cacheinf models list`).",
+        help="torchvision:NAME, package.module:factory, file.py:factory, an .onnx file, trusted:FILE.pt2, a card "
+        ".yaml, or the name of a built-in model (see `cacheinf models list`).",
     ),
 ]
 Weights = Annotated[Path | None, typer.Option(help="Safetensors or a state dict for the model.")]

@@ -148,7 +148,7 @@ def _module(card: ModelCard, path: Path) -> torch.nn.Module:
 
         module: torch.nn.Module = onnx_module(path, card.input_size)
     elif ":" not in card.factory and path.is_file():
-        raise ModelError(f"{path} is not a model: expected a .pt2, .onnx or card .yaml file")
+        raise ModelError(f"{path} is not a model: expected trusted:FILE.pt2, or an .onnx or card .yaml file")
     else:
         module = build_module(card.factory)
     if card.weights:

@@ -18,6 +18,10 @@ _NUMBERS = (
     "reuse_ratio", "active_share", "stage_ms", "class_scores", "box_x", "box_y", "box_width", "box_height",
     "box_scores", "key_point_x", "key_point_y", "key_point_scores", "corner_x", "corner_y",
 )  # fmt: skip
+_LITTLE_ENDIAN = b"\0\1\0\0"
+"""How a serialized message begins. Where a peer writes something else, Fast CDR 2.3 may read beside the message: four
+bytes ended the process."""
+_LEAST_BYTES = 100  # of a result without any text or number: it has so many counts
 _STAMP = struct.Struct("<q")  # nanoseconds
 
 
@@ -60,8 +64,10 @@ def result_from(content: bytes) -> InferenceResult:
     Raises:
         MessageError: it is no result, contradicts itself, or holds what is no finite number.
     """
+    if len(content) < _LEAST_BYTES:
+        raise MessageError(f"a result of {len(content)} bytes is cut off")
     try:
-        message = deserialize_message(content, InferenceResult)
+        message = deserialize_message(_LITTLE_ENDIAN + content[len(_LITTLE_ENDIAN) :], InferenceResult)
     except Exception as error:  # rclpy names none
         raise MessageError(f"a result of {len(content)} bytes cannot be read: {error}") from None
     try:
@@ -76,13 +82,15 @@ def result_from(content: bytes) -> InferenceResult:
 def _is_sound(message: InferenceResult) -> bool:
     """Whether whoever reads a result finds what it announces; ValueError and TypeError say no, too."""
     numbers = [getattr(message, name) for name in _NUMBERS]
-    outputs, decoded = outputs_from(message), decoded_from(message)
+    outputs, _ = outputs_from(message), decoded_from(message)
     return (
         not message.error
         and len(message.stage_names) == len(message.stage_ms)
         and min(message.stage_ms, default=0.0) >= 0
         and sum(message.output_sizes) == len(message.data)
-        and sum(len(box.key_points) for box in decoded.boxes) == len(message.key_point_x)
-        and sum(len(outline) for box in decoded.boxes for outline in box.outlines) == len(message.corner_x)
+        and sum(message.box_key_points) == len(message.key_point_x) == len(message.key_point_y)
+        and len(message.key_point_x) == len(message.key_point_scores)
+        and sum(message.box_outlines) == len(message.outline_corners)
+        and sum(message.outline_corners) == len(message.corner_x)
         and all(bool(np.isfinite(values).all()) for values in (*numbers, *outputs.values()))
     )

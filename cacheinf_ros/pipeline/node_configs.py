@@ -85,8 +85,8 @@ class ModelConfig(Config):
 
     model: str = parameter(
         "scenenet",
-        "torchvision:NAME, package.module:factory, file.py:factory, a .pt2 or .onnx file, a card .yaml, or a name that "
-        "`cacheinf models` lists",
+        "torchvision:NAME, package.module:factory, file.py:factory, an .onnx file, trusted:FILE.pt2, a card .yaml, or "
+        "a name that `cacheinf models` lists",
     )
     weights: str = parameter("", "safetensors or state dict file in place of the model's own; empty: none")
     input_size: str = parameter(

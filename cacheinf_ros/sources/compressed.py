@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources.encoding import NOT_A_PICTURE_REMEDY, decode_image, refuse_other_than_pictures
-from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size
+from cacheinf_ros.sources.picture_files import MOST_PIXELS, is_damaged_png, picture_size, tiff_size
 
 
 def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
     """Return the picture in a ``sensor_msgs/CompressedImage``, as it is stored: a note to turn it is not followed.
 
     Args:
-        data: a whole JPEG or PNG file (or another that OpenCV reads), anything with a buffer of bytes.
+        data: a whole JPEG, PNG or TIFF file, anything with a buffer of bytes.
         description: the message's ``format`` field, such as "jpeg" or "rgb8; jpeg compressed bgr8".
 
     Returns:
@@ -54,10 +54,10 @@ def _stored_encoding(description: str) -> str:
 
 def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
     raw = np.frombuffer(data, np.uint8)
-    _refuse_too_many_pixels(raw.tobytes(), description)
+    is_known = _may_be_decoded(raw.tobytes(), description)
     try:
         # raw images carry no orientation either: of both transports the frame is the same
-        image = cv2.imdecode(raw, mode | cv2.IMREAD_IGNORE_ORIENTATION) if raw.size else None
+        image = cv2.imdecode(raw, mode | cv2.IMREAD_IGNORE_ORIENTATION) if is_known else None
     except cv2.error:  # a header that claims more pixels than OpenCV allows
         image = None
     if image is None:
@@ -67,11 +67,15 @@ def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
     return np.asarray(image, np.uint8)
 
 
-def _refuse_too_many_pixels(raw: bytes, description: str) -> None:
-    """Look at a file's header before memory for its pixels is taken."""
-    height, width = picture_size(raw) or (0, 0)
+def _may_be_decoded(raw: bytes, description: str) -> bool:
+    """Look at a file's header before memory for its pixels is taken: whether it is one that image_transport writes."""
+    size = picture_size(raw) or tiff_size(raw)
+    if size is None or is_damaged_png(raw):
+        return False
+    height, width = size
     if height * width > MOST_PIXELS:
         raise MessageError(
             f"a compressed image of format {description!r} and {len(raw)} bytes claims {height} x {width} pixels and "
             f"cannot be decoded: {MOST_PIXELS} are the most; check the camera driver, or publish smaller pictures"
         )
+    return True

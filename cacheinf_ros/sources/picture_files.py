@@ -18,8 +18,13 @@ MOST_PIXELS = 2**25
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
+_CHUNK_BYTES = 12  # of a PNG's chunk, beside its content: length, name, checksum
+_ANIMATED = (b"acTL", b"fcTL", b"fdAT")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame's header (T.81, table B.1)
 _SCAN = 0xDA
+_TIFF = {b"II*\0": "<", b"MM\0*": ">"}
+_TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_SHORT = 256, 257, 3  # tags, and a type (TIFF 6.0)
+_CHUNK_LENGTHS = {b"IHDR": 13, b"PLTE": 768, b"IEND": 0}  # at most
 _LONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG's markers that nothing follows
 
 
@@ -34,6 +39,25 @@ def _png_size(raw: bytes) -> tuple[int, int] | None:
         return None
     width, height = struct.unpack_from(">II", raw, 16)
     return height, width
+
+
+def is_damaged_png(raw: bytes) -> bool:
+    """Whether it is a PNG file whose chunks do not lead to its end, or hold no picture, or more than one.
+
+    OpenCV takes all the memory that a chunk claims, and where it then fails, keeps it: gigabytes for a few bytes.
+    """
+    if not raw.startswith(_PNG):
+        return False
+    at, names = len(_PNG), [b""]
+    while names[-1] != b"IEND":
+        if at + _CHUNK_BYTES > len(raw):
+            return True
+        length, name = struct.unpack_from(">I4s", raw, at)
+        if length > _CHUNK_LENGTHS.get(name, len(raw)) or name in _ANIMATED:
+            return True
+        at += _CHUNK_BYTES + length
+        names.append(name)
+    return at != len(raw) or names[1] != b"IHDR" or names.count(b"IHDR") > 1 or b"IDAT" not in names
 
 
 def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
@@ -58,6 +82,25 @@ def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
     return None
 
 
+def tiff_size(raw: bytes) -> tuple[int, int] | None:
+    """Return (height, width) as the first directory of a TIFF file says; None where there is none."""
+    order = _TIFF.get(raw[:4])
+    if order is None or len(raw) < 8:
+        return None
+    (at,) = struct.unpack_from(f"{order}I", raw, 4)
+    if at + 2 > len(raw):
+        return None
+    (entries,) = struct.unpack_from(f"{order}H", raw, at)
+    if at + 2 + 12 * entries > len(raw):
+        return None
+    sides = {}
+    for start in range(at + 2, at + 2 + 12 * entries, 12):
+        tag, kind = struct.unpack_from(f"{order}HH", raw, start)
+        if tag in (_TIFF_HEIGHT, _TIFF_WIDTH):
+            sides[tag] = struct.unpack_from(f"{order}{'H' if kind == _TIFF_SHORT else 'I'}", raw, start + 8)[0]
+    return (sides[_TIFF_HEIGHT], sides[_TIFF_WIDTH]) if len(sides) == 2 else None
+
+
 def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
     """Decode a PNG or JPEG: uint8 [height, width, 3], BGR. A few bytes may announce gigabytes: those are refused.
 
@@ -71,6 +114,8 @@ def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[
     announced = picture_size(data)
     if announced is None:
         raise MessageError(f"a picture of {len(data)} bytes is neither PNG nor JPEG")
+    if is_damaged_png(data):
+        raise MessageError(f"a picture of {len(data)} bytes is a damaged PNG")
     if size is not None and announced != size:
         raise MessageError(f"a picture of {announced} pixels came where {size} were expected")
     if announced[0] * announced[1] > MOST_PIXELS:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import resource
 import struct
 import zlib
 
@@ -12,7 +13,7 @@ import pytest
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources import decode_compressed, decode_picture
-from cacheinf_ros.sources.picture_files import picture_size
+from cacheinf_ros.sources.picture_files import picture_size, tiff_size
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 
@@ -67,3 +68,36 @@ def test_no_picture_is_turned_as_its_tags_ask_for() -> None:
     assert cv2.imdecode(np.frombuffer(turned(encoded("jpg")), np.uint8), cv2.IMREAD_COLOR).shape == (60, 40, 3)
     assert decode_picture(turned(encoded("jpg"))).shape == IMAGE.shape
     assert decode_compressed(turned(encoded("jpg")), "jpeg").shape == IMAGE.shape
+
+
+def test_a_chunk_that_claims_more_than_the_file_takes_no_memory() -> None:
+    """Of a file of 300 bytes OpenCV kept tens of megabytes, each time."""
+    whole = bytes(cv2.imencode(".png", IMAGE)[1])
+    at = whole.index(b"IDAT") - 4
+    for length in (0x7FFFFFFF, 0x04000000, len(whole)):
+        lying = whole[:at] + struct.pack(">I", length) + whole[at + 4 :]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(20):
+            with pytest.raises(MessageError, match="damaged PNG"):
+                decode_picture(lying)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
+
+
+@pytest.mark.parametrize("cut", [1, 12, 13, 40])
+def test_a_png_that_is_cut_off_is_refused(cut: int) -> None:
+    with pytest.raises(MessageError, match="damaged PNG"):
+        decode_picture(bytes(cv2.imencode(".png", IMAGE)[1])[:-cut])
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_size_of_a_tiff_is_read_from_its_directory(order: str) -> None:
+    entries = [(256, 3, 70), (257, 4, 50_000), (258, 3, 8)]
+    fields = b"".join(
+        struct.pack(f"{order}HHI", tag, kind, 1)
+        + struct.pack(f"{order}{'HH' if kind == 3 else 'I'}", *((v, 0) if kind == 3 else (v,)))
+        for tag, kind, v in entries
+    )
+    raw = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(f"{order}IH", 8, len(entries)) + fields
+    assert tiff_size(raw) == (50_000, 70)
+    assert all(tiff_size(raw[:length]) is None for length in range(len(raw)))
+    assert tiff_size(bytes(cv2.imencode(".tiff", IMAGE)[1])) == IMAGE.shape[:2]

@@ -28,6 +28,7 @@ from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.geometry.painting import TILE
 from cacheinf_ros.graph.ir import Operator
 
@@ -43,16 +44,29 @@ class NativeBackend:
     """
 
     def __init__(self, library: ctypes.CDLL, threads: int, *, bfloat16: bool = False) -> None:
-        """``bfloat16``: whether convolutions round inputs and weights to it."""
+        """Start the threads.
+
+        Args:
+            bfloat16: whether convolutions round inputs and weights to it.
+
+        Raises:
+            EngineError: the system has no threads left.
+        """
         self.library = library
         self.device = torch.device("cpu")
-        self.threads: int = library.ci_threads_create(threads)
+        created: int | None = library.ci_threads_create(threads)
+        if created is None:
+            raise EngineError(
+                f"the system does not give {threads} threads: lower 'threads', or raise its limit (ulimit -u)"
+            )
+        self.threads: int = created
         self._count = threads
         self._kernels = NativeKernels(library, bfloat16=bfloat16)
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else ""
         self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"
-        weakref.finalize(self, library.ci_threads_destroy, self.threads)
+        # not at the interpreter's exit: a daemon thread may be in a kernel then, and the threads end with the process
+        weakref.finalize(self, library.ci_threads_destroy, self.threads).atexit = False
 
     def prepare(self, operator: Operator, sources: Sequence[MapBuffer], channels: int) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""

@@ -23,6 +23,7 @@ from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.window import Window
 
 _CPU = torch.device("cpu")
@@ -73,7 +74,10 @@ class NativeExecutor:
         self._find_breaks()
         self.microseconds = np.zeros(len(steps), np.float32)
         self._program = library.ci_program_create(threads, *_scratch(steps, tensors.maps))
-        weakref.finalize(self, library.ci_program_destroy, self._program)
+        if self._program is None:
+            raise EngineError("there is not enough memory for the engine: take a smaller model or input")
+        # not at the interpreter's exit: a daemon thread may be running it then
+        weakref.finalize(self, library.ci_program_destroy, self._program).atexit = False
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
         """As :meth:`Executor.execute`."""

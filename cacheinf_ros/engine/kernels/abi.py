@@ -10,6 +10,7 @@ import ctypes
 from collections.abc import Iterator, Mapping
 from ctypes import Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from enum import IntEnum
+from typing import Any
 
 from cacheinf_ros.engine.delta_threshold import POOLING
 from cacheinf_ros.engine.execution.border import Border
@@ -56,6 +57,14 @@ class ChangeKind(IntEnum):
     MAXIMUM_CHANGE = 0
     SUM_OF_SQUARES = 1
     POOLED_SQUARES = 2
+
+
+class Status(IntEnum):
+    """What came of a call: ``ci_status``."""
+
+    DONE = 0
+    NO_MEMORY = 1
+    NONSENSE = 2
 
 
 class CWindow(Structure):
@@ -254,6 +263,15 @@ _STRUCTURES: dict[str, type[Structure]] = {
     "ci_view": CView,
 }
 
+
+def _checked(status: int, function: Any, arguments: tuple[Any, ...]) -> None:
+    """Raises :class:`EngineError` where a function says that it failed."""
+    if status == Status.NO_MEMORY:
+        raise EngineError(f"{function.__name__}: there is not enough memory: take a smaller model or input")
+    if status != Status.DONE:
+        raise EngineError(f"{function.__name__} was asked for what there is not: a bug, please report it")
+
+
 _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "ci_threads_create": (c_void_p, [c_int]),
     "ci_threads_destroy": (None, [c_void_p]),
@@ -263,15 +281,18 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "ci_packed_columns": (c_int, []),
     "ci_packed_size": (c_int64, [c_int] * 4),
     "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),
-    "ci_shift_maps": (None, [c_void_p, c_void_p, c_int]),
-    "ci_run_kernel": (None, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),
+    "ci_shift_maps": (c_int, [c_void_p, c_void_p, c_int]),
+    "ci_run_kernel": (c_int, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),
     "ci_program_create": (c_void_p, [c_void_p, c_int64, c_int, c_int, c_int64, c_int64]),
     "ci_program_destroy": (None, [c_void_p]),
-    "ci_program_run": (None, [c_void_p, c_void_p, *[c_int] * 4, c_void_p]),
+    "ci_program_run": (c_int, [c_void_p, c_void_p, *[c_int] * 4, c_void_p]),
     "ci_propagate": (None, [c_void_p] * 4),
-    "ci_write_input": (None, [*[c_void_p] * 5, c_int]),
-    "ci_paint_input": (None, [*[c_void_p] * 5, c_int]),
+    "ci_write_input": (c_int, [*[c_void_p] * 5, c_int]),
+    "ci_paint_input": (c_int, [*[c_void_p] * 5, c_int]),
 }
+
+_MAY_FAIL = ("ci_shift_maps", "ci_run_kernel", "ci_program_run", "ci_write_input", "ci_paint_input")
+"""Functions that return a :class:`Status`."""
 
 
 def activation_number(kind: ActivationKind) -> int:
@@ -296,6 +317,8 @@ def declare(library: ctypes.CDLL) -> None:
         raise _outdated(library, str(error)) from None
     for name, (result, arguments) in _FUNCTIONS.items():
         functions[name].restype, functions[name].argtypes = result, arguments
+        if name in _MAY_FAIL:
+            functions[name].errcheck = _checked
     layout = functions["ci_layout"]
     layout.restype, layout.argtypes = ctypes.POINTER(CLayoutEntry), []
     check(library, dict(_entries(layout())))
@@ -325,7 +348,7 @@ def _layout() -> Iterator[tuple[str, int]]:
         yield name, ctypes.sizeof(structure)
         for field, *_ in structure._fields_:
             yield f"{name}.{field}", getattr(structure, field).offset
-    for number in (*KernelKind, *StepKind, *ChangeKind, *Border):
+    for number in (*KernelKind, *StepKind, *ChangeKind, *Border, *Status):
         yield f"CI_{number.name}", number.value
     yield "CI_KERNELS", len(KernelKind)
     yield "CI_FIRST", combine_number(None)

@@ -149,6 +149,12 @@ class TensorReplicas:
             replica.stale_local[slice(*patch.rows)] |= patch.mask
         self.received = []
 
+    def distrust_all(self) -> None:
+        """Nothing that this machine has is believed: all of it is to be computed."""
+        for replica in self:
+            replica.stale_local.fill(1)
+        self.received = []
+
     def __getitem__(self, tensor: str) -> TensorReplica:
         return self._replicas[tensor]
 

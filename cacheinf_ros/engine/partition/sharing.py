@@ -121,6 +121,7 @@ class SharedProgram:
         self._used: Partition | None = None
         self._epoch = -1  # of the session to which what is known of the server belongs
         self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
+        self._holds_received = False  # whether rows of a server may be in the cache
 
     def moved(self, dx: int, dy: int) -> None:
         """Take note that everything was moved."""
@@ -144,9 +145,10 @@ class SharedProgram:
             try:
                 self._use(split)
                 self._replicas.exchange, self._replicas.received = peer, []
+                self._holds_received = True
                 peer.begin(self._start(split, refresh=refresh))
                 outputs = self.program.execute(outside=outside, refresh=refresh)
-                if not all(bool(torch.isfinite(output).all()) for output in outputs.values()):
+                if not _are_finite(outputs):
                     raise LinkError("with the server's rows outputs are no finite numbers")
                 self.was_shared = True
                 return outputs
@@ -160,7 +162,13 @@ class SharedProgram:
             finally:
                 self._replicas.exchange = None
         self._use(self._alone)
-        return self.program.execute(outside=outside, refresh=refresh)
+        outputs = self.program.execute(outside=outside, refresh=refresh)
+        if self._holds_received and not _are_finite(outputs):
+            # what a server sent in earlier frames were numbers, but such that they lead to none
+            self._holds_received = False
+            self._replicas.distrust_all()
+            outputs = self.program.execute(outside=outside, refresh=True)
+        return outputs
 
     def _outdated(self) -> Outdated:
         changed = self.program.changed_input.mask
@@ -182,6 +190,10 @@ class SharedProgram:
         shift = max(-width, min(width, self._shift[0])), max(-height, min(height, self._shift[1]))
         self._shift, self._outside = NO_SHIFT, Border.NONE
         return FrameStart(split=split, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
+
+
+def _are_finite(outputs: dict[str, torch.Tensor]) -> bool:
+    return all(bool(torch.isfinite(output).all()) for output in outputs.values())
 
 
 class PartitionWorker:
@@ -207,8 +219,7 @@ class PartitionWorker:
     def forget(self) -> None:
         """Start anew: this machine has nothing, and neither has the robot."""
         self._replicas.forget_remote()
-        for replica in self._replicas:
-            replica.stale_local.fill(1)
+        self._replicas.distrust_all()
 
     @torch.inference_mode()
     def compute_part(self, start: FrameStart, exchange: Exchange) -> None:

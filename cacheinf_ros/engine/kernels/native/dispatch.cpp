@@ -63,8 +63,10 @@ void ci_pack_weight(const float* weight, float* packed, int groups, int out_chan
 }
 
 // Runs one kernel: for tests and for measuring.
-void ci_run_kernel(ci_threads* threads, int kernel, const void* params, const int32_t* rows, const int32_t* to, int count,
-                   float* out, int64_t pitch) {
-  ci::best_isa()->kernels[kernel](threads, params, ci_rows{rows, to, count}, out, pitch);
+int ci_run_kernel(ci_threads* threads, int kernel, const void* params, const int32_t* rows, const int32_t* to, int count,
+                  float* out, int64_t pitch) {
+  if (kernel < 0 || kernel >= CI_KERNELS) return CI_NONSENSE;
+  return ci::attempted(
+      [&] { ci::best_isa()->kernels[kernel](threads, params, ci_rows{rows, to, count}, out, pitch); });
 }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 
 extern "C" {
 
@@ -112,6 +113,13 @@ enum ci_kernel : int32_t {
   CI_CHANNEL_SOFTMAX, CI_RESAMPLE, CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_KERNELS
 };
 
+// What came of a call.
+enum ci_status : int32_t {
+  CI_DONE,
+  CI_NO_MEMORY,
+  CI_NONSENSE  // a step or kernel that there is not, or an error nobody has thought of
+};
+
 struct ci_threads;  // a pool of threads, owned by one engine
 
 // The pixels to compute, in row-major order, and where each is written.
@@ -215,12 +223,26 @@ namespace ci {
 
 // A function that runs one task of a parallel loop; worker: 0 .. threads - 1.
 using Task = void (*)(void* context, int task, int worker);
-void parallel_for(ci_threads* threads, int tasks, Task run, void* context);
+void parallel_for(ci_threads* threads, int tasks, Task run, void* context);  // throws std::bad_alloc where a task did
 int thread_count(const ci_threads* threads);
 // While a program runs, workers spin between its loops, off the caller's processor: to wake one up may take longer than
 // the loop.
 void keep_awake(ci_threads* threads, bool awake);
-float* scratch(ci_threads* threads, int worker, int64_t floats);  // 64-byte aligned, kept between calls
+// 64-byte aligned, kept between calls; throws std::bad_alloc.
+float* scratch(ci_threads* threads, int worker, int64_t floats);
+
+// Calls a function such that nothing it throws crosses the C interface; a ci_status.
+template <class Function>
+int attempted(Function&& function) noexcept {
+  try {
+    function();
+    return CI_DONE;
+  } catch (const std::bad_alloc&) {
+    return CI_NO_MEMORY;
+  } catch (...) {
+    return CI_NONSENSE;
+  }
+}
 
 // Computes the listed rows of `params`' operator into out, row to[i] at out + to[i] * pitch.
 using Kernel = void (*)(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch);

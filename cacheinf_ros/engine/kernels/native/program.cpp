@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels.h"
@@ -47,6 +49,7 @@ void run_kernel(ci_program& program, const ci::Isa& isa, const ci_step& step, co
                 int64_t pitch) {
   const bool many = step.first->count >= step.alternative_from;
   const int kernel = many ? step.alternative : step.kernel;
+  if (kernel < 0 || kernel >= CI_KERNELS) throw std::out_of_range("no such kernel");
   isa.kernels[kernel](program.threads, many ? step.alternative_params : step.params, rows, out, pitch);
 }
 
@@ -151,8 +154,21 @@ void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int 
     case CI_FORWARD:
       return forward(*static_cast<const ci_replica*>(step.params), isa, *step.first, *step.second, *step.target);
     case CI_NOTHING: return;
+    default: throw std::out_of_range("no such step");
   }
 }
+
+// Keeps the workers from falling asleep while it lives.
+class Awake {
+ public:
+  explicit Awake(ci_threads* threads) : threads_(threads) { ci::keep_awake(threads, true); }
+  ~Awake() { ci::keep_awake(threads_, false); }
+  Awake(const Awake&) = delete;
+  Awake& operator=(const Awake&) = delete;
+
+ private:
+  ci_threads* threads_;
+};
 
 }  // namespace
 
@@ -161,50 +177,58 @@ extern "C" {
 // mask_bytes: for propagation, the largest (input + window) line plus input height * output width of any step; and at least
 // one per row of a batch. rows: of the largest map. channels: the most that a step with a threshold has. pooled: pixels of the
 // largest map that is pooled, with a margin of kPoolRadius. line_floats: of the largest line of such a map.
+// Null where there is not enough memory.
 ci_program* ci_program_create(ci_threads* threads, int64_t mask_bytes, int rows, int channels, int64_t pooled,
                               int64_t line_floats) {
-  auto* program = new ci_program{threads, {}, {}, {}, {}};
-  const int64_t floats = std::max<int64_t>(64 * int64_t(channels), kBatchFloats * ci::thread_count(threads)) +
-                         (ci::kPoolRadius + 1) * line_floats;
-  program->mask.resize(std::max<int64_t>(mask_bytes, std::max<int64_t>(64, floats)));
-  program->computed.resize(floats + 64);
-  program->squares.resize(pooled);
-  program->in_order.resize(std::max<int64_t>(rows, 64) + 8);
-  for (size_t i = 0; i < program->in_order.size(); ++i) program->in_order[i] = static_cast<int32_t>(i);
-  return program;
+  std::unique_ptr<ci_program> program;
+  const int status = ci::attempted([&] {
+    program = std::make_unique<ci_program>();
+    program->threads = threads;
+    const int64_t floats = std::max<int64_t>(64 * int64_t(channels), kBatchFloats * ci::thread_count(threads)) +
+                           (ci::kPoolRadius + 1) * line_floats;
+    program->mask.resize(std::max<int64_t>(mask_bytes, std::max<int64_t>(64, floats)));
+    program->computed.resize(floats + 64);
+    program->squares.resize(pooled);
+    program->in_order.resize(std::max<int64_t>(rows, 64) + 8);
+    for (size_t i = 0; i < program->in_order.size(); ++i) program->in_order[i] = static_cast<int32_t>(i);
+  });
+  return status == CI_DONE ? program.release() : nullptr;
 }
 
 void ci_program_destroy(ci_program* program) { delete program; }
 
 // Runs steps first .. last - 1. outside: of ci_border. refresh: nothing is held back.
 // microseconds: of each step, may be null.
-void ci_program_run(ci_program* program, const ci_step* steps, int first, int last, int outside, int refresh,
-                    float* microseconds) {
-  const ci::Isa& isa = *ci::best_isa();
-  if (first == last) return;
-  ci::keep_awake(program->threads, true);
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point before = Clock::now();
-  for (int i = first; i < last; ++i) {
-    run_step(*program, isa, steps[i], outside, refresh != 0);
-    if (!microseconds) continue;
-    const Clock::time_point after = Clock::now();
-    microseconds[i] = std::chrono::duration<float, std::micro>(after - before).count();
-    before = after;
-  }
-  ci::keep_awake(program->threads, false);
+// As of all functions that compute, what is returned says whether they did: after a failure what they write is undefined.
+int ci_program_run(ci_program* program, const ci_step* steps, int first, int last, int outside, int refresh,
+                   float* microseconds) {
+  if (first == last) return CI_DONE;
+  return ci::attempted([&] {
+    const ci::Isa& isa = *ci::best_isa();
+    const Awake awake(program->threads);
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point before = Clock::now();
+    for (int i = first; i < last; ++i) {
+      run_step(*program, isa, steps[i], outside, refresh != 0);
+      if (!microseconds) continue;
+      const Clock::time_point after = Clock::now();
+      microseconds[i] = std::chrono::duration<float, std::micro>(after - before).count();
+      before = after;
+    }
+  });
 }
 
 // all: every touched pixel counts as changed.
-void ci_write_input(ci_threads* threads, const ci_input* input, const uint8_t* image, const ci_set* touched,
-                    ci_set* changed, int all) {
-  ci::best_isa()->write_input(threads, *input, image, *touched, *changed, all != 0);
+int ci_write_input(ci_threads* threads, const ci_input* input, const uint8_t* image, const ci_set* touched,
+                   ci_set* changed, int all) {
+  return ci::attempted(
+      [&] { ci::best_isa()->write_input(threads, *input, image, *touched, *changed, all != 0); });
 }
 
 // The same where the camera has moved.
-void ci_paint_input(ci_threads* threads, const ci_input* input, const uint8_t* image, const ci_view* view,
-                    ci_set* changed, int all) {
-  ci::best_isa()->paint_input(threads, *input, image, *view, *changed, all != 0);
+int ci_paint_input(ci_threads* threads, const ci_input* input, const uint8_t* image, const ci_view* view,
+                   ci_set* changed, int all) {
+  return ci::attempted([&] { ci::best_isa()->paint_input(threads, *input, image, *view, *changed, all != 0); });
 }
 
 // from: only its mask has to be right. scratch: from's height * to's width bytes.

@@ -30,8 +30,10 @@ void shift(const ci_shift& map) {
 }
 }  // namespace
 
-extern "C" void ci_shift_maps(ci_threads* threads, const ci_shift* maps, int count) {
-  ci::parallel_for(
+extern "C" int ci_shift_maps(ci_threads* threads, const ci_shift* maps, int count) {
+  return ci::attempted([&] {
+    ci::parallel_for(
       threads, count, [](void* context, int task, int) { shift(static_cast<const ci_shift*>(context)[task]); },
       const_cast<ci_shift*>(maps));
+  });
 }

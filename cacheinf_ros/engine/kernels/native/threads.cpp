@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -51,10 +53,18 @@ struct ci_threads {
 #if defined(__linux__)
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) CPU_ZERO(&allowed);
 #endif
-    for (int worker = 1; worker < count; ++worker) workers.emplace_back([this, worker] { work(worker); });
+    try {
+      workers.reserve(count - 1);
+      for (int worker = 1; worker < count; ++worker) workers.emplace_back([this, worker] { work(worker); });
+    } catch (...) {
+      stop();
+      throw;
+    }
   }
 
-  ~ci_threads() {
+  ~ci_threads() { stop(); }
+
+  void stop() {
     stopping = true;
     announce(0);
     for (auto& worker : workers) worker.join();
@@ -65,6 +75,7 @@ struct ci_threads {
       for (int index = 0; index < count; ++index) function(argument, index, 0);
       return;
     }
+    failed.store(false, std::memory_order_relaxed);
     task.store(function, std::memory_order_relaxed);
     context.store(argument, std::memory_order_relaxed);
     done.store(0, std::memory_order_relaxed);
@@ -72,6 +83,16 @@ struct ci_threads {
     drain(0);
     // Waits for tasks, not for workers: one that the system has not woken yet must not hold up the frame.
     for (int spin = 0; done.load(std::memory_order_acquire) != count; ++spin) wait_a_moment(spin);
+    if (failed.load(std::memory_order_relaxed)) throw std::bad_alloc();
+  }
+
+  // Runs a task; what it throws (there is no more memory) is thrown again by run().
+  void attempt(ci::Task function, void* argument, int index, int worker) {
+    try {
+      function(argument, index, worker);
+    } catch (...) {
+      failed.store(true, std::memory_order_relaxed);
+    }
   }
 
   // Keeps the workers off the caller's processor. Where processors share no cache, a system that wakes a worker looks
@@ -119,7 +140,7 @@ struct ci_threads {
       const int index = static_cast<int>(next & kMost), end = static_cast<int>(next >> 20 & kMost);
       if (index >= end) return;
       if (!ticket.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel)) continue;
-      function(argument, index, worker);
+      attempt(function, argument, index, worker);
       done.fetch_add(1, std::memory_order_release);
       next = ticket.load(std::memory_order_acquire);
     }
@@ -152,6 +173,7 @@ struct ci_threads {
   std::condition_variable wake;
   std::vector<Share> shares;  // of each thread, the caller first
   std::atomic<int> done{0};
+  std::atomic<bool> failed{false};  // a task of this loop
   std::atomic<bool> stopping{false};
   std::atomic<bool> awake{false};
   std::atomic<ci::Task> task{nullptr};
@@ -177,6 +199,7 @@ float* scratch(ci_threads* threads, int worker, int64_t floats) {
     const int64_t bytes = (floats * 4 + 63) / 64 * 64;
     buffer.data = static_cast<float*>(std::aligned_alloc(64, bytes));
     buffer.floats = buffer.data ? floats : 0;
+    if (!buffer.data) throw std::bad_alloc();
   }
   return buffer.data;
 }
@@ -184,7 +207,14 @@ float* scratch(ci_threads* threads, int worker, int64_t floats) {
 }  // namespace ci
 
 extern "C" {
-ci_threads* ci_threads_create(int count) { return new ci_threads(count < 1 ? 1 : count); }
+// Null where the system has no more threads, or no more memory.
+ci_threads* ci_threads_create(int count) {
+  try {
+    return new ci_threads(count < 1 ? 1 : count);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
 void ci_threads_destroy(ci_threads* threads) { delete threads; }
 
 // Until a program has run, or until it is called with 0, workers do not sleep.

@@ -1,0 +1,192 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""One function per decoder: it takes any bytes, and raises nothing but what the decoder says that it raises.
+
+Each returns whether the bytes were accepted. Hashes and checksums are left out: whoever writes the bytes writes those.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from networks.tiny import tiny
+
+from cacheinf_ros.catalog.catalog_folder import CatalogFile
+from cacheinf_ros.catalog.stored_files import read_yaml
+from cacheinf_ros.engine import EngineConfig, PartitionSpace
+from cacheinf_ros.engine.backends import choose_backend
+from cacheinf_ros.engine.bounded.store import _parsed as read_calibration
+from cacheinf_ros.engine.cost.measure import _parsed as read_costs
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.graph import ModelCard, model_of
+from cacheinf_ros.graph.card import read_card
+from cacheinf_ros.graph.graph_io import decode_graph
+from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.offload.protocol.greeting import read_hello, read_welcome
+from cacheinf_ros.offload.protocol.patches import decode_patch
+from cacheinf_ros.offload.protocol.pixels import decode_pixels
+from cacheinf_ros.offload.protocol.starts import decode_start
+from cacheinf_ros.sources import decode_compressed, decode_picture
+
+Decoder = Callable[[bytes], bool]
+"""Whether the bytes were accepted."""
+
+MOST_PIXELS = 2**20
+"""Of pictures here: larger ones only take longer."""
+PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS = (2, 7), 9, 3
+PIXELS_SIZE = (40, 50)
+_LARGEST_GRAPH = 2_000_000  # values of all tensors of a graph that is run
+
+
+@cache
+def space() -> PartitionSpace:
+    """Of a small network."""
+    return PartitionSpace(lay_out(model_of(tiny(), ModelCard(name="tiny", input_size=(48, 64))).graph))
+
+
+def hello(data: bytes) -> bool:
+    """A robot's greeting."""
+    return _accepts(read_hello, data)
+
+
+def welcome(data: bytes) -> bool:
+    """A server's."""
+    return _accepts(read_welcome, data)
+
+
+def start(data: bytes) -> bool:
+    """A shared frame's start."""
+    return _accepts(lambda content: decode_start(content, space()), data)
+
+
+def rows(data: bytes) -> bool:
+    """Rows of a tensor."""
+
+    def decode(content: bytes) -> None:
+        patch = decode_patch(content, PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS)
+        assert patch.mask.shape == (PATCH_ROWS[1] - PATCH_ROWS[0], PATCH_WIDTH)
+        assert patch.values.shape == (int(patch.mask.sum()), PATCH_CHANNELS)
+        assert patch.values.dtype.kind != "f" or np.isfinite(patch.values).all()
+
+    return _accepts(decode, data)
+
+
+def pixels(data: bytes) -> bool:
+    """Changed pixels of the input."""
+
+    def decode(content: bytes) -> None:
+        found = decode_pixels(content, *PIXELS_SIZE)
+        first, last = found.rows
+        assert 0 <= first <= last <= PIXELS_SIZE[0]
+        assert found.mask.shape == (last - first, PIXELS_SIZE[1]) and found.image.shape == (*found.mask.shape, 3)
+
+    return _accepts(decode, data)
+
+
+def picture(data: bytes) -> bool:
+    """A whole frame's picture file."""
+    return _accepts(lambda content: decode_picture(content), data)
+
+
+def compressed(data: bytes) -> bool:
+    """A camera's compressed image, behind a line that is its format."""
+    description, _, content = data.partition(b"\n")
+    return _accepts(lambda raw: decode_compressed(raw, description.decode(errors="replace")), content)
+
+
+def graph(data: bytes) -> bool:
+    """A kept graph; one that is accepted is compiled, and run by the compiled kernels."""
+    read: list[Graph] = []
+    if not _accepts(lambda content: read.append(decode_graph(memoryview(bytearray(content)))), data):
+        return False
+    (found,) = read
+    if sum(torch.Size(spec.shape).numel() for spec in found.tensors.values()) <= _LARGEST_GRAPH:
+        _run(found)
+    return True
+
+
+def calibration(data: bytes) -> bool:
+    """A kept calibration: whatever its parser raises counts as a refusal, see ``KeptFile.read``."""
+    return _parses(lambda content: read_calibration(memoryview(content)), data)
+
+
+def costs(data: bytes) -> bool:
+    """A kept cost model."""
+    return _parses(lambda content: read_costs(json.loads(content)), data)
+
+
+def card(data: bytes) -> bool:
+    """A model card."""
+    return _accepts(read_card, _as_file(data))
+
+
+def catalog(data: bytes) -> bool:
+    """A catalog."""
+    return _accepts(lambda path: read_yaml(path, CatalogFile, "build it anew"), _as_file(data))
+
+
+DECODERS: dict[str, Decoder] = {
+    each.__name__: each
+    for each in (hello, welcome, start, rows, pixels, picture, compressed, graph, calibration, costs, card, catalog)
+}
+"""By name. Those that need ROS are in :mod:`.messages`."""
+
+
+def all_decoders() -> dict[str, Decoder]:
+    """With those of ROS messages, where there is ROS."""
+    try:
+        from fuzzing.messages import MESSAGE_DECODERS
+    except ImportError:
+        return DECODERS
+    return DECODERS | MESSAGE_DECODERS
+
+
+def accepts(decode: Callable[[Any], object], data: Any) -> bool:
+    """Whether a decoder takes this; anything that is no :class:`CacheinfError` is raised."""
+    try:
+        decode(data)
+    except CacheinfError:
+        return False
+    return True
+
+
+_accepts = accepts
+
+
+def _parses(parse: Callable[[bytes], object], data: bytes) -> bool:
+    try:
+        parse(data)
+    except Exception:
+        return False
+    return True
+
+
+def _as_file(data: bytes) -> Path:
+    path = _folder() / "file.yaml"
+    path.write_bytes(data)
+    return path
+
+
+@cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="fuzzing"))
+
+
+def _run(found: Graph) -> None:
+    try:
+        program = Program(found, choose_backend("cpu", 1, EngineConfig().precision))
+        program.input.pixels.fill_(0.5)
+        program.changed_input.fill()
+        program.execute(refresh=True)
+        program.changed_input.fill_middle(0.3)
+        program.execute()
+    except (CacheinfError, RuntimeError, ValueError, TypeError, LookupError, NotImplementedError):
+        pass  # torch refuses what global operators are called with

@@ -1,0 +1,221 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``python -m fuzzing.make_seeds``: writes the seeds anew, where a format has changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import cv2
+import numpy as np
+import yaml
+from networks.lowered import graph_of
+from networks.random_graphs import random_network
+from networks.tiny import tiny
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Header
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.engine import FrameStart, Pixels, Side
+from cacheinf_ros.engine.bounded.calibration import Calibration
+from cacheinf_ros.engine.bounded.curve import CurvePoint
+from cacheinf_ros.engine.bounded.store import save_calibration
+from cacheinf_ros.engine.cost.model import CostModel, Curve
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.partition.exchange import Patch
+from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph.graph_io import encode_graph
+from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.nodes.conversions import byte_array, cache_map_message
+from cacheinf_ros.nodes.packet_messages import packet_message, result_content, whole_frame
+from cacheinf_ros.offload.protocol.frames import WireImage, WireType
+from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Welcome, Work, written
+from cacheinf_ros.offload.protocol.packets import Kind, cut
+from cacheinf_ros.offload.protocol.patches import encode_patch
+from cacheinf_ros.offload.protocol.pixels import encode_pixels
+from cacheinf_ros.offload.protocol.starts import encode_start
+from cacheinf_ros.pipeline.map_chain import MapUpdate
+from fuzzing.decoders import PATCH_CHANNELS, PATCH_ROWS, PATCH_WIDTH, PIXELS_SIZE, space
+
+_SEEDS = Path(__file__).parent / "seeds"
+_IMAGE = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
+_MOST_BYTES = 60_000  # of a seed
+
+
+def main() -> None:
+    """Write them all."""
+    for target, seeds in {**_sessions(), **_files(), **_messages()}.items():
+        folder = _SEEDS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(seeds):
+            assert len(seed) < _MOST_BYTES, target
+            (folder / str(number)).write_bytes(seed)
+
+
+def _sessions() -> dict[str, list[bytes]]:
+    robot = Hello(
+        protocol=PROTOCOL, model="tiny", network="0" * 32, work=Work.ROWS, wire_type="float32", compress=False,
+        patience_ms=200.0,
+    )  # fmt: skip
+    server = Welcome(protocol=PROTOCOL, instance="0123456789abcdef", profile=[[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]] * 3)
+    whole = robot.model_copy(update={"work": Work.FRAMES, "compress": True})
+    some, half = _pixels((0, 40), 0.02), _pixels((8, 30), 0.9)
+    starts = [
+        FrameStart(
+            split=space().everything_at(side), refresh=refresh, outside=Border(outside), shift=shift,
+            pixels=Pixels(rows=(0, 48), mask=np.eye(48, 64, dtype=np.uint8), image=np.zeros((48, 64, 3), np.uint8)),
+        )
+        for side, refresh, outside, shift in ((Side.SERVER, False, 0, (0, 0)), (Side.ROBOT, True, 5, (-4, 8)))
+    ]  # fmt: skip
+    return {
+        "hello": [written(robot), written(whole)],
+        "welcome": [written(server)],
+        "start": [encode_start(start, space(), WireImage.PNG, 90) for start in starts],
+        "rows": [
+            encode_patch(patch, wire, compress=compress)
+            for patch in (_patch(0.3), _patch(1.0), _patch(0.0))
+            for wire in WireType
+            for compress in (False, True)
+        ],
+        "pixels": [encode_pixels(each, wire, 80) for each in (some, half, _pixels((3, 3), 0)) for wire in WireImage],
+    }
+
+
+def _pixels(rows: tuple[int, int], share: float) -> Pixels:
+    shape = rows[1] - rows[0], PIXELS_SIZE[1]
+    rng = np.random.default_rng(1)
+    mask = (rng.random(shape) < share).astype(np.uint8)
+    return Pixels(rows=rows, mask=mask, image=rng.integers(0, 256, (*shape, 3), np.uint8))
+
+
+def _patch(share: float) -> Patch:
+    rng = np.random.default_rng(2)
+    mask = (rng.random((PATCH_ROWS[1] - PATCH_ROWS[0], PATCH_WIDTH)) < share).astype(np.uint8)
+    values = rng.normal(size=(int(mask.sum()), PATCH_CHANNELS)).astype(np.float32)
+    return Patch(rows=PATCH_ROWS, mask=mask, values=values)
+
+
+def _files() -> dict[str, list[bytes]]:
+    deltas = {
+        "conv": DeltaThreshold(threshold=0.5, criterion=Criterion.ENERGY, weight=np.ones(3, np.float32)),
+        "relu": DeltaThreshold(threshold=0.1, criterion=Criterion.MAXIMUM, weight=None),
+    }
+    point = CurvePoint(factor=1.0, engine_error=0.1, missed_change=0.2, milliseconds=3.0, active_share=0.4)
+    calibration = Calibration(base=deltas, curve=(point,), output_scale=OutputScale(deviations=(1.0, 2.0)))
+    costs = CostModel(curves={"conv": Curve(rows=(1.0, 2.0, 3.0, 4.0, 5.0))}, propagation_ns=1.0)
+    card = {"factory": "detector.onnx", "mean": [127, 127, 127], "std": [128, 128, 128], "scale": 1.0}
+    decoder = {"kind": "boxes", "boxes": "boxes", "scores": "scores", "background": 0, "score_threshold": 0.5}
+    return {
+        "graph": _graphs(),
+        "calibration": [_written(calibration)],
+        "costs": [json.dumps(asdict(costs)).encode()],
+        "card": [yaml.safe_dump(card).encode(), yaml.safe_dump({**card, "decoder": decoder, "labels": ["a"]}).encode()],
+        "catalog": [yaml.safe_dump(_catalog(), sort_keys=False).encode()],
+        "picture": [_file(suffix) for suffix in (".png", ".jpg")],
+        "compressed": [
+            b"jpeg\n" + _file(".jpg"),
+            b"bgr8; png compressed bgr8\n" + _file(".png"),
+            b"bayer_rggb8; jpeg compressed\n" + _file(".jpg"),
+        ],
+    }  # fmt: skip
+
+
+def _graphs() -> list[bytes]:
+    """Of the smallest random networks that can be stored, and of one that is always there."""
+    found = [encode_graph(graph_of(tiny(), (48, 64)))]
+    for seed in range(60):
+        network = random_network(seed)
+        try:
+            content = encode_graph(graph_of(network, network.input_size))
+        except ModelError:
+            continue
+        if len(content) < _MOST_BYTES // 2:
+            found.append(content)
+        if len(found) == 8:
+            break
+    return found
+
+
+def _written(calibration: Calibration) -> bytes:
+    """What is kept, without the header that holds its hash."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "file.npz"
+        save_calibration(calibration, path)
+        return path.read_bytes()[96:]
+
+
+def _catalog() -> dict[str, object]:
+    cost = {
+        "energy_j": 1.0,
+        "money": 0.0,
+        "latency_ms": 5.0,
+        "memory_bytes": 100,
+        "load_energy_j": 0.0,
+        "load_money": 0.0,
+    }
+    variant = {
+        "name": "original", "accuracy": 0.9, "bits": 32, "changes": [], "stored_bytes": 10, "graph": "0" * 32,
+        "sha256": "0" * 64, "costs": {"device": cost},
+    }  # fmt: skip
+    return {
+        "format": 1, "name": "room", "model": "file.py:room", "input_size": [48, 64], "measure": "class",
+        "data": "built-in", "variants": [variant],
+    }  # fmt: skip
+
+
+def _file(suffix: str) -> bytes:
+    return bytes(cv2.imencode(suffix, _IMAGE)[1].tobytes())
+
+
+def _messages() -> dict[str, list[bytes]]:
+    header = Header(frame_id="camera")
+    shown = np.zeros((3, 4), np.bool_)
+    shown[1:] = True
+    maps = [
+        CacheMap(image_size=(24, 32), block_size=8, reusable=reusable, motion=motion)
+        for reusable in (shown, ~shown)
+        for motion in (Motion.none(), Motion.translation(2.0, -3.5))
+    ]
+    updates = [
+        MapUpdate(session="m", sequence=2, reference_sequence=1, stamp_ns=5, reference_stamp_ns=4, cache_map=each)
+        for each in maps
+    ]
+    raw = [
+        Image(
+            header=header, height=24, width=32, encoding=encoding, step=32 * channels,
+            data=byte_array(_IMAGE.tobytes()[: 24 * 32 * channels]),
+        )
+        for encoding, channels in (("bgr8", 3), ("mono8", 1), ("bayer_rggb8", 1), ("yuv422", 2))
+    ]  # fmt: skip
+    pictures = [
+        CompressedImage(header=header, format=name, data=byte_array(_file(suffix)))
+        for name, suffix in (("jpeg", ".jpg"), ("rgb8; png compressed bgr8", ".png"))
+    ]
+    packets = [
+        packet for kind in Kind for packet in cut(b"content", session="robot_0", epoch=1, kind=kind, frame=1, tensor=0)
+    ]
+    values = np.arange(10, dtype=np.float32)
+    answer = InferenceResult(
+        model="tiny", mode="dense", where="server", stage_names=["compute"], stage_ms=[1.0], output_names=["output"],
+        output_dtypes=["float32"], output_ranks=[2], output_shapes=[1, 10], output_sizes=[40],
+        data=byte_array(values.tobytes()), box_x=[1.0], box_y=[2.0], box_width=[3.0], box_height=[4.0],
+        box_class_ids=[0], box_class_names=["disc"], box_scores=[0.5], box_key_points=[1],
+        key_point_x=[1.0], key_point_y=[2.0], key_point_scores=[0.5],
+    )  # fmt: skip
+    return {
+        "cache_map": [bytes(serialize_message(cache_map_message(header, update))) for update in updates],
+        "image": [bytes(serialize_message(message)) for message in raw],
+        "compressed_image": [bytes(serialize_message(message)) for message in pictures],
+        "packet": [bytes(serialize_message(packet_message(packet))) for packet in packets],
+        "frame": [whole_frame(5, _file(".png"))],
+        "result": [result_content(InferenceResult(model="tiny", where="server")), result_content(answer)],
+    }
+
+
+if __name__ == "__main__":
+    main()

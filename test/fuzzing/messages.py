@@ -1,0 +1,102 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Decoders of ROS messages, as :mod:`.decoders`; from the bytes that the middleware delivers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import CompressedImage, Image
+
+from cacheinf_ros.cache_map import compose
+from cacheinf_ros.msg import CacheMap, SplitPacket
+from cacheinf_ros.nodes.conversions import image_from, image_size, link_from
+from cacheinf_ros.nodes.image_messages import CameraMessages
+from cacheinf_ros.nodes.packet_messages import packet_from, result_from, stamp_and_picture
+from cacheinf_ros.offload.protocol.mailbox import Mailbox
+from cacheinf_ros.offload.protocol.packets import Packet
+from fuzzing.decoders import Decoder, accepts
+
+_IMAGES, _COMPRESSED = CameraMessages(Image), CameraMessages(CompressedImage)
+_MOST_BYTES = 1_000_000
+_BEGINNING = b"\0\1\0\0"
+
+
+def cache_map(data: bytes) -> bool:
+    """A cache map, and what is done with every one: masks, and composing with another."""
+    message = _deserialized(data, CacheMap)
+    if message is None:
+        return False
+
+    def decode(found: Any) -> None:
+        update = link_from(found)
+        assert 0 <= update.cache_map.reuse_ratio <= 1
+        if update.cache_map.image_size[0] * update.cache_map.image_size[1] <= _MOST_BYTES:
+            assert update.cache_map.active_mask.shape == update.cache_map.image_size
+            compose(update.cache_map, update.cache_map)
+
+    return accepts(decode, message)
+
+
+def image(data: bytes) -> bool:
+    """A raw image of a camera."""
+    return accepts(lambda raw: _image(_IMAGES, raw), data)
+
+
+def compressed_image(data: bytes) -> bool:
+    """A compressed one."""
+    return accepts(lambda raw: _image(_COMPRESSED, raw), data)
+
+
+def packet(data: bytes) -> bool:
+    """A packet of any kind; sound ones are delivered to a mailbox, beside the other parts of their contents."""
+    message = _deserialized(data, SplitPacket)
+    if message is None:
+        return False
+    found = packet_from(message)
+    assert isinstance(found.starts_session, bool) and isinstance(found.ends_session, bool)
+    if found.is_sound:
+        _deliver(found)
+    return found.is_sound
+
+
+def frame(data: bytes) -> bool:
+    """What a packet with a whole frame holds; its picture is a decoder of its own."""
+    return accepts(stamp_and_picture, data)
+
+
+def result(data: bytes) -> bool:
+    """A server's result of a whole frame."""
+    return accepts(result_from, data)
+
+
+MESSAGE_DECODERS: dict[str, Decoder] = {
+    each.__name__: each for each in (cache_map, image, compressed_image, packet, frame, result)
+}
+
+
+def _image(messages: CameraMessages, raw: bytes) -> None:
+    message = messages.read(raw)
+    height, width = image_size(message)
+    assert 0 < height <= 2**14 and 0 < width <= 2**14
+    image_from(message)
+
+
+def _deserialized(data: bytes, kind: Any) -> Any:
+    """None where the middleware would not deliver it.
+
+    It ends the process by itself for other beginnings (docs/trust.md), which is not what is looked for here.
+    """
+    if len(data) < len(_BEGINNING) + 4:
+        return None
+    try:
+        return deserialize_message(_BEGINNING + data[len(_BEGINNING) :], kind)
+    except Exception:  # rclpy names none
+        return None
+
+
+def _deliver(found: Packet) -> None:
+    mailbox = Mailbox(_MOST_BYTES, tensors=5)
+    for _ in range(2):
+        mailbox.deliver(found)
+    mailbox.forget_before(found.frame)

@@ -1,0 +1,182 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Both kinds of sessions with a peer that means harm: its messages are sound by their checksums, and reach decoders."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzzing.mutation import mutated
+from oracle import changed
+from sessions import Both, ServerBeside, until
+
+from cacheinf_ros.engine import Side
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload import Identity, OffloadConfig, WholeFrameSession, WholeFrameWorker, Work
+from cacheinf_ros.offload.protocol import robot_session, row_service, row_session, server_session, transfer
+from cacheinf_ros.offload.protocol.packets import Kind, Packet
+from cacheinf_ros.sources import decode_picture
+
+MODEL = load_model(f"{Path(__file__).parents[2] / 'networks' / 'small.py'}:mixed", input_size=(61, 47))
+SECONDS = float(os.environ.get("CACHEINF_FUZZ_SECONDS", "4"))
+"""For each test."""
+CONFIG = OffloadConfig(server_deadline_ms=400.0, probe_s=0.01, probe_max_s=0.01)
+DECODED = (Kind.HELLO, Kind.WELCOME, Kind.START, Kind.ROWS, Kind.DONE, Kind.FRAME, Kind.RESULT)
+"""Kinds whose content is more than text."""
+
+
+class Malice:
+    """In place of :class:`faults.Faults`: damages contents, and makes their checksums right again.
+
+    Attributes:
+        sent: damaged contents so far.
+        reached: those of them that a decoder was given.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.sent: set[bytes] = set()
+        self.reached: set[bytes] = set()
+        self._random = random.Random(0)
+
+    def __call__(self, packet: Packet) -> list[Packet]:
+        if packet.kind not in DECODED or self._random.random() >= self.share:
+            return [packet]
+        data = mutated(packet.data, self._random)
+        if data == packet.data:
+            return [packet]
+        self.sent.add(data)
+        return [replace(packet, data=data, checksum=zlib.crc32(data))]
+
+    def watch(self, decode: Callable[..., Any]) -> Callable[..., Any]:
+        """A decoder that notes what it is given."""
+
+        def watched(content: Any, *arguments: Any) -> Any:
+            data = content.data if isinstance(content, Packet) else content
+            if data in self.sent:
+                self.reached.add(data)
+            return decode(content, *arguments)
+
+        return watched
+
+
+def watch(malice: Malice, where: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(where, name, malice.watch(getattr(where, name)))
+
+
+def assert_mostly_reached(malice: Malice, sessions: ServerBeside) -> None:
+    assert len(malice.sent) > 10
+    assert len(malice.reached) > len(malice.sent) / 2, f"{len(malice.reached)} of {len(malice.sent)}"
+    assert "Traceback" not in "".join(sessions.complaints)
+
+
+def test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    malice, rng = Malice(0.0), np.random.default_rng(0)
+    for where, name in (
+        (row_service, "decode_start"), (transfer, "decode_patch"), (server_session, "read_hello"),
+        (robot_session, "read_welcome"),
+    ):  # fmt: skip
+        watch(malice, where, name, monkeypatch)
+    measure = row_session.RowSession._measure
+
+    def measured(session: Any, packet: Packet) -> None:
+        malice.watch(lambda done: measure(session, done))(packet)
+
+    monkeypatch.setattr(row_session.RowSession, "_measure", measured)
+    sessions = Both(MODEL, config=CONFIG)
+    sessions.faults = malice  # type: ignore[assignment]
+    try:
+        engine = sessions.engine
+        assert engine.shared is not None
+        splitting, image, cache_map = engine.shared.splitting, rng.integers(0, 256, (90, 80, 3), np.uint8), None
+        splits = [splitting.everything_at(Side.SERVER)] + [
+            splitting.of_shares(dict.fromkeys(splitting.heights, share)) for share in (0.3, 0.7)
+        ]
+        ends, frames, shared = time.monotonic() + SECONDS, 0, 0
+        while time.monotonic() < ends or frames < 20:
+            _connect(sessions)
+            malice.share = 0.15
+            split = splits[frames % len(splits)]
+            result = engine.run(image, cache_map, sessions.robot.frame(lambda _, split=split: split))  # type: ignore[misc]
+            assert all(np.isfinite(output).all() for output in result.outputs.values())
+            image, cache_map = changed(image, 5, 0.05, rng)
+            frames += 1
+            shared += result.where == "shared"
+        malice.share = 0.0
+        _connect(sessions)
+        assert shared > 0
+        assert_mostly_reached(malice, sessions)
+    finally:
+        sessions.stop_server()
+
+
+def _connect(sessions: ServerBeside) -> None:
+    """By an honest greeting, in the end; a session that has refused a damaged one is replaced."""
+
+    def meanwhile() -> None:
+        if not sessions.server.is_open:
+            sessions.thread.join()
+            sessions.start_server()
+        sessions.robot.poll()
+
+    until(lambda: sessions.robot.welcome is not None, meanwhile)
+
+
+class WholeFrames(ServerBeside):
+    """As in the nodes: pictures go, results come."""
+
+    def __init__(self, malice: Malice, answer: bytes) -> None:
+        self.faults = malice  # type: ignore[assignment]
+        self.complaints: list[str] = []
+        self.compute = malice.watch(self._compute)
+        self.answer = answer
+        self.robot = WholeFrameSession("robot", Identity(model="model", network="1234"), CONFIG, self._to_server)
+        self.start_server()
+
+    def _worker(self, asked: Identity, work: Work) -> WholeFrameWorker:
+        if asked.network != "1234":
+            raise MessageError("start both with the same model")
+        return WholeFrameWorker(self.compute)
+
+    def _compute(self, content: bytes) -> bytes:
+        decode_picture(content[8:])
+        return self.answer
+
+
+def test_whole_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = pytest.importorskip("cacheinf_ros.nodes.packet_messages", reason="needs ROS 2")
+    seeds = Path(__file__).parents[2] / "fuzzing" / "seeds"
+    malice = Malice(0.0)
+    read = malice.watch(messages.result_from)
+    watch(malice, server_session, "read_hello", monkeypatch)
+    watch(malice, robot_session, "read_welcome", monkeypatch)
+    sessions = WholeFrames(malice, (seeds / "result" / "1").read_bytes())
+    content = (seeds / "frame" / "0").read_bytes()
+    try:
+        ends, asked, answered = time.monotonic() + SECONDS, 0, 0
+        while time.monotonic() < ends or asked < 20:
+            _connect(sessions)
+            malice.share = 0.3
+            ticket = sessions.robot.request()
+            if ticket is None:
+                continue
+            sessions.robot.send(ticket, content)
+            asked += 1
+            answer = sessions.robot.result(ticket)
+            try:
+                answered += answer is not None and bool(read(answer))
+            except MessageError as error:
+                sessions.robot.fail(sessions.robot.epoch, str(error))
+        assert answered > 0
+        assert_mostly_reached(malice, sessions)
+    finally:
+        sessions.stop_server()
