@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 from oracle import assert_result_equals_dense, changed
-from sessions import Both
+from sessions import Both, both
 from workloads import surroundings
 
 from cacheinf_ros.engine import Outdated, Partition
+from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Machines, Scheduler, ScheduleTable, Workload
 from cacheinf_ros.offload.planning.plan_table import solve
+from cacheinf_ros.offload.protocol.frames import OffloadConfig
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 NETWORKS = Path(__file__).parent / "networks"
@@ -25,6 +29,15 @@ SIZES = {
     str(NETWORKS / "espnet.yaml"): (128, 256),
 }
 LINKS = (0.5, 20.0, 2000.0)
+
+
+@contextmanager
+def connected(model: str) -> Iterator[Both]:
+    """A robot and a server with one of the models of :data:`SIZES`, greeted."""
+    config = OffloadConfig(server_deadline_ms=20_000.0, probe_s=0.05)
+    with both(load_model(model, input_size=SIZES[model]), config=config) as found:
+        found.connect()
+        yield found
 
 
 def solved(sessions: Both) -> tuple[Workload, Machines, ScheduleTable]:

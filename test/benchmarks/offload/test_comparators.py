@@ -7,22 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dividing import SIZES, run_frames, solved
-from sessions import ENGINE, Both, both
+from dividing import SIZES, connected, run_frames, solved
+from sessions import ENGINE, Both
 
 from benchmarks.offload.comparators import ONLY_LAYERS, SYSTEMS
 from benchmarks.offload.layer_cuts import LayerCuts
 from cacheinf_ros.bench.offload import setting
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Machines, ScheduleTable, Workload
-from cacheinf_ros.offload.protocol.frames import OffloadConfig
 
 
 @pytest.fixture(scope="module", params=SIZES, ids=lambda name: Path(name.rpartition(":")[2]).stem)
 def sessions(request: pytest.FixtureRequest) -> Iterator[Both]:
-    model = load_model(request.param, input_size=SIZES[request.param])
-    with both(model, config=OffloadConfig(server_deadline_ms=20_000.0, probe_s=0.05)) as found:
-        found.connect()
+    with connected(request.param) as found:
         yield found
 
 
