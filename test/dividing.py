@@ -54,16 +54,16 @@ def run_frames(sessions: Both, scheduler: Scheduler, policy: OffloadPolicy) -> l
     assert engine.shared is not None
     engine.reset()
     image, cache_map = rng.integers(0, 256, (*sessions.size, 3), np.uint8), None
-    splits: list[Partition | None] = []
+    partitions: list[Partition | None] = []
     for mbit_s, share in zip((*LINKS, *LINKS), cycle((0.02, 0.2)), strict=False):
 
         def choose(outdated: Outdated, mbit_s: float = mbit_s) -> Partition | None:
-            splits.append(scheduler.choose(policy, mbit_s, 1.0, outdated).split)
-            return splits[-1]
+            partitions.append(scheduler.choose(policy, mbit_s, 1.0, outdated).partition)
+            return partitions[-1]
 
         result = engine.run(image, cache_map, sessions.robot.frame(choose))
         assert not engine.shared.complaint
-        assert engine.shared.was_shared == (splits[-1] is not None)
+        assert engine.shared.was_shared == (partitions[-1] is not None)
         assert_result_equals_dense(engine, result, image)
         image, cache_map = changed(image, 8, share, rng)
-    return splits
+    return partitions

@@ -30,5 +30,5 @@ def scheduler(sessions: Both) -> Scheduler:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_outputs_equal_dense_under_every_policy(sessions: Both, scheduler: Scheduler, policy: OffloadPolicy) -> None:
-    splits = run_frames(sessions, scheduler, policy)
-    assert any(split is not None for split in splits) == (policy is not OffloadPolicy.LOCAL)
+    partitions = run_frames(sessions, scheduler, policy)
+    assert any(partition is not None for partition in partitions) == (policy is not OffloadPolicy.LOCAL)

@@ -32,8 +32,8 @@ def test_outputs_equal_dense(sessions: Both, known: tuple[Workload, Machines, Sc
     system = SYSTEMS[name]
     scheduler = LayerCuts(*known, only_layers=lambda: bool(system.parameters[ONLY_LAYERS]))
     sessions.engine.configure(ENGINE.changed(mode=system.robot))
-    splits = run_frames(sessions, scheduler, system.policy)
-    assert any(split is not None for split in splits)
+    partitions = run_frames(sessions, scheduler, system.policy)
+    assert any(partition is not None for partition in partitions)
 
 
 def test_what_is_installed_is_measured_as_it_is_without_them() -> None:
