@@ -10,9 +10,9 @@ import pytest
 from dividing import SIZES, connected, run_frames, solved
 from sessions import ENGINE, Both
 
+from benchmarks.offload import setting
 from benchmarks.offload.comparators import ONLY_LAYERS, SYSTEMS
 from benchmarks.offload.layer_cuts import LayerCuts
-from cacheinf_ros.bench.offload import setting
 from cacheinf_ros.offload.planning import Machines, ScheduleTable, Workload
 
 
