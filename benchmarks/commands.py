@@ -6,10 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.catalog.command import bench_catalog
+from benchmarks.matching.command import matcher
+from benchmarks.nodes.command import nodes
+from benchmarks.offload.bench_offload import offload
 from benchmarks.offload.command import offload_plot
 from benchmarks.truncation.command import truncation, truncation_plot
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
+    "matcher": matcher,
+    "nodes": nodes,
+    "offload": offload,
     "truncation": truncation,
     "truncation-plot": truncation_plot,
     "catalog": bench_catalog,

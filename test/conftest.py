@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from cacheinf_ros.engine.kernels import library
+from cacheinf_ros.engine.kernels import kernel_library
 from cacheinf_ros.harness.domains import reserved_domain
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ settings.register_profile("cacheinf", deadline=None)
 settings.load_profile("cacheinf")
 
 if _kernels := os.environ.get("CACHEINF_KERNEL_LIBRARY"):  # compiled with sanitizers
-    library._PATH = Path(_kernels)
+    kernel_library._PATH = Path(_kernels)
 
 
 _WAITING = ("test/nodes/", "test/cli/test_playing.py")

@@ -65,7 +65,7 @@ class Both(ServerBeside):
         self.complaints: list[str] = []
         self.engine = Engine(model, ENGINE, with_server=True)
         assert self.engine.shared is not None
-        self.robot = RowSession("robot", self._identity, self.engine.shared.splitting, config, self._to_server)
+        self.robot = RowSession("robot", self._identity, self.engine.shared.space, config, self._to_server)
         self.start_server()
 
     def connect(self) -> None:
@@ -76,7 +76,7 @@ class Both(ServerBeside):
         if asked.network != self._identity.network:
             raise MessageError("start both with the same model")
         helper = PartitionWorker(self._model, ENGINE)
-        return RowWorker(helper, [[0.0] * 6 for _ in helper.splitting.heights])
+        return RowWorker(helper, [[0.0] * 6 for _ in helper.space.heights])
 
 
 def until(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:

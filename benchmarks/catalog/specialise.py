@@ -19,7 +19,7 @@ from cacheinf_ros.catalog.build.measured_architecture import frames_ms
 from cacheinf_ros.catalog.linear import Floats
 from cacheinf_ros.catalog.specialists.cascade import Verdict, cascade
 from cacheinf_ros.catalog.specialists.dominance import Pair
-from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, cheapest, pareto, useful_pairs
+from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, pareto, useful_pairs
 from cacheinf_ros.catalog.specialists.retarget import Rejected, retarget
 from cacheinf_ros.catalog.specialists.specialiser import Answered, Prepare, Specialiser, Withdraw
 from cacheinf_ros.catalog.specialists.specialist import Specialist
@@ -109,7 +109,7 @@ class _Run:
         self._took_ms = dict(zip(engines, frames_ms(list(engines.values()), image), strict=True))
         self._found, self._winnow_ms = measured(self._assess)
         self._pairs = useful_pairs(self._found)
-        self._trunk = cheapest(self._found[Pair(n=7, p=0.9)])
+        self._trunk = _cheapest(self._found[Pair(n=7, p=0.9)])
         if self._trunk is None:
             raise CatalogError(f"no trunk of {generic.name} is worth specialising on this machine: {self._took_ms}")
         self._classes = self._sets[self._trunk].classes
@@ -253,3 +253,9 @@ class _Run:
 
 def _unheard(name: str, text: str) -> None:
     """Diagnostics that nobody reads here."""
+
+
+def _cheapest(candidates: Sequence[Candidate]) -> str | None:
+    """The trunk to specialise: of those on the front the one with the least cost; None: the model alone is better."""
+    front = [each for each in candidates if each.is_specialised and not is_dominated(each, candidates)]
+    return min(front, key=lambda each: each.cost).name if front else None

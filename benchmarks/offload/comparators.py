@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cacheinf_ros.bench.offload import setting
-from cacheinf_ros.bench.offload.setting import RobotNode, System
+from benchmarks.offload import setting
+from benchmarks.offload.setting import RobotNode, System
 from cacheinf_ros.engine import Mode
 from cacheinf_ros.offload_policy import OffloadPolicy
 

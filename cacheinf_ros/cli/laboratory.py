@@ -15,6 +15,9 @@ import typer
 from cacheinf_ros.errors import CacheinfError
 
 COMMANDS: Mapping[str, str] = {
+    "matcher": "Latency and match ratio of every matching algorithm.",
+    "nodes": "What transport adds to matching and computing, for four kinds of cameras.",
+    "offload": "Every way to divide the work between a robot and a server, over a link of limited bandwidth.",
     "truncation": "Ways to decide what bounded mode holds back: time against error of each.",
     "truncation-plot": "Draw the curves of several reports side by side.",
     "catalog": "Many models under a budget, as in the MCDNN paper.",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cacheinf_ros.bench.timing import summary
-from cacheinf_ros.cli.options import described
+from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.sources import open_source
@@ -26,21 +27,27 @@ _DEFAULTS = MatchingConfig()
 _ENGINE = EngineConfig()
 
 
-def replay(
-    source: Annotated[str, typer.Argument(help="A video, a bag (bag:/topic picks a topic), a folder, or scene:NAME.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="See `cacheinf models list`.")] = "scenenet",
-    weights: Annotated[str, typer.Option(help="Safetensors or a state dict for the model.")] = "",
-    size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Size of the model's input.")] = "",
-    mode: Annotated[Mode, described(EngineConfig, "mode")] = _ENGINE.mode,
-    matcher: Annotated[MatcherName, described(MatchingConfig, "matcher")] = _DEFAULTS.matcher,
-    threshold: Annotated[float, described(MatchingConfig, "threshold")] = _DEFAULTS.threshold,
-    block_size: Annotated[int, described(MatchingConfig, "block_size")] = _DEFAULTS.block_size,
-    expiry: Annotated[int, described(MatchingConfig, "expiry")] = _DEFAULTS.expiry,
-    rate: Annotated[float, typer.Option(min=0.0, help="Frames per second; 0: as recorded.")] = 0.0,
-    frames: Annotated[int, typer.Option(min=0, help="Stop after so many frames; 0: at the end.")] = 0,
-    threads: Annotated[int, described(EngineConfig, "threads")] = _ENGINE.threads,
-    out: Annotated[Path, typer.Option(help="Folder for the bag, the report and the nodes' logs.")] = Path("out/replay"),
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """What ``cacheinf replay`` plays, through which model, and how."""
+
+    source: Annotated[str, typer.Argument(help="A video, a bag (bag:/topic picks a topic), a folder, or scene:NAME.")]
+    model: Annotated[str, typer.Option("--model", "-m", help="See `cacheinf models list`.")] = "scenenet"
+    weights: Annotated[str, typer.Option(help="Safetensors or a state dict for the model.")] = ""
+    size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Size of the model's input.")] = ""
+    mode: Annotated[Mode, described(EngineConfig, "mode")] = _ENGINE.mode
+    matcher: Annotated[MatcherName, described(MatchingConfig, "matcher")] = _DEFAULTS.matcher
+    threshold: Annotated[float, described(MatchingConfig, "threshold")] = _DEFAULTS.threshold
+    block_size: Annotated[int, described(MatchingConfig, "block_size")] = _DEFAULTS.block_size
+    expiry: Annotated[int, described(MatchingConfig, "expiry")] = _DEFAULTS.expiry
+    rate: Annotated[float, typer.Option(min=0.0, help="Frames per second; 0: as recorded.")] = 0.0
+    frames: Annotated[int, typer.Option(min=0, help="Stop after so many frames; 0: at the end.")] = 0
+    threads: Annotated[int, described(EngineConfig, "threads")] = _ENGINE.threads
+    out: Annotated[Path, typer.Option(help="Folder for the bag, the report and the nodes' logs.")] = Path("out/replay")
+
+
+@with_options(ReplayOptions)
+def replay(options: ReplayOptions) -> None:
     """Play a recording through the real nodes and keep every result.
 
     Writes OUT/results (an MCAP bag of cacheinf_ros/msg/InferenceResult with its definition) and OUT/report.json. Frames
@@ -48,20 +55,21 @@ def replay(
 
     Example: cacheinf replay drive.mcap --model torchvision:resnet50 --mode exact --threshold 30
     """
-    open_source(source)  # a mistake is told before anything starts
+    open_source(options.source)  # a mistake is told before anything starts
     parameters: dict[str, Any] = {
-        "model": model, "weights": weights, "input_size": size, "mode": mode.value, "matcher": matcher.value,
-        "threshold": min(threshold, 100.0), "block_size": block_size, "expiry": expiry, "threads": threads,
+        "model": options.model, "weights": options.weights, "input_size": options.size, "mode": options.mode.value,
+        "matcher": options.matcher.value, "threshold": min(options.threshold, 100.0), "block_size": options.block_size,
+        "expiry": options.expiry, "threads": options.threads,
     }  # fmt: skip
-    played = _play(source, parameters, rate=rate, frames=frames, out=out)
-    report = {"source": Path(source).name, **parameters, **_figures(played)}
-    _write(played, report, out)
-    _print(report, out)
+    played = _play(options, parameters)
+    report = {"source": Path(options.source).name, **parameters, **_figures(played)}
+    _write(played, report, options.out)
+    _print(report, options.out)
     if played.unanswered:
         raise typer.Exit(1)
 
 
-def _play(source: str, parameters: dict[str, Any], *, rate: float, frames: int, out: Path) -> Played:
+def _play(options: ReplayOptions, parameters: dict[str, Any]) -> Played:
     from cacheinf_ros.harness import NodeCommand, NodeGroup
     from cacheinf_ros.harness.domains import private_domain
     from cacheinf_ros.harness.playback import RESULT_TOPIC, lossless, params_file, play
@@ -71,7 +79,7 @@ def _play(source: str, parameters: dict[str, Any], *, rate: float, frames: int, 
     with (
         private_domain() as domain,
         Progress(*columns, transient=True) as progress,
-        NodeGroup(out / "logs", domain=domain) as group,
+        NodeGroup(options.out / "logs", domain=domain) as group,
     ):
         task = progress.add_task("starting the node")
         node = group.start(
@@ -84,7 +92,8 @@ def _play(source: str, parameters: dict[str, Any], *, rate: float, frames: int, 
         with Recorder(domain=domain, result_topic=RESULT_TOPIC) as recorder:
             node.wait_ready(120.0)
             return play(
-                group, recorder, source=source, node="cached_inference", subscribers=1, rate=rate, frames=frames,
+                group, recorder, source=options.source, node="cached_inference", subscribers=1, rate=options.rate,
+                frames=options.frames,
                 progress=lambda count: progress.update(task, description=f"{count} results"),
             )  # fmt: skip
 

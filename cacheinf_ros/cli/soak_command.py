@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cacheinf_ros.cli.options import with_options
 from cacheinf_ros.sources import open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
@@ -21,22 +22,28 @@ if TYPE_CHECKING:  # the help must work where ROS is not installed
 _S_PER_HOUR = 3600.0
 
 
-def soak(
-    hours: Annotated[float, typer.Option(min=0.001, help="How long.")] = 1.0,
-    robots: Annotated[int, typer.Option(min=1, max=64, help="Robots, each a node with a camera.")] = 8,
-    slots: Annotated[int, typer.Option(min=1, max=1000, help="Robots that the server has room for.")] = 4,
-    rate: Annotated[float, typer.Option(min=0.05, help="Images per second of each camera.")] = 1.0,
-    model: Annotated[str, typer.Option("--model", "-m", help="What the robots run.")] = "scenenet",
-    source: Annotated[str, typer.Option(help="What their cameras see.")] = "scene:fixed?size=240x320",
-    policy: Annotated[str, typer.Option(help="server.policy of the robots: one that loses nothing.")] = "remote",
-    fault_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between faults of processes, s.")] = 5.0,
-    server_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what befalls the server.")] = 0.2,
-    camera_share: Annotated[float, typer.Option(min=0, max=1, help="Of the images, those something befalls.")] = 0.1,
-    visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6,
-    patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/soak"),
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakOptions:
+    """Options of ``cacheinf soak``."""
+
+    hours: Annotated[float, typer.Option(min=0.001, help="How long.")] = 1.0
+    robots: Annotated[int, typer.Option(min=1, max=64, help="Robots, each a node with a camera.")] = 8
+    slots: Annotated[int, typer.Option(min=1, max=1000, help="Robots that the server has room for.")] = 4
+    rate: Annotated[float, typer.Option(min=0.05, help="Images per second of each camera.")] = 1.0
+    model: Annotated[str, typer.Option("--model", "-m", help="What the robots run.")] = "scenenet"
+    source: Annotated[str, typer.Option(help="What their cameras see.")] = "scene:fixed?size=240x320"
+    policy: Annotated[str, typer.Option(help="server.policy of the robots: one that loses nothing.")] = "remote"
+    fault_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between faults of processes, s.")] = 5.0
+    server_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what befalls the server.")] = 0.2
+    camera_share: Annotated[float, typer.Option(min=0, max=1, help="Of the images, those something befalls.")] = 0.1
+    visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6
+    patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
+    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
+    out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/soak")
+
+
+@with_options(SoakOptions)
+def soak(options: SoakOptions) -> None:
     """Let robots share a server for hours while things go wrong, and check every result against dense execution.
 
     Processes are killed, restarted and paused; images are lost, doubled, reordered, damaged, and their clock is set
@@ -47,12 +54,10 @@ def soak(
     from cacheinf_ros.harness.soak import soak as run
     from cacheinf_ros.harness.soak_report import SoakConfig
 
-    open_source(source)  # a mistake is told before anything starts
-    config = SoakConfig(
-        duration_s=hours * _S_PER_HOUR, robots=robots, slots=slots, rate=rate, model=model, source=source,
-        policy=policy, seed=seed, fault_every_s=fault_every_s, server_share=server_share, camera_share=camera_share,
-        visit_every_s=visit_every_s, patience_s=patience_s,
-    )  # fmt: skip
+    open_source(options.source)  # a mistake is told before anything starts
+    own = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in ("hours", "out")}
+    config = SoakConfig(duration_s=options.hours * _S_PER_HOUR, **own)
+    out = options.out
     console = Console()
     with private_domain() as domain:
         report = run(config, domain=domain, folder=out / "logs", progress=console.log)

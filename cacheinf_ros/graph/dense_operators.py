@@ -25,7 +25,7 @@ from cacheinf_ros.graph.ir import (
     Resample,
     Select,
 )
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.graph.window import Window, exact_border
 
 _IN_PLACE: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
     ActivationKind.SIGMOID: torch.sigmoid_,
@@ -35,7 +35,7 @@ _IN_PLACE: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
     ActivationKind.HARDSWISH: lambda x: functional.hardswish(x, inplace=True),
     ActivationKind.MISH: lambda x: functional.mish(x, inplace=True),
 }
-_COMBINE: dict[Combine, Callable[[Tensor, Tensor], Tensor]] = {
+COMBINED_BY: dict[Combine, Callable[[Tensor, Tensor], Tensor]] = {
     Combine.ADD: torch.add,
     Combine.SUB: torch.sub,
     Combine.MUL: torch.mul,
@@ -105,7 +105,7 @@ class DenseElementwise(nn.Module):
 
     def __init__(self, operator: Elementwise) -> None:
         super().__init__()
-        self._combine = None if operator.combine is None else _COMBINE[operator.combine]
+        self._combine = None if operator.combine is None else COMBINED_BY[operator.combine]
         self._activation = operator.activation
         for name, vector in (("scale", operator.scale), ("shift", operator.shift)):
             self.register_buffer(name, None if vector is None else vector.view(1, -1, 1, 1))
@@ -238,19 +238,9 @@ def _floor_size(window: Window) -> tuple[int, int]:
 def _unusual_border(window: Window) -> tuple[int, int, int, int] | None:
     """Padding that torch's maximum pooling does not take."""
     whole = all(2 * window.padding[axis] <= window.kernel[axis] for axis in (0, 1))
-    return None if whole and _floor_size(window) == window.out_size else _exact_border(window)
+    return None if whole and _floor_size(window) == window.out_size else exact_border(window)
 
 
 def _border(window: Window) -> tuple[int, int, int, int] | None:
     """(left, right, top, bottom), where it is not the same on both sides."""
-    return None if _floor_size(window) == window.out_size else _exact_border(window)
-
-
-def _exact_border(window: Window) -> tuple[int, int, int, int]:
-    """(left, right, top, bottom), so that there are exactly as many outputs as there should be; negative: cropped."""
-    amounts: list[int] = []
-    for axis in (1, 0):
-        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
-        needed = (window.out_size[axis] - 1) * window.stride[axis] + reach
-        amounts += [window.padding[axis], needed - window.in_size[axis] - window.padding[axis]]
-    return amounts[0], amounts[1], amounts[2], amounts[3]
+    return None if _floor_size(window) == window.out_size else exact_border(window)

@@ -27,3 +27,13 @@ class Window:
     def is_pointwise(self) -> bool:
         """Whether output pixel i depends on input pixel i alone."""
         return self.kernel == (1, 1) and self.stride == (1, 1) and self.padding == (0, 0)
+
+
+def exact_border(window: Window) -> tuple[int, int, int, int]:
+    """(left, right, top, bottom): the padding with which there are exactly ``out_size`` outputs; negative: cropped."""
+    amounts: list[int] = []
+    for axis in (1, 0):
+        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
+        needed = (window.out_size[axis] - 1) * window.stride[axis] + reach
+        amounts += [window.padding[axis], needed - window.in_size[axis] - window.padding[axis]]
+    return amounts[0], amounts[1], amounts[2], amounts[3]

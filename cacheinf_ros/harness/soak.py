@@ -243,7 +243,7 @@ def _expected(
         {name: output.copy() for name, output in engine.run(picture, None).outputs.items()} for picture in pictures
     ]
     assert engine.shared is not None
-    return pictures, right, Identity.of(model), engine.shared.splitting
+    return pictures, right, Identity.of(model), engine.shared.space
 
 
 def _agree(outputs: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> bool:

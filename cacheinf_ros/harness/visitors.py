@@ -27,16 +27,16 @@ class Visitors:
         self,
         station: RobotStation,
         identity: Identity,
-        splitting: Any,
+        space: Any,
         share_topic: str,
         answer_topic: str,
         seed: int,
     ) -> None:
-        """``splitting``: the engine's partition space of the model."""
+        """``space``: the engine's partition space of the model."""
         self.went: Counter[str] = Counter()
         self._station = station
         self._identity = identity
-        self._splitting = splitting
+        self._space = space
         self._share_topic, self._answer_topic = share_topic, answer_topic
         self._names = (f"visitor_{seed}_{number}" for number in itertools.count())
         self._there: list[tuple[Visit, RowSession, float]] = []
@@ -50,7 +50,7 @@ class Visitors:
         session = RowSession(
             name,
             identity,
-            self._splitting,
+            self._space,
             OffloadConfig(),
             lambda packet: self._station.send(self._share_topic, packet),
         )

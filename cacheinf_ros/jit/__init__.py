@@ -12,10 +12,11 @@ from cacheinf_ros.jit.library import (
     READ_ONLY_FLAGS,
     READ_ONLY_FLOATS,
     Array,
+    Arrays,
     kernel,
 )
 
 __all__ = [
     "BOOL", "BYTES", "FLAGS", "FLOAT", "FLOATS", "IMAGES", "INT", "READ_ONLY_FLAGS", "READ_ONLY_FLOATS", "Array",
-    "kernel",
+    "Arrays", "kernel",
 ]  # fmt: skip

@@ -52,9 +52,7 @@ def numba_type(of: Type | Record | None) -> Any:
             return numba.types.void
         case Array():
             return numba.types.Array(numba.from_dtype(np.dtype(of.dtype)), of.ndim, "C", readonly=not of.writable)
-        case Record():
+        case Record() | Arrays():
             return numba.types.BaseTuple.from_types([numba_type(item) for item in of.items])
-        case Arrays():
-            return numba.types.UniTuple(numba_type(of.items[0]), len(of.items))
         case _:
             return numba.from_dtype(np.dtype(of.dtype))

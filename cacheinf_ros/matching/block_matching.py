@@ -9,7 +9,7 @@ cost the search little, since the bytes of a row of a block lie side by side.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +54,7 @@ class Search:
         return int(dx), int(dy)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Visits:
+class Visits(NamedTuple):
     """The places that a diamond search looked at, so that the re-check need not look again.
 
     Attributes:
@@ -85,7 +84,7 @@ def search_by_diamond(pair: ImagePair, config: MatchingConfig, skip: int) -> tup
     )
     kernels.search_diamond(
         pair.images, config.block_size, pair.channels, skip, config.search_range, allowed_error(config.threshold),
-        search.best, search.matched, visits.offsets, visits.errors, visits.counts,
+        search.best, search.matched, (*visits,),
     )  # fmt: skip
     return search, visits
 
@@ -100,7 +99,7 @@ def recall(pair: ImagePair, config: MatchingConfig, offset: Offset, visits: Visi
     verdicts = unsettled(pair, config)
     kernels.recall(
         pair.images, config.block_size, pair.channels, skip, *offset, allowed_error(config.threshold),
-        visits.offsets, visits.errors, visits.counts, verdicts,
+        (*visits,), verdicts,
     )  # fmt: skip
     return verdicts
 

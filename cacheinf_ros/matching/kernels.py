@@ -14,13 +14,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.jit import BYTES, FLAGS, FLOAT, IMAGES, INT, Array, kernel
+from cacheinf_ros.jit import BYTES, FLAGS, FLOAT, IMAGES, INT, Array, Arrays, kernel
 
 Images: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # reference, frame
 Area: TypeAlias = tuple[int, int, int, int]  # top, left, height, width of a block in the frame, in pixels
 Visits: TypeAlias = tuple[
     NDArray[np.int16], NDArray[np.int64], NDArray[np.int64]
-]  # of one block: offsets [VISITS, 2], errors [VISITS], count [1]
+]  # of one block: offsets [VISITS, 2], errors [VISITS], count [1]; or of a grid of blocks, [rows, columns, ...]
 Best: TypeAlias = tuple[int, int, int]  # dx, dy, error
 
 VISITS = 64
@@ -34,8 +34,8 @@ LARGE = np.array([(0, -2), (1, -1), (2, 0), (1, 1), (0, 2), (-1, 1), (-2, 0), (-
 SMALL = np.array([(0, -1), (1, 0), (0, 1), (-1, 0)], np.int64)
 
 _NO_LIMIT = 2**62
-# Of the places visited, [rows, columns, VISITS, 2], and of what goes with each or with a block.
-_OFFSETS, _NUMBERS = Array("int16", 4, writable=True), Array("int64", 3, writable=True)
+_NUMBERS = Array("int64", 3, writable=True)
+_VISITS = Arrays((Array("int16", 4, writable=True), _NUMBERS, _NUMBERS))
 
 
 @kernel()
@@ -122,10 +122,10 @@ def _diamond(images: Images, area: Area, reach: int, channels: int, allowed: int
     return _best_around(images, area, SMALL, best, reach, channels, allowed, visits)
 
 
-@kernel(IMAGES, *(INT,) * 4, FLOAT, _NUMBERS, FLAGS, _OFFSETS, _NUMBERS, _NUMBERS)
+@kernel(IMAGES, *(INT,) * 4, FLOAT, _NUMBERS, FLAGS, _VISITS)
 def search_diamond(
     images: Images, block: int, channels: int, skip: int, reach: int, allowed: float, best: NDArray[np.int64],
-    matched: NDArray[np.bool_], offsets: NDArray[np.int16], errors: NDArray[np.int64], counts: NDArray[np.int64],
+    matched: NDArray[np.bool_], visits: Visits,
 ) -> None:  # fmt: skip
     """Search every ``skip``-th block in each direction, within ``reach`` pixels.
 
@@ -133,26 +133,27 @@ def search_diamond(
         allowed: largest mean squared difference of a match.
         best: out, [rows, columns, 2]: the best offset of each searched block.
         matched: out, [rows, columns]: whether that is a match.
-        offsets, errors, counts: out, [rows, columns, VISITS, 2], [rows, columns, VISITS], [rows, columns, 1]:
-            the places visited.
+        visits: out, of each searched block: [rows, columns, VISITS, 2], [rows, columns, VISITS], [rows, columns, 1].
     """
+    offsets, errors, counts = visits
     for row in range(matched.shape[0]):
         for column in range(matched.shape[1]):
             area = block_area(images, row * skip, column * skip, block, channels)
             budget = int(allowed * (area[2] * area[3] * channels))
             counts[row, column, 0] = 0
-            visits = (offsets[row, column], errors[row, column], counts[row, column])
-            found = _diamond(images, area, reach, channels, budget, visits)
+            of_block = (offsets[row, column], errors[row, column], counts[row, column])
+            found = _diamond(images, area, reach, channels, budget, of_block)
             best[row, column, 0], best[row, column, 1] = found[0], found[1]
             matched[row, column] = found[2] <= budget
 
 
-@kernel(IMAGES, *(INT,) * 5, FLOAT, _OFFSETS, _NUMBERS, _NUMBERS, BYTES)
+@kernel(IMAGES, *(INT,) * 5, FLOAT, _VISITS, BYTES)
 def recall(
     images: Images, block: int, channels: int, skip: int, dx: int, dy: int, allowed: float,
-    offsets: NDArray[np.int16], errors: NDArray[np.int64], counts: NDArray[np.int64], verdicts: NDArray[np.uint8],
+    visits: Visits, verdicts: NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """Settle the verdicts on those blocks of which the search already looked at this offset."""
+    offsets, errors, counts = visits
     for row in range(counts.shape[0]):
         for column in range(counts.shape[1]):
             for visit in range(counts[row, column, 0]):

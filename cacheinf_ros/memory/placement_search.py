@@ -13,12 +13,13 @@ makes the others pointless.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.jit import BOOL, FLOATS, INT, Array
-from cacheinf_ros.jit.compiled import compiled
+from cacheinf_ros.jit.compiled import Record, compiled
 from cacheinf_ros.memory.records import TensorRecord, columns
 
 Numbers = NDArray[np.int64]
@@ -29,6 +30,12 @@ ORDERS = 3
 or by that, life, area. Of what is alive only what is left to place counts."""
 _NUMBERS = Array("int64", 1, writable=True)
 _BIG = np.int64(2**62)
+# As plain tuples: numba takes much longer to recognise named ones.
+Tensors: TypeAlias = tuple[
+    Numbers, Numbers, Numbers, Numbers, NDArray[np.float64]
+]  # starts, ends, sizes, lives, weights
+Limits: TypeAlias = tuple[int, int, Numbers]  # capacity; order, see ORDERS; [1], how many steps are left
+Scratch: TypeAlias = tuple[Numbers, Numbers]  # one per section: see _count; anything
 
 
 class Problem:
@@ -74,10 +81,8 @@ class Problem:
         if _is_hopeless(everything, lowest, starts, ends, sizes, 0, capacity, scratch):
             return IMPOSSIBLE, offsets
         steps, alive = np.array([most_steps]), self._alive.copy()
-        verdict = _place_all(
-            everything, lowest, 0, -1, starts, ends, sizes, lives, np.ascontiguousarray(weights[:, ranked]), order,
-            capacity, steps, alive, scratch, offsets,
-        )  # fmt: skip
+        tensors = starts, ends, sizes, lives, np.ascontiguousarray(weights[:, ranked])
+        verdict = _place_all(everything, lowest, 0, -1, tensors, (capacity, order, steps), (alive, scratch), offsets)
         placed = np.empty_like(offsets)
         placed[ranked] = offsets
         return int(verdict), placed
@@ -224,24 +229,17 @@ def _parts(members: Numbers, starts: Numbers, ends: Numbers, joined: Numbers) ->
 
 
 @compiled(
-    _NUMBERS, _NUMBERS, INT, INT, *[_NUMBERS] * 4, FLOATS, INT, INT,
-    *[_NUMBERS] * 4, returns=INT,
+    _NUMBERS, _NUMBERS, INT, INT, Record((*[_NUMBERS] * 4, FLOATS)), Record((INT, INT, _NUMBERS)),
+    Record((_NUMBERS, _NUMBERS)), _NUMBERS, returns=INT,
 )  # fmt: skip
 def _place_all(
     members: Numbers,
     lowest: Numbers,
     last: int,
     last_index: int,
-    starts: Numbers,
-    ends: Numbers,
-    sizes: Numbers,
-    lives: Numbers,
-    weights: NDArray[np.float64],
-    order: int,
-    capacity: int,
-    steps: Numbers,
-    alive: Numbers,
-    scratch: Numbers,
+    tensors: Tensors,
+    limits: Limits,
+    rooms: Scratch,
     offsets: Numbers,
 ) -> int:
     """Place the members, none lower than ``last``; where that is impossible, their offsets are -1 again.
@@ -249,10 +247,14 @@ def _place_all(
     Args:
         members: what is left, by growing lowest place; they are numbered in the order in which they are tried.
         last_index: of the one placed before, at ``last``: the next one at the same offset comes later in order.
-        steps: [1], how many are left.
-        alive: how many members are alive in each section and in the one before.
-        scratch: one per section.
+        tensors: of which the members are some.
+        limits: which the search keeps to; its steps are counted down.
+        rooms: how many members are alive in each section and in the one before, and scratch.
+        offsets: out, of the members.
     """
+    starts, ends, sizes, lives, weights = tensors
+    capacity, order, steps = limits
+    alive, scratch = rooms
     tried_offset, tried_index = -1, -1
     while True:
         chosen = _next(members, lowest, sizes, last, last_index, tried_offset, tried_index)
@@ -274,10 +276,7 @@ def _place_all(
         if not _is_hopeless(rest, raised, starts, ends, sizes, place, capacity, scratch):
             count, part = _parts(rest, starts, ends, scratch) if broken else (1, rest)
             if count == 1:
-                verdict = _place_all(
-                    rest, raised, place, index, starts, ends, sizes, lives, weights, order, capacity, steps, alive,
-                    scratch, offsets,
-                )  # fmt: skip
+                verdict = _place_all(rest, raised, place, index, tensors, limits, rooms, offsets)
             else:
                 for number in range(count):
                     some = rest[part == number]
@@ -286,11 +285,10 @@ def _place_all(
                     numbers[ranked] = np.arange(len(ranked))
                     found = np.full(len(ranked), np.int64(-1))
                     nobody = min(-1, place)  # a literal is compiled apart, and numba cannot cache that
+                    own = starts[ranked], ends[ranked], sizes[ranked], lives[ranked], weights[:, ranked].copy()
                     verdict = _place_all(
-                        numbers[some], raised[part == number], place, nobody, starts[ranked], ends[ranked],
-                        sizes[ranked], lives[ranked], weights[:, ranked].copy(), order, capacity, steps, alive,
-                        scratch, found,
-                    )  # fmt: skip
+                        numbers[some], raised[part == number], place, nobody, own, limits, rooms, found
+                    )
                     if verdict != FOUND:
                         break
                     offsets[ranked] = found

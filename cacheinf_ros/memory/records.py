@@ -47,10 +47,6 @@ class TensorRecord:
         if self.last < self.first:
             raise PlanError(f"tensor {self.name!r} is last used ({self.last}) before it is first used ({self.first})")
 
-    def meets(self, other: TensorRecord) -> bool:
-        """Whether both are ever alive at once."""
-        return self.first <= other.last and other.first <= self.last
-
 
 def columns(records: Sequence[TensorRecord]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """(sizes, firsts, lasts)."""

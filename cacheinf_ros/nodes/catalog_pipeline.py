@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 
 from rclpy.clock import Clock, ClockType
@@ -20,7 +19,6 @@ from cacheinf_ros.catalog.serving.request_queue import Asked
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.energy.request_energy import RequestEnergy
 from cacheinf_ros.engine import EngineConfig
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
@@ -35,6 +33,7 @@ from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.node_configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig, SharingConfig
 
 _RESULT_DEPTH = 100  # of all models together
@@ -96,16 +95,11 @@ class CatalogPipeline:
         """Publish exactly one result for a request."""
         self._node.health.count("accepted")
         arrival = asked.frame
-        try:
+        with guarded(asked.model) as failure:
             self._service.follow_parameters()
             message = self._service.serve(asked.model, self._seen(arrival))
-        except CacheinfError as error:
-            message = self._nothing(asked.model, arrival, str(error))
-            self._node.get_logger().error(f"{asked.model}: {error}", throttle_duration_sec=5.0)
-        except Exception as error:  # a bug must not silence the node
-            internal = f"internal error, see the node's log: {type(error).__name__}: {error}"
-            message = self._nothing(asked.model, arrival, internal)
-            self._node.get_logger().error(traceback.format_exc())
+        if failure:
+            message = self._nothing(asked.model, arrival, failure.reason)
         self._results.publish(message)
         self._node.health.result(arrival.age_ms, message.reuse_ratio, message.error)
         self._report.answered(asked.model, variant=message.variant, where=message.where, error=message.error)
@@ -113,12 +107,8 @@ class CatalogPipeline:
 
     def rest(self) -> None:
         """Use the time in which no request waits."""
-        try:
+        with guarded("loading"):
             self._service.improve()
-        except CacheinfError as error:
-            self._node.get_logger().error(f"loading: {error}", throttle_duration_sec=5.0)
-        except Exception:  # a bug must not end the worker
-            self._node.get_logger().error(traceback.format_exc())
 
     def close(self) -> None:
         """End the sessions with a server and what runs in the background; when the node does not spin any more."""

@@ -137,10 +137,6 @@ class Recorder:
         """All values of a node's latest diagnostics."""
         return self._said.get(node, {})
 
-    def hears(self, topic: str) -> bool:
-        """Whether somebody publishes on a topic."""
-        return bool(self._node.count_publishers(topic))
-
     def set_parameters(self, node: str, **values: Value) -> None:
         """Set parameters of a node; :class:`ConfigError` with its reason where it refuses or does not answer."""
         client = self._node.create_client(SetParameters, f"{node}/set_parameters")

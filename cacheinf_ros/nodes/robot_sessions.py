@@ -183,7 +183,7 @@ class RobotSessions:
             self._check_open(session)
             return WholeFrameWorker(compute)
         partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig))
-        return RowWorker(partition, profile_of(tuple(partition.splitting.heights), partition.cost).tolist())
+        return RowWorker(partition, profile_of(tuple(partition.space.heights), partition.cost).tolist())
 
     def _check_open(self, session: ServerSession) -> None:
         if not session.is_open:

@@ -84,7 +84,7 @@ class RowSharing:
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
         self._said = ""
         name = f"robot_{secrets.token_hex(4)}"
-        self.session = RowSession(name, identity, engine.shared.splitting, config, connection.send)
+        self.session = RowSession(name, identity, engine.shared.space, config, connection.send)
         self._is_closing = self._is_begun = False
         connection.join(name, self.session.receive, self._end)
         self._timer = node.create_timer(
@@ -102,7 +102,7 @@ class RowSharing:
             return "engine mode deepcache shares no frames"
         if not self._policy.divides_frames:
             return f"server.policy is {self._policy.value}"
-        if self._choice is not None and self._choice.split is None:
+        if self._choice is not None and self._choice.partition is None:
             return "alone it was predicted to end sooner"
         return self.session.complaint or "the session has only just started"
 
@@ -137,7 +137,7 @@ class RowSharing:
         robot_ms = took_ms - waited_ms
         self._health.count("robot_us", round(1e3 * robot_ms))
         self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
-        is_as_chosen = choice is not None and was_shared == (choice.split is not None)
+        is_as_chosen = choice is not None and was_shared == (choice.partition is not None)
         if scheduler is not None and not is_as_chosen:
             scheduler.unsettle()
         if choice is None or scheduler is None or partner is None:
@@ -189,7 +189,7 @@ class RowSharing:
         self._hear_of_server(self._scheduler)
         up = self.session.up
         self._choice = self._scheduler.choose(self._policy, up.mbit_s, up.delay_ms, outdated)
-        return self._choice.split
+        return self._choice.partition
 
     def _hear_of_server(self, scheduler: Scheduler) -> None:
         """The server says what a frame took when that has ended: with the next one it is known."""

@@ -165,7 +165,7 @@ class Runner:
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Compare the engine's cache with a dense frame: when that is due and there is time for it, or long overdue."""
-        if self.promised is not None and not self.promised.uses_engine:
+        if self._config.mode is not Mode.BOUNDED or (self.promised is not None and not self.promised.uses_engine):
             return
         if not (self.engine.bounded.audit_due if idle else self.engine.bounded.audit_overdue):
             return

@@ -13,7 +13,7 @@ TIMES = int(os.environ.get("CACHEINF_EXIT_TIMES", "3"))
 NO_THREADS = """
 import resource
 from cacheinf_ros.engine.backends import NativeBackend
-from cacheinf_ros.engine.kernels.library import kernel_library
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.errors import EngineError
 
 library = kernel_library()

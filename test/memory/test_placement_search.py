@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import records_of
+from records import meet, records_of
 
 from cacheinf_ros.memory import (
     OFFSETS,
@@ -37,7 +37,7 @@ def fits(records: list[TensorRecord], capacity: int, placed: tuple[int, ...] = (
     record = records[len(placed)]
     for offset in range(capacity - record.size + 1):
         free = all(
-            not record.meets(other) or offset + record.size <= at or at + other.size <= offset
+            not meet(record, other) or offset + record.size <= at or at + other.size <= offset
             for other, at in zip(records, placed, strict=False)
         )
         if free and fits(records, capacity, (*placed, offset)):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import records_of
+from records import meet, records_of
 
 from cacheinf_ros.errors import PlanError
 from cacheinf_ros.memory import (
@@ -43,7 +43,7 @@ def test_no_two_live_tensors_share_an_object(name: str, records: list[TensorReco
     assert placement.objects is not None
     for i, one in enumerate(records):
         for j, other in enumerate(records[:i]):
-            assert placement.objects[i] != placement.objects[j] or not one.meets(other)
+            assert placement.objects[i] != placement.objects[j] or not meet(one, other)
 
 
 @pytest.mark.parametrize("name", OFFSETS)
@@ -71,7 +71,7 @@ def test_nothing_beats_the_optimum(records: list[TensorRecord]) -> None:
 def test_the_check_finds_every_overlap(records: list[TensorRecord]) -> None:
     """Against the definition: all at offset 0 is right if no two tensors are ever alive at once."""
     size = max((record.size for record in records), default=0)
-    together = any(a.meets(b) for i, a in enumerate(records) for b in records[:i])
+    together = any(meet(a, b) for i, a in enumerate(records) for b in records[:i])
     placement = Placement(offsets=(0,) * len(records), size=size)
     if together:
         with pytest.raises(PlanError, match="overlap"):

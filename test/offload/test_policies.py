@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dividing import SIZES, run_frames, solved
-from sessions import Both, both
+from dividing import SIZES, connected, run_frames, solved
+from sessions import Both
 
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Scheduler
-from cacheinf_ros.offload.protocol.frames import OffloadConfig
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 # remote_jpeg changes the picture on its way: its outputs are those of another one
@@ -21,9 +19,7 @@ POLICIES = [policy for policy in OffloadPolicy if policy is not OffloadPolicy.RE
 
 @pytest.fixture(scope="module", params=SIZES, ids=lambda name: Path(name.rpartition(":")[2]).stem)
 def sessions(request: pytest.FixtureRequest) -> Iterator[Both]:
-    model = load_model(request.param, input_size=SIZES[request.param])
-    with both(model, config=OffloadConfig(server_deadline_ms=20_000.0, probe_s=0.05)) as found:
-        found.connect()
+    with connected(request.param) as found:
         yield found
 
 
@@ -34,5 +30,5 @@ def scheduler(sessions: Both) -> Scheduler:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_outputs_equal_dense_under_every_policy(sessions: Both, scheduler: Scheduler, policy: OffloadPolicy) -> None:
-    splits = run_frames(sessions, scheduler, policy)
-    assert any(split is not None for split in splits) == (policy is not OffloadPolicy.LOCAL)
+    partitions = run_frames(sessions, scheduler, policy)
+    assert any(partition is not None for partition in partitions) == (policy is not OffloadPolicy.LOCAL)

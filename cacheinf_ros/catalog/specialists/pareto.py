@@ -58,12 +58,6 @@ def useful_pairs(candidates: Mapping[Pair, Sequence[Candidate]]) -> tuple[Pair, 
     )
 
 
-def cheapest(candidates: Sequence[Candidate]) -> str | None:
-    """The trunk to specialise: of those on the front the one with the least cost; None: the model alone is better."""
-    front = [each for each in candidates if each.is_specialised and not is_dominated(each, candidates)]
-    return min(front, key=lambda each: each.cost).name if front else None
-
-
 def assess(
     trunks: Mapping[str, TrainingSet],
     trunk_ms: Mapping[str, float],

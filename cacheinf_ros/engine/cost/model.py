@@ -68,10 +68,6 @@ class CostModel:
     curves: Mapping[str, Curve]
     propagation_ns: float = 0.0
 
-    def predict_ms(self, shares: Mapping[str, float]) -> float:
-        """Milliseconds of a frame with these shares of active pixels, by operator's output."""
-        return sum(self.curves[name].predict(share) for name, share in shares.items() if name in self.curves) / 1e3
-
     @property
     def dense_ms(self) -> float:
         """Milliseconds of a frame in which everything is computed."""

@@ -58,16 +58,6 @@ def averaged_pixels(window: Window, count_padding: bool) -> torch.Tensor:
     return torch.outer(*lengths).flatten().float()
 
 
-def torch_padding(window: Window) -> tuple[int, int, int, int]:
-    """(left, right, top, bottom), so that a window without padding has exactly ``out_size`` outputs."""
-    amounts: list[int] = []
-    for axis in (1, 0):
-        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
-        needed = (window.out_size[axis] - 1) * window.stride[axis] + reach
-        amounts += [window.padding[axis], needed - window.in_size[axis] - window.padding[axis]]
-    return amounts[0], amounts[1], amounts[2], amounts[3]
-
-
 def _starts(window: Window, axis: int) -> torch.Tensor:
     return torch.arange(window.out_size[axis]) * window.stride[axis] - window.padding[axis]
 

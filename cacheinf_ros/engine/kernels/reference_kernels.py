@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.nn import functional
 
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.kernels.gathering import Neighbours, averaged_pixels, torch_padding
+from cacheinf_ros.engine.kernels.gathering import Neighbours, averaged_pixels
 from cacheinf_ros.engine.kernels.prepared import PixelFunction
+from cacheinf_ros.graph.dense_operators import COMBINED_BY
 from cacheinf_ros.graph.ir import (
     ChannelNorm,
     ChannelSoftmax,
-    Combine,
     Conv,
     Elementwise,
     GlobalMean,
@@ -27,17 +27,9 @@ from cacheinf_ros.graph.ir import (
     Select,
     resolve,
 )
+from cacheinf_ros.graph.window import exact_border
 
 _DENSE_SHARE = 0.5  # of the pixels; above it a whole-image torch operator is faster than gathered rows
-
-_COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    Combine.ADD: torch.add,
-    Combine.SUB: torch.sub,
-    Combine.MUL: torch.mul,
-    Combine.DIV: torch.div,
-    Combine.MAXIMUM: torch.maximum,
-    Combine.MINIMUM: torch.minimum,
-}
 
 
 class ReferenceKernels:
@@ -88,7 +80,7 @@ def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> Pixel
     matrix = weight.flatten(1).unflatten(0, (op.groups, -1)).transpose(1, 2).contiguous()  # [groups, depth, out]
 
     def dense() -> torch.Tensor:
-        padded = functional.pad(source.image, torch_padding(w))
+        padded = functional.pad(source.image, exact_border(w))
         return _as_pixels(functional.conv2d(padded, weight, bias, w.stride, (0, 0), w.dilation, op.groups))
 
     def sparse(listed: torch.Tensor) -> torch.Tensor:
@@ -108,7 +100,7 @@ def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> Pixel
 
 def _pool(op: Pool, source: MapBuffer, device: torch.device) -> PixelFunction:
     w, outside = op.window, 0.0 if op.average else float("-inf")
-    neighbours, padding = Neighbours.of_window(w, device), torch_padding(w)
+    neighbours, padding = Neighbours.of_window(w, device), exact_border(w)
     counts = averaged_pixels(w, op.count_padding).to(device)[:, None]
 
     def dense() -> torch.Tensor:
@@ -134,7 +126,7 @@ def _elementwise(op: Elementwise, sources: Sequence[MapBuffer], device: torch.de
     def compute(listed: torch.Tensor) -> torch.Tensor:
         result = _at(sources[0], listed)
         if op.combine is not None:
-            result = _COMBINE[op.combine](result, _at(sources[-1], listed))  # one source twice: x * x
+            result = COMBINED_BY[op.combine](result, _at(sources[-1], listed))  # one source twice: x * x
         result = result if scale is None else result * scale
         return op.activation(result if shift is None else result + shift)
 

@@ -70,7 +70,7 @@ class Transfer:
 
 
 class PartitionSpace:
-    """What can be split of a graph, and what a split makes necessary.
+    """What can be split of a graph, and what a partition makes necessary.
 
     Attributes:
         shapes: of the graph's input and of each operator's output, (rows, pixels in a row, numbers in a pixel); what is
@@ -101,31 +101,23 @@ class PartitionSpace:
         """One side computes all; the results cross where that is the server."""
         return Partition(robot_rows={name: rows if side is Side.ROBOT else 0 for name, rows in self.heights.items()})
 
-    def of_shares(self, shares: Mapping[str, float]) -> Partition:
-        """The nearest split that is possible; ``shares``: by operator's output, of its rows that the robot computes."""
-        rows = {name: round(shares[name] * height) for name, height in self.heights.items()}
-        for group in self.groups:
-            is_at_robot = sum(shares[name] for name in group) >= len(group) / 2
-            rows.update({name: self.heights[name] if is_at_robot else 0 for name in group})
-        return Partition(robot_rows=rows)
-
-    def check(self, split: Partition) -> None:
+    def check(self, partition: Partition) -> None:
         """Raises :class:`EngineError` for what cannot be executed."""
         for name, height in self.heights.items():
-            if not 0 <= split.robot_rows.get(name, -1) <= height:
-                raise EngineError(f"a split must say how many of the {height} rows of {name!r} the robot computes")
+            if not 0 <= partition.robot_rows.get(name, -1) <= height:
+                raise EngineError(f"a partition must say how many of the {height} rows of {name!r} the robot computes")
         for group in self.groups:
-            shares = {split.robot_rows[name] / self.heights[name] for name in group}
+            shares = {partition.robot_rows[name] / self.heights[name] for name in group}
             if shares not in ({0.0}, {1.0}):
                 raise EngineError(f"these operators can only be computed together, at one side: {', '.join(group)}")
 
-    def transfers(self, split: Partition) -> tuple[Transfer, ...]:
+    def transfers(self, partition: Partition) -> tuple[Transfer, ...]:
         """What one side reads of what the other has, in the order in which it is computed."""
         height = {name: rows for name, (rows, _, _) in self.shapes.items()}
         wanted = {name: 0 for name in height}  # by the robot: rows before this one
         left_out = dict(height)  # by the server: rows before this one
         for operator in self._layout.operators:
-            first_behind, rows = split.robot_rows[operator.output], self.heights[operator.output]
+            first_behind, rows = partition.robot_rows[operator.output], self.heights[operator.output]
             for leaf, read in self.reads[operator.output]:
                 if first_behind:
                     wanted[leaf] = max(wanted[leaf], read.end(first_behind))
@@ -135,7 +127,7 @@ class PartitionSpace:
             wanted[leaf] = height[leaf]
         found = []
         for name in height:
-            boundary = split.robot_rows.get(name, height[name])
+            boundary = partition.robot_rows.get(name, height[name])
             if wanted[name] > boundary:
                 found.append(Transfer(tensor=name, to=Side.ROBOT, rows=(boundary, wanted[name])))
             if left_out[name] < boundary:

@@ -51,14 +51,14 @@ class FrameStart:
     """What the server must know to compute its part of a frame.
 
     Attributes:
-        split: who computes what.
+        partition: who computes what.
         refresh: whether no change is held back.
         outside: beside which sides padding has changed since the last frame that was shared.
         shift: (dx, dy) in pixels of the input, by which everything has moved since then.
         pixels: those that have changed since then.
     """
 
-    split: Partition
+    partition: Partition
     refresh: bool
     outside: Border
     shift: tuple[int, int]
@@ -113,11 +113,11 @@ class SharedProgram:
         assert program.replicas is not None
         self.program = program
         self._replicas = program.replicas
-        self.splitting = self._replicas.space
+        self.space = self._replicas.space
         self.complaint, self.was_shared = "", False
         self._writer = writer
         self._input = self._replicas[program.layout.graph.input]
-        self._alone = self.splitting.everything_at(Side.ROBOT)
+        self._alone = self.space.everything_at(Side.ROBOT)
         self._used: Partition | None = None
         self._epoch = -1  # of the session to which what is known of the server belongs
         self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
@@ -140,13 +140,13 @@ class SharedProgram:
         if peer is not None and peer.epoch != self._epoch:
             self.forget_server()
             self._epoch = peer.epoch
-        split = peer.choose(self._outdated()) if peer is not None else None
-        if peer is not None and split is not None:
+        partition = peer.choose(self._outdated()) if peer is not None else None
+        if peer is not None and partition is not None:
             try:
-                self._use(split)
+                self._use(partition)
                 self._replicas.exchange, self._replicas.received = peer, []
                 self._holds_received = True
-                peer.begin(self._start(split, refresh=refresh))
+                peer.begin(self._start(partition, refresh=refresh))
                 outputs = self.program.execute(outside=outside, refresh=refresh)
                 if not _are_finite(outputs):
                     raise LinkError("with the server's rows outputs are no finite numbers")
@@ -172,16 +172,16 @@ class SharedProgram:
 
     def _outdated(self) -> Outdated:
         changed = self.program.changed_input.mask
-        stale = self._replicas[next(iter(self.splitting.heights))].stale_local
+        stale = self._replicas[next(iter(self.space.heights))].stale_local
         robot = pooled(changed, (stale.shape[0], stale.shape[1])) | stale if stale.any() else changed
         return Outdated(changed=changed, robot=robot, server=self._input.stale_remote)
 
-    def _use(self, split: Partition) -> None:
-        if split is not self._used:
-            self._replicas.use(split)
-            self._used = split
+    def _use(self, partition: Partition) -> None:
+        if partition is not self._used:
+            self._replicas.use(partition)
+            self._used = partition
 
-    def _start(self, split: Partition, *, refresh: bool) -> FrameStart:
+    def _start(self, partition: Partition, *, refresh: bool) -> FrameStart:
         rows = self._input.sent
         mask = self._input.take_stale_remote()
         pixels = Pixels(rows=rows, mask=mask, image=self._writer.seen[slice(*rows)])
@@ -189,7 +189,7 @@ class SharedProgram:
         outside = self._outside
         shift = max(-width, min(width, self._shift[0])), max(-height, min(height, self._shift[1]))
         self._shift, self._outside = NO_SHIFT, Border.NONE
-        return FrameStart(split=split, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
+        return FrameStart(partition=partition, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
 
 
 def _are_finite(outputs: dict[str, torch.Tensor]) -> bool:
@@ -211,7 +211,7 @@ class PartitionWorker:
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         assert self.program.replicas is not None
         self._replicas = self.program.replicas
-        self.splitting = self._replicas.space
+        self.space = self._replicas.space
         self._writer = backend.input(preprocessor, self.program.input)
         self._image = np.zeros((*preprocessor.size, 3), np.uint8)
         self._touched = np.zeros(preprocessor.size, np.uint8)
@@ -226,11 +226,11 @@ class PartitionWorker:
         """Compute this machine's part of a frame.
 
         Raises:
-            EngineError: the split cannot be executed.
+            EngineError: the partition cannot be executed.
             LinkError: the robot's part did not come; call :meth:`forget`.
         """
         with self.program.awake():
-            self._replicas.use(start.split)
+            self._replicas.use(start.partition)
             if start.shift != NO_SHIFT:
                 self._writer.move(*start.shift)
                 self.program.shift(*start.shift)
@@ -244,7 +244,7 @@ class PartitionWorker:
     def _write(self, pixels: Pixels) -> None:
         first, last = pixels.rows
         if (first, last) != self._replicas[self.program.layout.graph.input].received and last > first:
-            raise EngineError(f"pixels of rows {first} to {last} are not what the split makes necessary")
+            raise EngineError(f"pixels of rows {first} to {last} are not what the partition makes necessary")
         self._touched.fill(0)
         self._touched[first:last] = pixels.mask
         cv2.copyTo(pixels.image, pixels.mask, self._image[first:last])

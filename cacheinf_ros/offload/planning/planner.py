@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Chooses the split of each frame by a policy, from what is known of machines, caches and link."""
+"""Chooses the partition of each frame by a policy, from what is known of machines, caches and link."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Choice:
     """How a frame is to be computed.
 
     Attributes:
-        split: None: all at the robot.
+        partition: None: all at the robot.
         predicted_ms: until the robot has the outputs.
         local_share: of the work, by what the robot takes for its rows and for all.
         robot_ms, server_ms: that the operators take by the machines' profiles.
@@ -44,7 +44,7 @@ class Choice:
         is_settled: whether the frame before was computed so too: both caches are as they will be.
     """
 
-    split: Partition | None
+    partition: Partition | None
     predicted_ms: float
     local_share: float
     robot_ms: float = 0.0
@@ -56,7 +56,7 @@ class Choice:
     @property
     def robot_overheads(self) -> Sequence[float]:
         """How much a frame has of the robot's overheads."""
-        return _ALONE if self.split is None else _shared(self.changed, self.transfers)
+        return _ALONE if self.partition is None else _shared(self.changed, self.transfers)
 
     @property
     def server_overheads(self) -> Sequence[float]:
@@ -90,14 +90,14 @@ class Scheduler:
         self._whole = workload.heights[1:].copy()
         self._none = np.zeros_like(self._whole)
         self._rows = self._whole
-        self._splits: dict[bytes, Partition] = {}
+        self._partitions: dict[bytes, Partition] = {}
         self._is_settled = True
         self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
         self._cut_age = 0  # frames
         self._typical: Numbers | None = None  # active shares of each tensor
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
-        """The split for a frame."""
+        """The partition for a frame."""
         changed, robot, server = self._active(outdated)
         around = self._around(delay_ms)
         steady = Timeline(self._workload, around.conditions(mbit_s, changed, changed))
@@ -196,16 +196,16 @@ class Scheduler:
         return self._cut[1]
 
     def _choice(self, times: Times, steady: Timeline, extra_ms: float, changed: float, is_settled: bool) -> Choice:
-        split, share = None, 1.0
+        partition, share = None, 1.0
         if (self._rows != self._whole).any():
             alone = steady.times(self._whole).robot_busy
             share = steady.times(self._rows).robot_busy / alone if alone > 0 else 1.0
             key = self._rows.tobytes()
-            if key not in self._splits:
-                self._splits[key] = self._workload.split_of(self._rows)
-            split = self._splits[key]
+            if key not in self._partitions:
+                self._partitions[key] = self._workload.partition_of(self._rows)
+            partition = self._partitions[key]
         return Choice(
-            split=split,
+            partition=partition,
             predicted_ms=times.end + extra_ms,
             local_share=share,
             robot_ms=times.robot_busy / self._robot.slowdown,

@@ -35,7 +35,7 @@ class Reads:
         first: int64 [operators + 1]: where each operator's entries begin.
         tensor: int64 [entries]: which one is read; 0 is the graph's input, 1 the first operator's output.
         offset: int64 [entries]: where the entry's part of ``ends`` and ``starts`` begins: one value per row.
-        ends, starts: see :class:`.split.Read`.
+        ends, starts: see :class:`.partition.Read`.
     """
 
     first: Integers
@@ -49,7 +49,7 @@ class Workload:
     """Of one network. Tensors are numbered: 0 is the input, i + 1 the output of operator i.
 
     Attributes:
-        splitting: what can be split.
+        space: what can be split.
         names: the operators' outputs, in the order of execution.
         heights: int64 [tensors]: rows of each.
         row_values: int64 [tensors]: numbers in a row.
@@ -63,18 +63,18 @@ class Workload:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.splitting = PartitionSpace(layout)
-        self.names = tuple(self.splitting.heights)
-        index = self.splitting.numbers
-        shapes = np.array(list(self.splitting.shapes.values()), np.int64)
+        self.space = PartitionSpace(layout)
+        self.names = tuple(self.space.heights)
+        index = self.space.numbers
+        shapes = np.array(list(self.space.shapes.values()), np.int64)
         self.heights, self.row_pixels, channels = np.ascontiguousarray(shapes.T)
         self.row_values = self.row_pixels * channels
         self._numbers = (self.heights * self.row_values)[1:].astype(np.float64)
         self.groups = np.full(len(self.names), -1, np.int64)
-        for number, group in enumerate(self.splitting.groups):
+        for number, group in enumerate(self.space.groups):
             self.groups[[index[name] - 1 for name in group]] = number
-        self.results = np.array([index[name] for name in self.splitting.results], np.int64)
-        self.reads = _reads(self.splitting)
+        self.results = np.array([index[name] for name in self.space.results], np.int64)
+        self.reads = _reads(self.space)
         plan = Planner(layout).plan()
         sets = _sets(plan, index)
         self.active = _active(plan, sets)
@@ -97,21 +97,21 @@ class Workload:
         computed = self.active[:, 1:] @ self._numbers
         return float(np.interp(active[1:] @ self._numbers, computed[::-1], REUSE[::-1]))
 
-    def rows_of(self, split: Partition) -> Integers:
-        """A split as int64 [operators]: rows at the robot."""
-        return np.array([split.robot_rows[name] for name in self.names], np.int64)
+    def rows_of(self, partition: Partition) -> Integers:
+        """A partition as int64 [operators]: rows at the robot."""
+        return np.array([partition.robot_rows[name] for name in self.names], np.int64)
 
-    def split_of(self, rows: Integers) -> Partition:
-        """The split that int64 [operators] stands for."""
+    def partition_of(self, rows: Integers) -> Partition:
+        """The partition that int64 [operators] stands for."""
         return Partition(robot_rows=dict(zip(self.names, rows.tolist(), strict=True)))
 
 
-def _reads(splitting: PartitionSpace) -> Reads:
+def _reads(space: PartitionSpace) -> Reads:
     first, tensor, offset, length = [0], [], [], 0
     tables = []
-    for entries in splitting.reads.values():
+    for entries in space.reads.values():
         for leaf, read in entries:
-            tensor.append(splitting.numbers[leaf])
+            tensor.append(space.numbers[leaf])
             offset.append(length)
             tables.append(read)
             length += len(read.ends)

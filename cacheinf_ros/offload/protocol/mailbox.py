@@ -16,9 +16,9 @@ Address = tuple[int, int, int]
 """Frame, kind, tensor."""
 
 
-def room_for(splitting: PartitionSpace) -> int:
+def room_for(space: PartitionSpace) -> int:
     """Bytes of all tensors of a network, with what they are wrapped in."""
-    return _SPARE + sum(5 * rows * width * channels + 4096 for rows, width, channels in splitting.shapes.values())
+    return _SPARE + sum(5 * rows * width * channels + 4096 for rows, width, channels in space.shapes.values())
 
 
 class Mailbox:

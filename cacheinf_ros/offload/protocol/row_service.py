@@ -32,10 +32,10 @@ class RowWorker:
         if wire_type is None:
             raise MessageError(f"wire type {hello.wire_type!r}: one of {', '.join(_WIRE_TYPES)}")
         self._partition.forget()
-        splitting = self._partition.splitting
+        space = self._partition.space
         wire = Wire(
-            session=channel.session, epoch=channel.epoch, send=channel.send, splitting=splitting, wire_type=wire_type,
-            compress=hello.compress, mailbox=Mailbox(room_for(splitting), len(splitting.numbers)),
+            session=channel.session, epoch=channel.epoch, send=channel.send, space=space, wire_type=wire_type,
+            compress=hello.compress, mailbox=Mailbox(room_for(space), len(space.numbers)),
         )  # fmt: skip
         return RowService(self._partition, wire, hello.patience_ms / 1e3)
 
@@ -69,7 +69,7 @@ class RowService:
         self._wire.put(Kind.STARTED, frame=self.frame)
         transfer = Transfer(self._wire, self.frame, started + self._patience_s)
         try:
-            self._partition.compute_part(decode_start(content, self._partition.splitting), transfer)
+            self._partition.compute_part(decode_start(content, self._partition.space), transfer)
         except CacheinfError:
             self._partition.forget()
             raise

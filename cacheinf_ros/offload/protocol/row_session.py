@@ -54,15 +54,13 @@ class RowSession(RobotSession):
         served_ms: of all frames so far.
     """
 
-    def __init__(
-        self, name: str, identity: Identity, splitting: PartitionSpace, config: OffloadConfig, send: Send
-    ) -> None:
-        """Prepare, as :class:`RobotSession`; ``splitting``: what the tensors are like."""
+    def __init__(self, name: str, identity: Identity, space: PartitionSpace, config: OffloadConfig, send: Send) -> None:
+        """Prepare, as :class:`RobotSession`; ``space``: what the tensors are like."""
         super().__init__(name, identity, Work.ROWS, config, send)
         self.up, self.down = LinkEstimate(), LinkEstimate()
         self.served: tuple[Frame, float] | None = None
         self.served_ms = 0.0
-        self._splitting = splitting
+        self._space = space
         self._frame = 0
         self._measured = 0.0
         self._mailbox = self._new_mailbox()
@@ -87,7 +85,7 @@ class RowSession(RobotSession):
             if self._welcome is None:
                 return None
             wire = Wire(
-                session=self.name, epoch=self._epoch, splitting=self._splitting, wire_type=self._config.wire_dtype,
+                session=self.name, epoch=self._epoch, space=self._space, wire_type=self._config.wire_dtype,
                 compress=self._config.wire_compress, send=self._send, mailbox=self._mailbox,
             )  # fmt: skip
             return FramePeer(self, wire, choose, self._config.server_deadline_ms / 1e3)
@@ -98,7 +96,7 @@ class RowSession(RobotSession):
         Raises:
             LinkError: the epoch has ended.
         """
-        content = encode_start(start, self._splitting, self._config.wire_image, self._config.jpeg_quality)
+        content = encode_start(start, self._space, self._config.wire_image, self._config.jpeg_quality)
         with self._lock:
             if epoch != self._epoch or self._welcome is None:
                 raise LinkError(self.complaint or "the session has started anew")
@@ -123,7 +121,7 @@ class RowSession(RobotSession):
             super()._hear(packet)
 
     def _objection(self, welcome: Welcome) -> str:
-        fits = len(welcome.profile) == len(self._splitting.heights) and all(map(_is_curve, welcome.profile))
+        fits = len(welcome.profile) == len(self._space.heights) and all(map(_is_curve, welcome.profile))
         return "" if fits else "the server's profile is not one of this network"
 
     def _started(self) -> None:
@@ -134,7 +132,7 @@ class RowSession(RobotSession):
         self._mailbox = self._new_mailbox()
 
     def _new_mailbox(self) -> Mailbox:
-        return Mailbox(room_for(self._splitting), len(self._splitting.numbers))
+        return Mailbox(room_for(self._space), len(self._space.numbers))
 
     def _measure(self, packet: Packet) -> None:
         now, start = time.monotonic(), self._sent

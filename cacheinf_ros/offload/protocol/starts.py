@@ -16,14 +16,14 @@ from cacheinf_ros.offload.protocol.pixels import decode_pixels, encode_pixels
 _HEADER = struct.Struct("<BBiiI")  # refresh, outside, shift, operators
 
 
-def encode_start(start: FrameStart, splitting: PartitionSpace, wire: WireImage, quality: int) -> bytes:
+def encode_start(start: FrameStart, space: PartitionSpace, wire: WireImage, quality: int) -> bytes:
     """A start as bytes; ``quality``: of JPEG."""
-    rows = np.array([start.split.robot_rows[name] for name in splitting.heights], np.int32)
+    rows = np.array([start.partition.robot_rows[name] for name in space.heights], np.int32)
     header = _HEADER.pack(start.refresh, int(start.outside), *start.shift, len(rows))
     return header + rows.tobytes() + encode_pixels(start.pixels, wire, quality)
 
 
-def decode_start(data: bytes, splitting: PartitionSpace) -> FrameStart:
+def decode_start(data: bytes, space: PartitionSpace) -> FrameStart:
     """The start that bytes stand for.
 
     Raises:
@@ -32,15 +32,15 @@ def decode_start(data: bytes, splitting: PartitionSpace) -> FrameStart:
     if len(data) < _HEADER.size:
         raise MessageError(f"a frame's start of {len(data)} bytes is cut off")
     refresh, outside, dx, dy, operators = _HEADER.unpack_from(data)
-    end = _HEADER.size + 4 * len(splitting.heights)
-    if operators != len(splitting.heights) or len(data) < end or outside > Border.ALL or refresh > 1:
-        raise MessageError(f"a frame's start is for {operators} operators, not for {len(splitting.heights)}")
-    height, width, _ = next(iter(splitting.shapes.values()))
+    end = _HEADER.size + 4 * len(space.heights)
+    if operators != len(space.heights) or len(data) < end or outside > Border.ALL or refresh > 1:
+        raise MessageError(f"a frame's start is for {operators} operators, not for {len(space.heights)}")
+    height, width, _ = next(iter(space.shapes.values()))
     if abs(dx) > width or abs(dy) > height:
         raise MessageError(f"a frame's start moves everything by {dx}, {dy} pixels")
     rows = np.frombuffer(data, np.int32, operators, _HEADER.size)
     return FrameStart(
-        split=Partition(robot_rows=dict(zip(splitting.heights, rows.tolist(), strict=True))),
+        partition=Partition(robot_rows=dict(zip(space.heights, rows.tolist(), strict=True))),
         refresh=bool(refresh),
         outside=Border(outside),
         shift=(dx, dy),

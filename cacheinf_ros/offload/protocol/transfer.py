@@ -25,12 +25,12 @@ class Wire(Channel):
     """A channel on which rows of tensors cross.
 
     Attributes:
-        splitting: what the tensors are like.
+        space: what the tensors are like.
         wire_type, compress: see :func:`.patches.encode_patch`.
         mailbox: where what the other end sends arrives.
     """
 
-    splitting: PartitionSpace
+    space: PartitionSpace
     wire_type: WireType
     compress: bool
     mailbox: Mailbox
@@ -52,7 +52,7 @@ class Transfer:
         self.deadline = deadline
         self.sent = self.received = self.last_sent = 0
         self.waited_s = 0.0
-        self._numbers = wire.splitting.numbers
+        self._numbers = wire.space.numbers
 
     def send(self, tensor: str, patch: Patch) -> None:
         """As :meth:`Exchange.send`."""
@@ -67,7 +67,7 @@ class Transfer:
         content = self.wire.mailbox.take(self.frame, Kind.ROWS, self._numbers[tensor], self.deadline)
         self.waited_s += time.monotonic() - started
         self.received += len(content)
-        _, width, channels = self.wire.splitting.shapes[tensor]
+        _, width, channels = self.wire.space.shapes[tensor]
         try:
             return decode_patch(content, rows, width, channels)
         except MessageError as error:

@@ -7,22 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dividing import SIZES, run_frames, solved
-from sessions import ENGINE, Both, both
+from dividing import SIZES, connected, run_frames, solved
+from sessions import ENGINE, Both
 
+from benchmarks.offload import setting
 from benchmarks.offload.comparators import ONLY_LAYERS, SYSTEMS
 from benchmarks.offload.layer_cuts import LayerCuts
-from cacheinf_ros.bench.offload import setting
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Machines, ScheduleTable, Workload
-from cacheinf_ros.offload.protocol.frames import OffloadConfig
 
 
 @pytest.fixture(scope="module", params=SIZES, ids=lambda name: Path(name.rpartition(":")[2]).stem)
 def sessions(request: pytest.FixtureRequest) -> Iterator[Both]:
-    model = load_model(request.param, input_size=SIZES[request.param])
-    with both(model, config=OffloadConfig(server_deadline_ms=20_000.0, probe_s=0.05)) as found:
-        found.connect()
+    with connected(request.param) as found:
         yield found
 
 
@@ -36,8 +32,8 @@ def test_outputs_equal_dense(sessions: Both, known: tuple[Workload, Machines, Sc
     system = SYSTEMS[name]
     scheduler = LayerCuts(*known, only_layers=lambda: bool(system.parameters[ONLY_LAYERS]))
     sessions.engine.configure(ENGINE.changed(mode=system.robot))
-    splits = run_frames(sessions, scheduler, system.policy)
-    assert any(split is not None for split in splits)
+    partitions = run_frames(sessions, scheduler, system.policy)
+    assert any(partition is not None for partition in partitions)
 
 
 def test_what_is_installed_is_measured_as_it_is_without_them() -> None:

@@ -26,8 +26,8 @@ def test_a_cut_can_be_executed() -> None:
     for mbit_s in (0.05, 5.0, 500.0):
         choice = scheduler.choose(OffloadPolicy.CACHEINF, mbit_s, 1.0, FEW)
         assert choice.predicted_ms > 0
-        if choice.split is not None:
-            MIXED.splitting.check(choice.split)
+        if choice.partition is not None:
+            MIXED.space.check(choice.partition)
 
 
 def test_ours_is_predicted_to_be_no_slower() -> None:
@@ -40,13 +40,13 @@ def test_ours_is_predicted_to_be_no_slower() -> None:
 
 def test_other_policies_are_as_they_were() -> None:
     choice = layer_cuts().choose(OffloadPolicy.REMOTE, 5.0, 1.0, FEW)
-    assert choice.split is not None and choice.local_share == 0
+    assert choice.partition is not None and choice.local_share == 0
 
 
 def test_a_frame_in_which_nothing_changes_does_not_decide_where_others_are_cut() -> None:
     scheduler = layer_cuts()
     for _ in range(100):
         choice = scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, FEW)
-        assert choice.split is not None
+        assert choice.partition is not None
         still = scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, NOTHING)
-        assert still.split is not None
+        assert still.partition is not None

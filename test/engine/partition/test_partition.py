@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Two machines that share the rows of a network compute what one does, however often the split changes."""
+"""Two machines that share the rows of a network compute what one does, however often the partition changes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
 from numpy.typing import NDArray
+from partitions import nearest
 from programs import change, changing_frames
 from random_graphs import random_network
 from torch import nn
@@ -77,12 +78,12 @@ class Pair:
             program.replicas.exchange = self.link.end(side)
 
     def run(
-        self, image: torch.Tensor, mask: NDArray[np.uint8], split: Partition, *, refresh: bool, outside: Border
+        self, image: torch.Tensor, mask: NDArray[np.uint8], partition: Partition, *, refresh: bool, outside: Border
     ) -> list[torch.Tensor]:
         robot, server = self.robot, self.server
         assert robot.replicas is not None and server.replicas is not None
         for program in (robot, server):
-            program.replicas.use(split)
+            program.replicas.use(partition)
         change(robot, image, mask)
         name = robot.layout.graph.input
         sent, taken = robot.replicas[name], server.replicas[name]
@@ -102,11 +103,11 @@ def native() -> Backend:
     return choose_backend("cpu", 1)
 
 
-def random_split(splitting: PartitionSpace, rng: np.random.Generator) -> Partition:
+def random_partition(space: PartitionSpace, rng: np.random.Generator) -> Partition:
     kind = rng.choice(["robot", "server", "cut", "rows", "one"])
-    names = list(splitting.heights)
+    names = list(space.heights)
     if kind in ("robot", "server"):
-        return splitting.everything_at(Side(kind))
+        return space.everything_at(Side(kind))
     if kind == "cut":
         cut = rng.integers(len(names))
         shares = {name: float((i < cut) == bool(rng.integers(2))) for i, name in enumerate(names)}
@@ -114,7 +115,7 @@ def random_split(splitting: PartitionSpace, rng: np.random.Generator) -> Partiti
         shares = dict.fromkeys(names, float(rng.random()))
     else:
         shares = {name: float(rng.choice([0, 1, rng.random()])) for name in names}
-    return splitting.of_shares(shares)
+    return nearest(space, shares)
 
 
 def assert_one_and_two_agree(
@@ -125,10 +126,10 @@ def assert_one_and_two_agree(
     assert pair.robot.replicas is not None
     size = graph.tensors[graph.input].size
     for frame, image, mask, outside in changing_frames(size, rng, frames):
-        split = random_split(pair.robot.replicas.space, rng)
+        partition = random_partition(pair.robot.replicas.space, rng)
         change(alone, image, mask)
         expected = alone.execute(refresh=frame == 0, outside=outside).values()
-        found = pair.run(image, mask, split, refresh=frame == 0, outside=outside)
+        found = pair.run(image, mask, partition, refresh=frame == 0, outside=outside)
         for ours, theirs in zip(found, map(torch.as_tensor, expected), strict=True):
             assert torch.allclose(ours, theirs, rtol=rounding, atol=rounding), (
                 f"frame {frame}: {(ours - theirs).abs().max()}"
@@ -178,21 +179,21 @@ class _Chain(nn.Module):
 
 def test_what_crosses() -> None:
     """By hand: row 3 of b reads rows 4 to 8 of a, row 4 rows 6 to 10."""
-    splitting = PartitionSpace(lay_out(graph_of(_Chain(), (20, 16))))
-    image, a, b, c = splitting.shapes
-    found = splitting.transfers(Partition(robot_rows={a: 8, b: 4, c: 1}))
+    space = PartitionSpace(lay_out(graph_of(_Chain(), (20, 16))))
+    image, a, b, c = space.shapes
+    found = space.transfers(Partition(robot_rows={a: 8, b: 4, c: 1}))
     assert found == (
         Transfer(tensor=image, to=Side.SERVER, rows=(8, 20)),
         Transfer(tensor=a, to=Side.ROBOT, rows=(8, 9)),
         Transfer(tensor=a, to=Side.SERVER, rows=(6, 8)),
         Transfer(tensor=b, to=Side.ROBOT, rows=(4, 10)),
     )
-    at_server = splitting.transfers(splitting.everything_at(Side.SERVER))
+    at_server = space.transfers(space.everything_at(Side.SERVER))
     assert at_server == (
         Transfer(tensor=image, to=Side.SERVER, rows=(0, 20)),
         Transfer(tensor=c, to=Side.ROBOT, rows=(0, 1)),
     )
-    assert splitting.transfers(splitting.everything_at(Side.ROBOT)) == ()
+    assert space.transfers(space.everything_at(Side.ROBOT)) == ()
 
 
 def test_what_cannot_be_split_is_named() -> None:
@@ -204,14 +205,14 @@ def test_what_cannot_be_split_is_named() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.after(torch.cumsum(x, 2))
 
-    splitting = PartitionSpace(lay_out(graph_of(Sums(), (6, 5))))
-    (group,) = splitting.groups
-    assert [splitting.heights[name] for name in group] == [6]
-    splitting.check(splitting.everything_at(Side.SERVER))
+    space = PartitionSpace(lay_out(graph_of(Sums(), (6, 5))))
+    (group,) = space.groups
+    assert [space.heights[name] for name in group] == [6]
+    space.check(space.everything_at(Side.SERVER))
     with pytest.raises(EngineError, match=group[0]):
-        splitting.check(Partition(robot_rows={**splitting.everything_at(Side.SERVER).robot_rows, group[0]: 3}))
+        space.check(Partition(robot_rows={**space.everything_at(Side.SERVER).robot_rows, group[0]: 3}))
     with pytest.raises(EngineError, match="how many of the"):
-        splitting.check(Partition(robot_rows={}))
+        space.check(Partition(robot_rows={}))
 
 
 @settings(max_examples=15)
@@ -230,10 +231,10 @@ def test_small_changes_held_back_stay_small(seed: int) -> None:
     errors = []
     for frame in range(12):
         mask = (rng.random(size) < (1.0 if frame == 0 else 0.3)).astype(np.uint8)
-        split = random_split(pair.robot.replicas.space, rng)
+        partition = random_partition(pair.robot.replicas.space, rng)
         change(exact, image, mask)
         expected = [torch.as_tensor(value).clone() for value in exact.execute(refresh=frame == 0).values()]
-        found = pair.run(image, mask, split, refresh=frame == 0, outside=Border.NONE)
+        found = pair.run(image, mask, partition, refresh=frame == 0, outside=Border.NONE)
         errors.append(max(float((a - b).abs().max()) for a, b in zip(found, expected, strict=True)))
         image = image + torch.from_numpy(rng.normal(0, 0.02, (*size, 3)).astype(np.float32))
     assert errors[0] <= 1e-6

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_result_equals_dense, changed
+from partitions import nearest
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Mode, Outdated, Partition, PartitionWorker, Side
@@ -33,7 +34,7 @@ class Server:
     def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG) -> None:
         self.helper = PartitionWorker(model, config)
         self.epoch = 0
-        self.split: Partition | None = None
+        self.partition: Partition | None = None
         self.breaks_after: int | None = None
         self.shared = 0
         self.failed = ""
@@ -45,11 +46,11 @@ class Server:
         robot_rows = outdated.robot
         assert (pooled(outdated.changed, (robot_rows.shape[0], robot_rows.shape[1])) <= robot_rows).all()
         assert (outdated.changed <= outdated.server).all()
-        return self.split
+        return self.partition
 
     def begin(self, start: FrameStart) -> None:
         self.end()
-        self._up, self._down = ({name: queue.Queue() for name in self.helper.splitting.heights} for _ in range(2))
+        self._up, self._down = ({name: queue.Queue() for name in self.helper.space.heights} for _ in range(2))
         self._thread = threading.Thread(target=self._run, args=(start,))
         self._thread.start()
         self.shared += 1
@@ -102,21 +103,21 @@ def _taken(waiting: queue.Queue[Patch | None]) -> Patch:
     return patch
 
 
-def random_split(server: Server, rng: np.random.Generator) -> Partition | None:
-    splitting = server.helper.splitting
+def random_partition(server: Server, rng: np.random.Generator) -> Partition | None:
+    space = server.helper.space
     kind = rng.choice(["alone", "server", "rows", "layers"])
     if kind == "alone":
         return None
     if kind == "server":
-        return splitting.everything_at(Side.SERVER)
+        return space.everything_at(Side.SERVER)
     draw = rng.random if kind == "rows" else lambda: float(rng.integers(2))
-    return splitting.of_shares({name: draw() for name in splitting.heights})
+    return nearest(space, {name: draw() for name in space.heights})
 
 
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6), breaks=st.booleans())
 def test_frames_equal_dense(seed: int, breaks: bool) -> None:
-    """Any splits, one after the other; links that break in the middle of a frame."""
+    """Any partitions, one after the other; links that break in the middle of a frame."""
     rng = np.random.default_rng(seed)
     engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
     image = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
@@ -124,7 +125,7 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
     for _ in range(7):
         if breaks and rng.random() < 0.3:
             server.breaks_after = int(rng.integers(4))
-        server.split = random_split(server, rng)
+        server.partition = random_partition(server, rng)
         result = engine.run(image, cache_map, server)
         server.end()
         assert_result_equals_dense(engine, result, image)
@@ -142,7 +143,7 @@ def test_a_moving_camera() -> None:
     cache_map: CacheMap | None = None
     for frame in range(20):
         image = np.ascontiguousarray(world[y : y + 96, x : x + 128])
-        server.split = None if frame % 4 == 2 else random_split(server, rng)
+        server.partition = None if frame % 4 == 2 else random_partition(server, rng)
         expected = alone.run(image, cache_map)
         found = engine.run(image, cache_map, server)
         server.end()

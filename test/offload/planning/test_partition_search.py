@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from partitions import nearest
 from workloads import EFFICIENT, MIXED, outdated, surroundings
 
 from cacheinf_ros.engine import Side
@@ -34,8 +35,8 @@ def test_never_worse_than_simple_ones(
     found = surroundings(work, seed, speedup).conditions(mbit_s, *map(work.active_at, (robot_reuse, server_reuse)))
     timeline, cut = Timeline(work, found), dnn_surgery(work, found)
     rows = search(work, timeline, [cut], time_limit_s=0.05)
-    work.splitting.check(work.split_of(rows))
-    work.splitting.check(work.split_of(cut))
+    work.space.check(work.partition_of(rows))
+    work.space.check(work.partition_of(cut))
     whole = work.heights[1:]
     for simple in (whole, np.zeros_like(whole), cut):
         assert timeline.end(rows) <= timeline.end(simple)
@@ -47,9 +48,9 @@ def test_a_table_is_good_between_its_points() -> None:
     for mbit_s, reuse in ((0.1, 0.0), (3.0, 0.5), (500.0, 0.99)):
         frame = outdated(MIXED, 1 - reuse)
         choice = Scheduler(MIXED, around, table).choose(OffloadPolicy.CACHEINF, mbit_s, 1.0, frame)
-        split, end = choice.split or MIXED.splitting.everything_at(Side.ROBOT), choice.predicted_ms
-        MIXED.splitting.check(split)
-        rows = MIXED.rows_of(split)
+        partition, end = choice.partition or MIXED.space.everything_at(Side.ROBOT), choice.predicted_ms
+        MIXED.space.check(partition)
+        rows = MIXED.rows_of(partition)
         active = MIXED.activity.shares(frame.changed)
         timeline = Timeline(MIXED, around.conditions(mbit_s, active, active))
         assert end == pytest.approx(timeline.end(rows))
@@ -64,10 +65,10 @@ def test_crossings_that_the_timeline_counts_are_those_that_happen() -> None:
     names = dict(zip(MIXED.names, range(1, len(MIXED.heights)), strict=True))
     for _ in range(20):
         shares = dict(zip(MIXED.names, rng.random(len(MIXED.names)).tolist(), strict=True))
-        split = MIXED.splitting.of_shares(shares)
-        times = Timeline(MIXED, found).times(MIXED.rows_of(split))
+        partition = nearest(MIXED.space, shares)
+        times = Timeline(MIXED, found).times(MIXED.rows_of(partition))
         bytes_sent = {"robot": 0.0, "server": 0.0}
-        for crossing in MIXED.splitting.transfers(split):
+        for crossing in MIXED.space.transfers(partition):
             tensor = names.get(crossing.tensor, 0)
             flags = MIXED.row_pixels[tensor] / (8 if tensor else 8 * 64)
             per_row = MIXED.row_values[tensor] * (4 if tensor else 1) + flags

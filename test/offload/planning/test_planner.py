@@ -23,12 +23,12 @@ def test_every_policy_gives_a_split_that_can_be_executed(policy: OffloadPolicy) 
     for mbit_s in (0.05, 5.0, 500.0):
         choice = scheduler.choose(policy, mbit_s, 1.0, FEW)
         assert choice.predicted_ms > 0
-        if choice.split is not None:
-            MIXED.splitting.check(choice.split)
+        if choice.partition is not None:
+            MIXED.space.check(choice.partition)
         if policy is OffloadPolicy.LOCAL:
-            assert choice.split is None
+            assert choice.partition is None
         if policy is OffloadPolicy.REMOTE:
-            assert choice.split is not None
+            assert choice.partition is not None
             assert choice.local_share == 0
 
 
@@ -45,7 +45,7 @@ def test_a_stale_cache_is_made_up_for_once() -> None:
     """The robot has computed alone for long; the server is far faster: it takes over although it has nothing yet."""
     scheduler = Scheduler(MIXED, AROUND)
     nothing_there = outdated(MIXED, 0.05, server=1.0)
-    assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, nothing_there).split is not None
+    assert scheduler.choose(OffloadPolicy.CACHEINF, 1000.0, 0.01, nothing_there).partition is not None
 
 
 def test_it_stays_with_what_is_about_as_good() -> None:
@@ -53,8 +53,8 @@ def test_it_stays_with_what_is_about_as_good() -> None:
     chosen = []
     for i in range(40):  # around where the best one changes
         choice = scheduler.choose(OffloadPolicy.CACHEINF, 3.0 * (1 + 0.01 * (-1) ** i), 1.0, FEW)
-        chosen.append(choice.split)
-    assert len({id(split) for split in chosen[2:]}) == 1
+        chosen.append(choice.partition)
+    assert len({id(partition) for partition in chosen[2:]}) == 1
 
 
 def test_a_split_whose_tensors_cost_too_much_to_send_is_left() -> None:

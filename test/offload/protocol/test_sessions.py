@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from faults import Faults
 from oracle import assert_result_equals_dense, changed
+from partitions import nearest
 from sessions import Both, both, until
 
 from cacheinf_ros.cache_map import CacheMap
@@ -39,15 +40,15 @@ class Stream:
         """One frame; why it was not shared, or nothing."""
         engine, robot = self._sessions.engine, self._sessions.robot
         assert engine.shared is not None
-        splitting = engine.shared.splitting
-        shares = self._rng.choice([0.0, 0.5, 1.0], len(splitting.heights))
-        split: Partition | None = splitting.everything_at(Side.SERVER)
+        space = engine.shared.space
+        shares = self._rng.choice([0.0, 0.5, 1.0], len(space.heights))
+        partition: Partition | None = space.everything_at(Side.SERVER)
         kind = self._rng.random()
         if kind < 0.2:
-            split = None
+            partition = None
         elif kind < 0.8:
-            split = splitting.of_shares(dict(zip(splitting.heights, shares.tolist(), strict=True)))
-        partner = robot.frame(lambda _: split)
+            partition = nearest(space, dict(zip(space.heights, shares.tolist(), strict=True)))
+        partner = robot.frame(lambda _: partition)
         result = engine.run(self._image, self._map, partner)
         assert_result_equals_dense(engine, result, self._image)
         self._image, self._map = changed(self._image, 5, 0.05, self._rng)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cacheinf_ros.bench.offload.limited_cpu import DutyCycle
+from benchmarks.offload.limited_cpu import DutyCycle
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.nodes.limited import find_trace
 

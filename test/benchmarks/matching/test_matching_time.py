@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from strategies import shifted, textured
 
-from cacheinf_ros.bench.matching_time import INSTALLED, run_matcher_benchmark
+from benchmarks.matching.matching_time import INSTALLED, run_matcher_benchmark
 from cacheinf_ros.errors import MatchingError
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 

@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.bench.offload.setting import ROBOT, SYSTEMS, Setting, System
 from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, shown_progress, write_report
-from cacheinf_ros.cli.laboratory import in_checkout, laboratory
 from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Weights, described, with_options
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.offload import OffloadConfig, WireImage
 from cacheinf_ros.offload.protocol.limited_link import Trace
+
+if TYPE_CHECKING:
+    from benchmarks.offload.setting import Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +55,11 @@ def offload(options: OffloadOptions) -> None:
     """Every way to divide the work between a robot and a server, over a link of limited bandwidth.
 
     Both are real nodes: the robot's has a fraction of a processor, the server's runs behind a shaped virtual link.
-    Without root both hold up what they send instead, and the report says so. In a checkout those ways are measured too
-    that are there to be compared with.
+    Without root both hold up what they send instead, and the report says so.
 
     Example: cacheinf bench offload --model torchvision:resnet50 --size 480x640 --source clip.mp4 --bandwidth 8,48
     """
-    from cacheinf_ros.bench.offload.run import run_offload_benchmark
+    from benchmarks.offload.run import run_offload_benchmark
     from cacheinf_ros.sources import open_source
 
     open_source(options.source)  # a mistake is told before anything starts
@@ -72,15 +71,13 @@ def offload(options: OffloadOptions) -> None:
 
 
 def _setting(options: OffloadOptions) -> Setting:
-    known: Mapping[str, System] = SYSTEMS
-    robot = ROBOT
-    if in_checkout():
-        compared = laboratory("benchmarks.offload.comparators")
-        known, robot = compared.SYSTEMS, compared.robot()
-    names = list(known) if options.policies == "all" else [name.strip() for name in options.policies.split(",")]
+    from benchmarks.offload.comparators import SYSTEMS, robot
+    from benchmarks.offload.setting import Setting
+
+    names = list(SYSTEMS) if options.policies == "all" else [name.strip() for name in options.policies.split(",")]
     for name in names:
-        if name not in known:
-            raise ConfigError(f"policy {name!r}: known are {', '.join(known)}")
+        if name not in SYSTEMS:
+            raise ConfigError(f"policy {name!r}: known are {', '.join(SYSTEMS)}")
     return Setting(
         model=options.model,
         weights=str(options.weights or ""),
@@ -88,8 +85,8 @@ def _setting(options: OffloadOptions) -> Setting:
         source=options.source,
         frames=options.frames,
         rounds=options.rounds,
-        systems={name: known[name] for name in names},
-        robot=robot,
+        systems={name: SYSTEMS[name] for name in names},
+        robot=robot(),
         robot_cores=options.robot_cores,
         schedule_s=options.schedule_s,
         wire_image=options.wire_image,

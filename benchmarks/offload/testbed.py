@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
-from cacheinf_ros.bench.offload.limited_cpu import DutyCycle, LimitedCpu
-from cacheinf_ros.bench.offload.shaped_link import LinkShapingError, ShapedLink
+from benchmarks.offload.limited_cpu import DutyCycle, LimitedCpu
+from benchmarks.offload.shaped_link import LinkShapingError, ShapedLink
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.offload.protocol.limited_link import Trace
 

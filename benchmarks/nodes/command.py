@@ -28,7 +28,7 @@ def nodes(
     json_file: JsonFile = None,
 ) -> None:
     """What transport adds: from a camera's stamp to the result through real processes, for four kinds of cameras."""
-    from cacheinf_ros.bench.node_overhead import run_nodes_benchmark
+    from benchmarks.nodes.node_overhead import run_nodes_benchmark
 
     report = run_nodes_benchmark(
         source=source, model=model, rate=rate, frames=frames, threads=threads, folder=out, progress=Console().print

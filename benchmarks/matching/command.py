@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
-from cacheinf_ros.cli.laboratory import in_checkout, laboratory
 from cacheinf_ros.cli.options import JsonFile, SourceReference
 from cacheinf_ros.config import parse_size
 
@@ -26,17 +25,14 @@ def matcher(
     frames: Annotated[int, typer.Option(min=2, help="How many frames are matched.")] = 60,
     json_file: JsonFile = None,
 ) -> None:
-    """Latency and match ratio of every matching algorithm, each frame against the one before (DeepCache, Table 4).
-
-    In a checkout those are measured too that are there to be compared with.
-    """
-    from cacheinf_ros.bench.matching_time import INSTALLED, run_matcher_benchmark
+    """Latency and match ratio of every matching algorithm, each frame against the one before (DeepCache, Table 4)."""
+    from benchmarks.matchers import COMPARATORS
+    from benchmarks.matching.matching_time import INSTALLED, run_matcher_benchmark
     from cacheinf_ros.sources import open_source
 
     images = [frame.image for frame in itertools.islice(open_source(source), frames)]
     wanted = tuple(size for text in sizes.split(",") if (size := parse_size(text)))
-    comparators = laboratory("benchmarks.matchers").COMPARATORS if in_checkout() else {}
-    report = run_matcher_benchmark(images, sizes=wanted, matchers={**INSTALLED, **comparators})
+    report = run_matcher_benchmark(images, sizes=wanted, matchers={**INSTALLED, **COMPARATORS})
     write_report(json_file, {"source": Path(source).name, **report})
     _print(report)
 

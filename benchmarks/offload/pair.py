@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cacheinf_ros.bench.offload.setting import Setting, System
-from cacheinf_ros.bench.offload.testbed import Testbed
+from benchmarks.offload.setting import Setting, System
+from benchmarks.offload.testbed import Testbed
 from cacheinf_ros.engine import Mode
 from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.harness.playback import RESULT_TOPIC, Played, lossless, params_file, play

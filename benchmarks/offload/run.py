@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.bench.offload.pair import Pair, open_pair
-from cacheinf_ros.bench.offload.setting import Setting, System
-from cacheinf_ros.bench.offload.tally import Tally
-from cacheinf_ros.bench.offload.testbed import Testbed, open_testbed
+from benchmarks.offload.pair import Pair, open_pair
+from benchmarks.offload.setting import Setting, System
+from benchmarks.offload.tally import Tally
+from benchmarks.offload.testbed import Testbed, open_testbed
 from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.shots import Image, varied_images
 from cacheinf_ros.config import parse_size
