@@ -133,10 +133,11 @@ def _print(report: dict[str, Any]) -> None:
         f"loss {loss['measured']:.3f} ({loss['where_it_moves']:.3f} where it moves) of {loss['asked']:g} asked: "
         f"{'kept' if loss['kept'] else 'broken'}; {report['held']:.0%} of the answers were held"
     )
-    missed = [(name, ways[name]["missed_frames"]) for name in ("bounded", "nodes: bounded") if name in ways]
-    for name, frames in missed:
-        if frames is not None:
-            console.print(f"{name}: an object was missed for at most {frames} frames in a row")
+    of_dense = report["ways"]["dense"]["missed_frames"]
+    for name in ("bounded", "nodes: bounded"):
+        if name in ways and of_dense is not None:
+            frames = ways[name]["missed_frames"]
+            console.print(f"{name}: an object was missed for at most {frames} frames in a row (dense: {of_dense})")
     if nodes:
         console.print(_costs(nodes, "Through the nodes, per frame of the camera"))
     if any(way["truth"] for way in ways.values()):
