@@ -19,8 +19,7 @@ from cacheinf_ros.pipeline.picture_change import Change
 _GROWTH = 0.01  # of the logarithm of the scale per frame in which nothing is missed
 _FALL = 0.7  # of the same at one surprise, at most
 _LEAST, _MOST = 0.1, 4.0  # of the scale
-_ROOM = 0.7  # of the promise that held answers may use up by this estimate, which knows no consensus
-_MOVING, _SURELY_MOVING = 0.125, 0.02  # share of the decisions that lie where things move, at least
+_MOVING, _SURELY_MOVING = 0.25, 0.02  # share of the decisions that lie where things move, at least
 _MANY = 1000  # decisions in a frame, as in class maps: what a burst shows of them can be believed
 _FEW = 0.2  # decisions per frame, at least: a tenth of a box, which counts twice, is next to nothing
 _MEMORY = 100  # frames that the usual number of decisions is a mean over
@@ -53,7 +52,7 @@ class Surprises:
         moving = total.moving_total / total.total if total.total else 0.0
         self._is_sure = usual >= _MANY
         moving = max(moving, _SURELY_MOVING if self._is_sure else _MOVING)
-        self._allowed = max_loss * min(_ROOM, MOVING_ALLOWANCE * moving)
+        self._allowed = max_loss * min(1.0, MOVING_ALLOWANCE * moving)
         self.scale = min(self.scale, self._most)
         changes = [change for burst in bursts for change in burst.changes(len(burst))]
         self._widest = Change(
