@@ -27,7 +27,7 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
     """
     try:
         content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # impossible dates, texts, depths
         raise CatalogError(f"{path} cannot be read: {error}; {remedy}") from None
     if not isinstance(content, dict):
         raise CatalogError(f"{path} must be a mapping; {remedy}")

@@ -49,12 +49,12 @@ def read_card(path: Path) -> ModelCard:
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # impossible dates, texts, depths
         raise ModelError(f"model card {path} cannot be read: {error}") from None
     if not isinstance(content, dict) or not content.get("factory"):
         raise ModelError(f"model card {path} must be a mapping with at least 'factory'")
     try:
-        card = ModelCard.checked(**{"name": path.stem, **content})
+        card = ModelCard.checked(**{"name": path.stem, **{str(key): value for key, value in content.items()}})
     except ConfigError as error:
         raise ModelError(f"model card {path}: {error}") from None
     weights = path.parent / card.weights if card.weights else None
