@@ -83,8 +83,7 @@ def test_every_source_file_names_licence_and_holder() -> None:
 def test_no_file_name_stands_twice() -> None:
     """One name, one subject: a traceback or a search that names a file then names one. Only folders have namesakes."""
     names = Counter(file.name for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts)
-    allowed = {"__init__.py", "engine.py"}  # the engine, and `cacheinf bench engine`
-    assert {name for name, count in names.items() if count > 1} <= allowed
+    assert {name for name, count in names.items() if count > 1} == {"__init__.py"}
 
 
 def attributes(definition: ast.ClassDef) -> set[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.bench.engine import WARM_UP
+from cacheinf_ros.bench.engine_benchmark import WARM_UP
 from cacheinf_ros.bench.timing import timed
 from cacheinf_ros.engine import Engine, EngineConfig, matching_for
 from cacheinf_ros.engine.backends import choose_backend

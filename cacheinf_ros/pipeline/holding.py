@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss, Score
 from cacheinf_ros.pipeline.burst import LONGEST, Burst
 from cacheinf_ros.pipeline.picture_change import Change
+from cacheinf_ros.pipeline.ratio_error import ratio_error
 
 _AFTER_ONE, _LATER = Loss(whole=1.5, moving=1.5), Loss(whole=1.0, moving=0.5)
 """Standard errors that are added to a loss before it counts as within the promise, after one burst and after several.
@@ -115,14 +116,9 @@ def _loss(ours: Table, dense: Table, columns: tuple[int, int]) -> Table:
 
 
 def _standard_error(ours: Table, dense: Table, columns: tuple[int, int]) -> Table:
-    """[...]: of the loss, as that of the ratio of two sums over frames: what was missed, and what was to decide."""
+    """[...]: of the loss."""
     right, total = columns
-    missed, totals = dense[:, right] - ours[..., right], dense[:, total]
-    everything = totals.sum()
-    if not everything:
-        return np.zeros(missed.shape[:-1])
-    ratio = missed.sum(-1, keepdims=True) / everything
-    return np.asarray(np.sqrt(np.sum(np.square(missed - ratio * totals), axis=-1)) / everything)
+    return ratio_error(dense[:, right] - ours[..., right], dense[:, total])
 
 
 def _steps(bursts: Sequence[Burst[Any]], figure: Callable[[Change], float]) -> list[float]:

@@ -19,6 +19,7 @@ import numpy as np
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss, Score, Task, consensus_of_all, score_at
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
+from cacheinf_ros.pipeline.ratio_error import ratio_error
 
 MOST = 0.5
 """Share of the promise that a lower precision may use up, at most."""
@@ -198,8 +199,5 @@ def share_of(loss: Loss, max_loss: float) -> float:
 
 
 def _standard_error(missed: list[tuple[float, float]]) -> float:
-    """Of the ratio of two sums over frames."""
     parts, totals = np.array(missed, np.float64).T
-    if not totals.sum():
-        return 0.0
-    return float(np.sqrt(np.sum(np.square(parts - parts.sum() / totals.sum() * totals))) / totals.sum())
+    return float(ratio_error(parts, totals))

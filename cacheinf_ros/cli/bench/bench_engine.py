@@ -79,7 +79,7 @@ def engine(options: EngineOptions) -> None:
 
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.bench.engine import run_engine_benchmark
+    from cacheinf_ros.bench.engine_benchmark import run_engine_benchmark
     from cacheinf_ros.bench.shots import Change, changing, recorded
     from cacheinf_ros.sources import open_source
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
-from cacheinf_ros.bench.engine import run_engine_benchmark, speed
+from cacheinf_ros.bench.engine_benchmark import run_engine_benchmark, speed
 from cacheinf_ros.bench.race import Log
 from cacheinf_ros.bench.shots import Change, Shot, changing, recorded
 from cacheinf_ros.bench.timing import summary
