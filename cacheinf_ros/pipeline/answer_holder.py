@@ -142,6 +142,10 @@ class AnswerHolder:
         if self._burst is not None:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
 
+    def look_soon(self) -> None:
+        """Have the next burst as soon as after the first one: there is something new to be judged."""
+        self._wait = _FIRST_WAIT
+
     @property
     def _burst_is_due(self) -> bool:
         """Whether it is time to look again: the sooner, the fewer of the frames are held."""

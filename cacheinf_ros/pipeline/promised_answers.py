@@ -11,10 +11,10 @@ completely by the engine.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -22,12 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import DensePrecision, Engine, EngineConfig, EngineResult, Mode, Preprocessor, Selection
+from cacheinf_ros.engine import (
+    DensePrecision,
+    Engine,
+    EngineConfig,
+    EngineResult,
+    Mode,
+    Preprocessor,
+    RemotePeer,
+    Selection,
+)
 from cacheinf_ros.engine.decisions import Task, task_of_model
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
+from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
+from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
@@ -36,28 +47,16 @@ Image = NDArray[np.uint8]
 PREPARING = "being prepared"
 """What diagnostics say of the dense backend until there is one."""
 _log = logging.getLogger(__name__)
-_ENGINE_SHARE = 0.5  # of the promise that the cached engine may use up; holding has the rest
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
 _OF_16_BITS = (Backend.OPENVINO_FLOAT16, Backend.OPENVINO_BFLOAT16)
 _STOP_S = 0.5
-_CLEARLY = 0.95  # of the dense time: what the cached engine must not exceed to be worth its matching and memory
-_NOT_AGAIN = 3  # bursts without the cached engine after it was not worth it; doubled each time
-
-
-class Way(Enum):
-    """How frames whose answer does not stand are computed."""
-
-    DENSE = "dense"
-    CACHED = "cached"
 
 
 class PromisedAnswers:
     """One stream's answers within a promise. For one thread at a time; the dense backend is prepared in another.
 
     Attributes:
-        way: how frames are computed between bursts.
-        wants_thresholds: whether delta thresholds might make the cached engine worth it: what it reuses loses little,
-            but it is not faster than a dense backend.
+        trial: of the engine: whether it computes frames between bursts.
     """
 
     def __init__(self, model: Model, engine: Engine, config: EngineConfig, note: Callable[[str, str], None]) -> None:
@@ -66,8 +65,7 @@ class PromisedAnswers:
         Args:
             note: takes names and texts for diagnostics.
         """
-        self.way = Way.DENSE
-        self.wants_thresholds = False
+        self.trial = EngineTrial()
         self._model = model
         self._engine = engine
         self._preprocessor = Preprocessor(model.card)
@@ -81,9 +79,6 @@ class PromisedAnswers:
         self._selection = Selection()
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
-        self._tries_engine = True
-        self._untried = 0  # bursts until the engine is tried again
-        self._pause = _NOT_AGAIN
         self._turn = 0  # of the backends
         self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend or way
         note("dense_backend", PREPARING)
@@ -105,16 +100,7 @@ class PromisedAnswers:
     def wants_maps(self) -> bool:
         """Whether cache maps are any use for the next frame."""
         in_burst = self._holder is None or self._holder.wants_dense
-        return self.way is Way.CACHED or (in_burst and self._tries_engine)
-
-    @property
-    def uses_engine(self) -> bool:
-        """Whether the cached engine computes frames outside of bursts."""
-        return self.way is Way.CACHED
-
-    def try_engine(self) -> None:
-        """Put the cached engine on trial in the next burst: it has changed."""
-        self.wants_thresholds, self._tries_engine, self._untried = False, True, 0
+        return self.trial.reuses and (self.trial.way is Way.CACHED or (in_burst and self.trial.is_on))
 
     def configure(self, config: EngineConfig) -> None:
         """Take over the promise."""
@@ -148,36 +134,47 @@ class PromisedAnswers:
         if self._holder is not None:
             self._holder.lost()
 
-    def run(self, image: Image, cache_map: CacheMap | None, matching_ms: float = 0.0) -> EngineResult:
+    def meet(self, *, has_server: bool) -> None:
+        """Note whether a server may compute a part of the next frame; where that is new, look soon what it is worth."""
+        if self.trial.meet(has_server=has_server) and self._holder is not None:
+            self._holder.look_soon()
+
+    def run(
+        self, image: Image, cache_map: CacheMap | None, matching_ms: float = 0.0, peer: RemotePeer | None = None
+    ) -> EngineResult:
         """Compute the frame that was just asked about; where this raises, the engine's cache is empty.
 
         Args:
             image: uint8 [height, width, 3], BGR.
             cache_map: what of the engine's cache is reusable; None: nothing is known.
             matching_ms: what it took to find out.
+            peer: the server that may compute a part of it.
         """
         if self._holder is None or self._task is None or self._max_loss <= 0:
-            return self._engine.run(image, None)
+            return self._engine.run(image, None, peer)
         if self._holder.wants_dense:
-            return self._run_in_burst(image, cache_map, matching_ms)
-        is_cached, backend = self.way is Way.CACHED, self._lower.chosen or self._backends[0]
-        result = self._engine.run(image, cache_map) if is_cached else self._dense(image, backend)
-        assert self._task is not None
+            return self._run_in_burst(image, cache_map, matching_ms, peer)
+        if self.trial.way is Way.CACHED:
+            result = self.trial.run(self._engine, image, cache_map, peer)
+        else:
+            result = self._dense(image, self._lower.chosen or self._backends[0])
         self._holder.computed(self._task.read(result.outputs, (image.shape[0], image.shape[1]), result.motion))
         return result
 
-    def _run_in_burst(self, image: Image, cache_map: CacheMap | None, matching_ms: float) -> EngineResult:
+    def _run_in_burst(
+        self, image: Image, cache_map: CacheMap | None, matching_ms: float, peer: RemotePeer | None
+    ) -> EngineResult:
         """Answer densely, by the backends in turn, and let the engine run beside them where it is on trial."""
         assert self._holder is not None
         assert self._task is not None
         size, by_engine = (image.shape[0], image.shape[1]), None
-        if self._tries_engine:
-            tried = self._engine.run(image, cache_map)
+        if self.trial.is_on:
+            tried = self.trial.run(self._engine, image, cache_map, peer)
             by_engine = self._task.read(tried.outputs, size, tried.motion)
             self._took_ms.setdefault(Way.CACHED.value, []).append(matching_ms + _milliseconds(tried))
         backend = self._backends[self._turn % len(self._backends)]
         self._turn += 1
-        result = self._dense(image, backend, cached=self._tries_engine)
+        result = self._dense(image, backend, cached=self.trial.is_on and self.trial.reuses)
         self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
         decision = self._task.read(result.outputs, size)
         self._lower.compare(decision, lambda other: self._decided(image, other))
@@ -225,26 +222,11 @@ class PromisedAnswers:
                 shows_something=self._lower.showed_something,
                 is_wanted=not self._lower.loses_little(DensePrecision.INT8),
             )
-        if report.engine is not None:
-            cached_ms = medians[Way.CACHED.value]
-            if self._lower.chosen is not None:
-                dense_ms = self._lower.milliseconds
-            keeps = report.engine.within(_ENGINE_SHARE * self._max_loss)
-            is_faster = cached_ms <= _CLEARLY * dense_ms
-            self.way = Way.CACHED if keeps and is_faster else Way.DENSE
-            self.wants_thresholds = keeps and not is_faster
-            self._note(
-                "cached_engine",
-                f"loss {_text(report.engine.whole, report.engine.moving)}, {cached_ms:.1f} ms, "
-                f"dense {dense_ms:.1f} ms: {self.way.value} frames",
-            )
-            if self.way is Way.DENSE:
-                self._untried, self._pause = self._pause, 2 * self._pause
-            else:
-                self._pause = _NOT_AGAIN
-        else:
-            self._untried -= 1
-        self._tries_engine = self.way is Way.CACHED or self._untried <= 0
+        if self._lower.chosen is not None:
+            dense_ms = self._lower.milliseconds
+        engine_ms = medians.get(Way.CACHED.value, math.nan)
+        if found := self.trial.judge(report.engine, engine_ms, dense_ms, self._max_loss):
+            self._note("cached_engine", found)
         assert self._holder is not None
         self._holder.promise(self._room)
         measured, uncertain = report.measured, report.uncertain
@@ -270,7 +252,7 @@ class PromisedAnswers:
     @property
     def _room(self) -> float:
         """What holding answers may cost."""
-        return self._max_loss * (1 - (_ENGINE_SHARE if self.way is Way.CACHED else self._lower.booked))
+        return self._max_loss * (1 - (ENGINE_SHARE if self.trial.way is Way.CACHED else self._lower.booked))
 
     def _backend_text(self, full_ms: float) -> str:
         full = f"{self._backends[0].name}, {full_ms:.1f} ms"

@@ -17,6 +17,7 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, RemotePeer, Selection, decode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
+from cacheinf_ros.pipeline.engine_trial import Way
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.node_configs import ModelConfig
 from cacheinf_ros.pipeline.pairing import Outcome
@@ -60,7 +61,6 @@ class Runner:
         self.dense_ms = self.engine.cost.dense_ms
         self._calibrator: BackgroundCalibrator | None = None
         self.promised: PromisedAnswers | None = None
-        self._with_server = with_server
         self._last: FrameResult | None = None
         self._asked: tuple[tuple[int, int], Selection] | None = (
             None  # size of the last frame, and what was wanted of it
@@ -131,18 +131,22 @@ class Runner:
             matching_ms: what it took to find the map.
         """
         if self._keeps_promise:
-            return self._run_within_promise(image, cache_map, matching_ms)
+            return self._run_within_promise(image, cache_map, matching_ms, partner)
         if self._config.mode is Mode.BOUNDED and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)
         return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
 
     @property
     def _keeps_promise(self) -> bool:
-        """Whether answers are chosen by what they lose. A server's part of frames comes too late for that."""
-        return self._config.mode is Mode.BOUNDED and not self._with_server
+        """Whether answers are chosen by what they lose."""
+        return self._config.mode is Mode.BOUNDED
 
     def _run_within_promise(
-        self, image: NDArray[np.uint8], cache_map: CacheMap | None, matching_ms: float
+        self,
+        image: NDArray[np.uint8],
+        cache_map: CacheMap | None,
+        matching_ms: float,
+        partner: RemotePeer | None,
     ) -> FrameResult:
         if self.promised is None:
             self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
@@ -151,21 +155,24 @@ class Runner:
             self._asked, self._last = asked, None
             self.promised.select(self.selection)
             self.promised.lost()
-        if self.promised.wants_thresholds and self.engine.bounded.calibration is None:
+        self.promised.meet(has_server=partner is not None)
+        if self.promised.trial.wants_thresholds and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)
         started = time.perf_counter()
         if self.promised.stands(image) and self._last is not None:
             looked_ms = 1e3 * (time.perf_counter() - started)
             stages = {**dict.fromkeys(self._last.engine.stage_ms, 0.0), "prepare": looked_ms}
-            unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages)
+            unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages, where="local")
             return replace(self._last, mode=HELD, outcome=Outcome.UNTOUCHED, engine=unchanged)
-        result = self.promised.run(image, cache_map, matching_ms)
+        result = self.promised.run(image, cache_map, matching_ms, partner)
         self._last = self._frame_result(result, asked[0])
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:
         """Compare the engine's cache with a dense frame: when that is due and there is time for it, or long overdue."""
-        if self._config.mode is not Mode.BOUNDED or (self.promised is not None and not self.promised.uses_engine):
+        if self._config.mode is not Mode.BOUNDED or (
+            self.promised is not None and self.promised.trial.way is Way.DENSE
+        ):
             return
         if not (self.engine.bounded.audit_due if idle else self.engine.bounded.audit_overdue):
             return
@@ -191,7 +198,7 @@ class Runner:
         if calibration is not None:
             self.engine.bounded.use(calibration)
             if self.promised is not None:
-                self.promised.try_engine()
+                self.promised.trial.start_anew()
             _log.info("delta thresholds are calibrated (%s)", self._calibrator.state)
 
     def failed(self, error: str) -> FrameResult:

@@ -1,0 +1,108 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The engine with its cache, or with a server, on trial in bursts: whether it computes the frames between them.
+
+There are two things that it may do better than a dense backend: reuse what it has cached, and have a server compute a
+part of each frame. Reuse loses something, a server alone nothing. Where both cannot be had within the promise, frames
+that are computed completely, with the server, are tried next.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Engine, EngineResult, RemotePeer
+from cacheinf_ros.engine.decisions import Loss
+
+SHARE = 0.5
+"""Share of the promise that the engine may use up; holding answers has the rest."""
+_CLEARLY = 0.95  # of the dense time: what the engine must not exceed to be worth its matching and memory
+_NOT_AGAIN = 3  # bursts without the engine after it was not worth it; doubled each time
+
+
+class Way(Enum):
+    """How frames whose answer does not stand are computed."""
+
+    DENSE = "dense"
+    CACHED = "cached"
+
+
+class EngineTrial:
+    """For one thread at a time.
+
+    Attributes:
+        way: how frames are computed between bursts.
+        is_on: whether the engine is run beside the dense backends in the next burst, or in this one.
+        wants_thresholds: whether delta thresholds might make the engine worth it: what it reuses loses little, but it
+            is not faster than a dense backend.
+    """
+
+    def __init__(self) -> None:
+        self.way = Way.DENSE
+        self.is_on = True
+        self.wants_thresholds = False
+        self._reuses = True
+        self._has_server = False
+        self._untried = 0  # bursts until it is tried again
+        self._pause = _NOT_AGAIN
+
+    @property
+    def reuses(self) -> bool:
+        """Whether the engine is to reuse anything: else maps are no use to it."""
+        return self._reuses
+
+    def start_anew(self) -> None:
+        """Try the engine in the next burst: it has changed."""
+        self.wants_thresholds, self.is_on, self._reuses = False, True, True
+        self._untried, self._pause = 0, _NOT_AGAIN
+
+    def meet(self, *, has_server: bool) -> bool:
+        """Note whether a server may compute a part of the next frame; returns whether that has changed.
+
+        What was found out before then counts no more: frames are computed densely until the engine was tried.
+        """
+        if has_server == self._has_server:
+            return False
+        self._has_server, self.way = has_server, Way.DENSE
+        self.start_anew()
+        return True
+
+    def run(
+        self, engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None, peer: RemotePeer | None
+    ) -> EngineResult:
+        """Have the engine compute a frame, see :meth:`Engine.run`, in the way that is on trial or was chosen."""
+        return engine.run(image, cache_map if self._reuses else None, peer)
+
+    def judge(self, loss: Loss | None, engine_ms: float, dense_ms: float, max_loss: float) -> str:
+        """Choose the way until the next burst, at the end of one.
+
+        Args:
+            loss: of the engine's answers in the burst; None: it was not run.
+            engine_ms: of a frame, with matching.
+            dense_ms: of a frame by the fastest backend that keeps the promise.
+
+        Returns:
+            what was found, in words; empty where the engine was not run.
+        """
+        if loss is None:
+            self._untried -= 1
+            self.is_on = self._untried <= 0
+            return ""
+        how = "" if not self._has_server else "with the server, " if self._reuses else "complete with the server, "
+        keeps, is_faster = loss.within(SHARE * max_loss), engine_ms <= _CLEARLY * dense_ms
+        self.way = Way.CACHED if keeps and is_faster else Way.DENSE
+        self.wants_thresholds = keeps and not is_faster and self._reuses
+        if self.way is Way.CACHED:
+            self.is_on, self._pause = True, _NOT_AGAIN
+        elif self._has_server and self._reuses:
+            self.is_on, self._reuses = True, False
+        else:
+            self._untried, self._pause = self._pause, 2 * self._pause
+            self.is_on, self._reuses = False, True
+        return (
+            f"{how}loss {loss.whole:.3f} ({loss.moving:.3f} where things move), {engine_ms:.1f} ms, "
+            f"dense {dense_ms:.1f} ms: {self.way.value} frames"
+        )
