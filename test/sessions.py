@@ -9,13 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from faults import Faults
-
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
 from cacheinf_ros.offload.protocol.greeting import Identity, Work
+from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Packet
 from cacheinf_ros.offload.protocol.robot_session import RobotSession
 from cacheinf_ros.offload.protocol.row_service import RowWorker

@@ -36,6 +36,7 @@ class SoakOptions:
     fault_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between faults of processes, s.")] = 5.0
     server_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what befalls the server.")] = 0.2
     camera_share: Annotated[float, typer.Option(min=0, max=1, help="Of the images, those something befalls.")] = 0.1
+    link_share: Annotated[float, typer.Option(min=0, max=1, help="Of the packets, those something befalls.")] = 0.01
     visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
@@ -47,8 +48,9 @@ def soak(options: SoakOptions) -> None:
     """Let robots share a server for hours while things go wrong, and check every result against dense execution.
 
     Processes are killed, restarted and paused; images are lost, doubled, reordered, damaged, and their clock is set
-    back; other robots come and go, some with other weights. Every image that a node could take must have one right
-    result or a stated error. Writes OUT/report.json. Exit code 1 where anything happened that must never happen.
+    back; packets are lost, late, doubled, damaged, cut off, foreign or old; other robots come and go, some with other
+    weights. Every image that a node could take must have one right result or a stated error. Writes OUT/report.json.
+    Exit code 1 where anything happened that must never happen.
     """
     from cacheinf_ros.harness.domains import private_domain
     from cacheinf_ros.harness.soak import soak as run

@@ -31,8 +31,11 @@ from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
 from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot, picture_of
 from cacheinf_ros.harness.visitors import Visitors
 from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.nodes.packet_relay import SERVER as RELAYED
+from cacheinf_ros.nodes.packet_relay import Relay
 from cacheinf_ros.nodes.robot_station import Heard, RobotStation
 from cacheinf_ros.offload import Identity
+from cacheinf_ros.offload.protocol.link_faults import KINDS, Faults
 from cacheinf_ros.sources import open_source
 
 SHARE_TOPIC, ANSWER_TOPIC = "/frame_shares", "/frame_shared"
@@ -63,12 +66,17 @@ def soak(
     Raises:
         ProcessError: a node does not start.
     """
-    with NodeGroup(folder, domain=domain) as group, RobotStation(domain) as station:
-        run = _Soak(config, group, station)
-        run.start()
-        progress(f"{config.robots} robots and a server are up")
-        run.go_on(progress)
-        return run.report()
+    relay = Relay(domain)
+    relay.faults = Faults(config.seed, config.link_share, KINDS)
+    try:
+        with NodeGroup(folder, domain=domain) as group, RobotStation(domain) as station:
+            run = _Soak(config, group, station)
+            run.start()
+            progress(f"{config.robots} robots and a server are up")
+            run.go_on(progress)
+            return run.report(relay.faults.counts)
+    finally:
+        relay.close()
 
 
 @dataclass(order=True)
@@ -136,12 +144,12 @@ class _Soak:
         for robot in self._robots:
             robot.ledger.settle(time.monotonic() + config.patience_s)
 
-    def report(self) -> SoakReport:
-        """What came of it so far."""
+    def report(self, of_link: Counter[str]) -> SoakReport:
+        """What came of it so far; ``of_link``: how often each fault befell a packet."""
         recovery = [seconds for robot in self._robots for seconds in robot.recoveries()]
         return SoakReport(
             fates=self._counted,
-            injected=self._injected,
+            injected=self._injected + Counter({f"packet {kind}": count for kind, count in of_link.items()}),
             visits=self._visitors.went,
             where=self._where,
             recovery_s=recovery,
@@ -275,7 +283,6 @@ def _server(config: SoakConfig) -> NodeCommand:
     return NodeCommand(
         executable="server",
         parameters={
-            "model": config.model, "threads": 1, "server.max_robots": config.slots,
-            "server.share_topic": SHARE_TOPIC, "server.shared_topic": ANSWER_TOPIC,
+            "model": config.model, "threads": 1, "server.max_robots": config.slots, **RELAYED,
         },
     )  # fmt: skip

@@ -25,6 +25,7 @@ class SoakConfig:
         fault_every_s: mean time between faults of processes.
         server_share: of them that befall the server.
         camera_share: of the images that something befalls.
+        link_share: of the packets between robots and server that something befalls.
         visit_every_s: mean time between robots that only greet the server.
         patience_s: how long a frame may wait for its result.
     """
@@ -40,6 +41,7 @@ class SoakConfig:
     fault_every_s: float
     server_share: float
     camera_share: float
+    link_share: float
     visit_every_s: float
     patience_s: float
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faults import KINDS, Faults
 
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess
+from cacheinf_ros.offload.protocol.link_faults import KINDS, Faults
 from cacheinf_ros.pipeline.polling import wait_until
 
-relays = pytest.importorskip("relay", reason="needs ROS 2")
+relays = pytest.importorskip("cacheinf_ros.nodes.packet_relay", reason="needs ROS 2")
 
 DEADLINE_S = 0.5
 """Of the robot for what the server computes; a frame takes at most this and what it takes alone."""

@@ -19,7 +19,8 @@ TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(domain: int, tmp_path: Path) -> None:
     config = SoakConfig(
         duration_s=20.0, robots=2, slots=4, rate=5.0, model=TINY, source="scene:fixed?size=48x64", policy="remote",
-        seed=0, fault_every_s=2.0, server_share=0.4, camera_share=0.2, visit_every_s=2.0, patience_s=15.0,
+        seed=0, fault_every_s=2.0, server_share=0.4, camera_share=0.2, link_share=0.02, visit_every_s=2.0,
+        patience_s=15.0,
     )  # fmt: skip
     report = soak(config, domain=domain, folder=tmp_path)
     assert report.is_clean, report

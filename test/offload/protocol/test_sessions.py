@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults import Faults
 from oracle import assert_result_equals_dense, changed
 from partitions import nearest
 from sessions import Both, both, until
@@ -19,6 +18,7 @@ from sessions import Both, both, until
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Partition, Side
 from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
 

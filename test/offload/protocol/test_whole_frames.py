@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from faults import Faults
 from sessions import PATIENCE_S, ServerBeside, until
 
 from cacheinf_ros.errors import MessageError
@@ -20,6 +19,7 @@ from cacheinf_ros.offload import (
     WholeFrameWorker,
     Work,
 )
+from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.newest import NewestContent
 from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, cut
 

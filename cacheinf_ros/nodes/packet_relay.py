@@ -1,24 +1,26 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A link between robot and server that a test can damage: a node that hands packets on, or does not."""
+"""A link between robots and a server that can be damaged: a node that hands packets on, or does not."""
 
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from typing import Any
 
-from faults import Faults
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.qos import QoSProfile
 
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.spinning import SpinningNode
+from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Packet
 
 SHARES, ANSWERS = "relayed_shares", "relayed_answers"
 SERVER = {"server.share_topic": SHARES, "server.shared_topic": ANSWERS}
 """Parameters of a server at the relay's other end."""
 _MANY = QoSProfile(depth=1000)
+_SESSIONS = 64  # whose answers are handed on: of more, those that were silent longest are gone
 
 
 class Relay:
@@ -29,19 +31,21 @@ class Relay:
     """
 
     def __init__(self, domain: int) -> None:
+        """Hand everything on, in a thread of its own, until :meth:`close`."""
         self.faults = Faults(0, 0.0, ("lost",))
         self._spinning = SpinningNode("relay", domain)
         self._node = self._spinning.node
         self._to_server = self._node.create_publisher(SplitPacket, SHARES, _MANY)
-        self._to_robots: dict[str, Any] = {}
+        self._to_robots: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
         self._node.create_subscription(SplitPacket, "frame_shares", self._from_robot, _MANY)
 
     def send(self, packet: Packet) -> None:
-        """A packet of ours to the server."""
+        """Send a packet of ours to the server."""
         with contextlib.suppress(RCLError):  # lost: who receives does not keep up
             self._to_server.publish(packet_message(packet))
 
     def close(self) -> None:
+        """Hand nothing on any more."""
         self._spinning.close()
 
     def _from_robot(self, message: Any) -> None:
@@ -52,11 +56,17 @@ class Relay:
 
     def _meet(self, name: str) -> None:
         if name in self._to_robots:
+            self._to_robots.move_to_end(name)
             return
-        publisher = self._to_robots[name] = self._node.create_publisher(SplitPacket, f"frame_shared/{name}", _MANY)
+        publisher = self._node.create_publisher(SplitPacket, f"frame_shared/{name}", _MANY)
 
         def hand_on(message: Any) -> None:
             for arrived in self.faults(packet_from(message)):
                 publisher.publish(packet_message(arrived))
 
-        self._node.create_subscription(SplitPacket, f"{ANSWERS}/{name}", hand_on, _MANY)
+        subscription = self._node.create_subscription(SplitPacket, f"{ANSWERS}/{name}", hand_on, _MANY)
+        self._to_robots[name] = publisher, subscription
+        if len(self._to_robots) > _SESSIONS:
+            _, (publisher_of_old, subscription_of_old) = self._to_robots.popitem(last=False)
+            self._node.destroy_subscription(subscription_of_old)
+            self._node.destroy_publisher(publisher_of_old)

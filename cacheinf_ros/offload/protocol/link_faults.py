@@ -1,9 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a bad link does to packets."""
+"""What a bad link does to packets: for tests and ``cacheinf soak``."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 from cacheinf_ros.offload.protocol.packets import Packet
@@ -13,22 +14,31 @@ KINDS = ("lost", "later", "damaged", "cut_off", *HARMLESS)
 
 
 class Faults:
-    """What a link does to packets."""
+    """Hands packets on, or does not.
+
+    Attributes:
+        is_cut: nothing crosses.
+        counts: how often each kind of fault was injected.
+    """
 
     def __init__(self, seed: int, share: float, kinds: tuple[str, ...]) -> None:
+        """``share``: of the packets that something befalls; ``kinds``: what, of :data:`KINDS`."""
         self._random = random.Random(seed)
         self._share = share
         self._kinds = kinds
         self._held: list[Packet] = []
         self.is_cut = False
+        self.counts: Counter[str] = Counter()
 
     def __call__(self, packet: Packet) -> list[Packet]:
+        """Return what arrives in place of a packet, in this order."""
         if self.is_cut:
             return []
         held, self._held = self._held, []
         if self._random.random() >= self._share:
             return [packet, *held]
         kind = self._random.choice(self._kinds)
+        self.counts[kind] += 1
         if kind == "lost":
             return held
         if kind == "twice":
