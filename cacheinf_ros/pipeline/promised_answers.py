@@ -150,8 +150,10 @@ class PromisedAnswers:
             matching_ms: what it took to find out.
             peer: the server that may compute a part of it.
         """
-        if self._holder is None or self._task is None or self._max_loss <= 0:
+        if self._holder is None or self._task is None:
             return self._engine.run(image, None, peer)
+        if self._max_loss <= 0:
+            return self._dense(image, self._backends[0])
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms, peer)
         if self.trial.way is Way.CACHED:
