@@ -67,7 +67,7 @@ def _sessions() -> dict[str, list[bytes]]:
     some, half = _pixels((0, 40), 0.02), _pixels((8, 30), 0.9)
     starts = [
         FrameStart(
-            split=space().everything_at(side), refresh=refresh, outside=Border(outside), shift=shift,
+            partition=space().everything_at(side), refresh=refresh, outside=Border(outside), shift=shift,
             pixels=Pixels(rows=(0, 48), mask=np.eye(48, 64, dtype=np.uint8), image=np.zeros((48, 64, 3), np.uint8)),
         )
         for side, refresh, outside, shift in ((Side.SERVER, False, 0, (0, 0)), (Side.ROBOT, True, 5, (-4, 8)))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from fuzzing.mutation import mutated
 from oracle import changed
+from partitions import nearest
 from sessions import Both, ServerBeside, until
 
 from cacheinf_ros.engine import Side
@@ -97,9 +98,9 @@ def test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         engine = sessions.engine
         assert engine.shared is not None
-        splitting, image, cache_map = engine.shared.splitting, rng.integers(0, 256, (90, 80, 3), np.uint8), None
-        splits = [splitting.everything_at(Side.SERVER)] + [
-            splitting.of_shares(dict.fromkeys(splitting.heights, share)) for share in (0.3, 0.7)
+        space, image, cache_map = engine.shared.space, rng.integers(0, 256, (90, 80, 3), np.uint8), None
+        splits = [space.everything_at(Side.SERVER)] + [
+            nearest(space, dict.fromkeys(space.heights, share)) for share in (0.3, 0.7)
         ]
         ends, frames, shared = time.monotonic() + SECONDS, 0, 0
         while time.monotonic() < ends or frames < 20:

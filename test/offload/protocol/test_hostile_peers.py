@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle import assert_result_equals_dense
+from partitions import nearest
 from sessions import OFFLOAD, PATIENCE_S, both, until
 
 from cacheinf_ros.engine import Side
@@ -114,7 +115,7 @@ def test_a_server_that_sends_nonsense_costs_sharing_and_no_result(
         sessions.connect()
         shared = sessions.engine.shared
         assert shared is not None
-        split = shared.splitting.everything_at(Side.SERVER)
+        split = shared.space.everything_at(Side.SERVER)
         encode = transfer.encode_patch
 
         def forged(patch: Patch, *arguments: Any, **options: Any) -> bytes:
@@ -125,7 +126,7 @@ def test_a_server_that_sends_nonsense_costs_sharing_and_no_result(
 
         monkeypatch.setattr(transfer, "encode_patch", forged)
         epoch = sessions.robot.epoch
-        half = shared.splitting.of_shares(dict.fromkeys(shared.splitting.heights, 0.5))
+        half = nearest(shared.space, dict.fromkeys(shared.space.heights, 0.5))
         for each in (split, half):
             until(lambda: not sessions.robot.complaint, sessions.robot.poll)
             peer = sessions.robot.frame(lambda _, each=each: each)  # type: ignore[misc]
