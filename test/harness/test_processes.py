@@ -3,41 +3,48 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
+import psutil
 import pytest
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ENDED = 3
+DEADLINE_S = 60.0
+STARTS_AND_IS_SIGNALLED = f"""
+import os, signal, subprocess, sys
+from pathlib import Path
 from cacheinf_ros.harness import NodeCommand, NodeGroup, processes
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+popen = subprocess.Popen
+
+def interrupted(*arguments, **options):
+    process = popen(*arguments, **options)
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), int(sys.argv[1]))
+    return process
+
+def ended(*_):
+    raise SystemExit({ENDED})
+
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, ended)
+processes.subprocess.Popen = interrupted
+with NodeGroup(Path(sys.argv[2])) as group:
+    try:
+        group.start(NodeCommand(executable="matcher"))
+    finally:
+        assert all(signal.getsignal(each) is ended for each in (signal.SIGINT, signal.SIGTERM))
+"""
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_a_process_starts_leaves_none_behind(
-    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It comes when the process is there, and before anybody knows of it."""
-    started: list[Any] = []
-    popen = processes.subprocess.Popen  # type: ignore[attr-defined]
-
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        started.append(popen(*arguments, **options))
-        os.kill(os.getpid(), number)
-        return started[0]
-
-    def ended(*_: Any) -> None:
-        raise SystemExit(1)
-
-    handlers = {each: signal.signal(each, ended) for each in SIGNALS}
-    monkeypatch.setattr(processes.subprocess, "Popen", interrupted)  # type: ignore[attr-defined]
-    try:
-        with pytest.raises(SystemExit), NodeGroup(tmp_path) as group:
-            group.start(NodeCommand(executable="matcher"))
-        assert all(signal.getsignal(each) is ended for each in SIGNALS)
-    finally:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
-    assert [process.poll() is not None for process in started] == [True]
+def test_a_signal_while_a_process_starts_leaves_none_behind(number: signal.Signals, tmp_path: Path) -> None:
+    """It comes when the process is there, and before anybody knows of it; in a process that nothing else runs in."""
+    command = [sys.executable, "-c", STARTS_AND_IS_SIGNALLED, str(int(number)), str(tmp_path)]
+    group = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert group.returncode == ENDED, group.stderr
+    assert not psutil.pid_exists(int(group.stdout))
