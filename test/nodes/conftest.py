@@ -65,7 +65,7 @@ class Station:
         camera = self.camera(message)
         assert wait_until(lambda: camera.get_subscription_count() == subscribers, DEADLINE_S)
         assert wait_until(lambda: self.node.count_publishers("results") == 1, DEADLINE_S)
-        time.sleep(0.3)  # a subscriber may learn of us later than we of it
+        time.sleep(1.0)  # a subscriber may learn of us later than we of it
 
     def expect(self, count: int, timeout_s: float = DEADLINE_S) -> list[Any]:
         """The results, once there are so many; and no more come."""
