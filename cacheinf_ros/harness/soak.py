@@ -7,6 +7,7 @@ equal in every byte are reused, so that every right result is that of dense exec
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import queue
@@ -179,12 +180,10 @@ class _Soak:
             heapq.heappop(self._timers).act()
         for node in self._nodes:
             node.look(now)
-        try:
+        with contextlib.suppress(queue.Empty):  # there is nothing more to judge now
             self._judge(*self._heard.get(timeout=_TICK_S))
             while True:
                 self._judge(*self._heard.get_nowait())
-        except queue.Empty:
-            pass
 
     def _judge(self, robot: SoakedRobot, heard: Heard) -> None:
         expected = self._right[picture_of(heard.stamp_ns)]

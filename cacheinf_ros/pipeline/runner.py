@@ -113,7 +113,7 @@ class Runner:
     @property
     def wants_maps(self) -> bool:
         """Whether cache maps are any use for the next frame."""
-        return self.promised is None or not self._keeps_promise or self.promised.wants_maps
+        return self.promised is None or self._config.mode is not Mode.BOUNDED or self.promised.wants_maps
 
     def infer(
         self,
@@ -130,16 +130,9 @@ class Runner:
         Args:
             matching_ms: what it took to find the map.
         """
-        if self._keeps_promise:
+        if self._config.mode is Mode.BOUNDED:
             return self._run_within_promise(image, cache_map, matching_ms, partner)
-        if self._config.mode is Mode.BOUNDED and self.engine.bounded.calibration is None:
-            self._calibrate(image, cache_map)
         return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
-
-    @property
-    def _keeps_promise(self) -> bool:
-        """Whether answers are chosen by what they lose."""
-        return self._config.mode is Mode.BOUNDED
 
     def _run_within_promise(
         self,
