@@ -64,8 +64,12 @@ class Station:
         """Until that many nodes receive images like this one, and this station their results."""
         camera = self.camera(message)
         assert wait_until(lambda: camera.get_subscription_count() == subscribers, DEADLINE_S)
+        self.wait_for_publisher()
+
+    def wait_for_publisher(self) -> None:
+        """Until one node publishes results, and knows that this station receives them."""
         assert wait_until(lambda: self.node.count_publishers("results") == 1, DEADLINE_S)
-        time.sleep(1.0)  # a subscriber may learn of us later than we of it
+        time.sleep(1.0)  # a node may learn of us later than we of it, and what it sent by then is lost
 
     def expect(self, count: int, timeout_s: float = DEADLINE_S) -> list[Any]:
         """The results, once there are so many; and no more come."""
