@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
 from numpy.typing import NDArray
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
@@ -23,7 +21,7 @@ from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.msg import CacheMap, InferenceResult
 from cacheinf_ros.nodes.conversions import link_from, stamp_ns
 from cacheinf_ros.nodes.results import decoded_from, outputs_from
-from cacheinf_ros.nodes.spinning import SpinningNode
+from cacheinf_ros.nodes.spinning import ListeningNode
 from cacheinf_ros.nodes.topics import profile
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.polling import wait_until
@@ -83,7 +81,7 @@ class RecordedMap:
     classes: NDArray[np.uint8]
 
 
-class Recorder:
+class Recorder(ListeningNode):
     """A node in a thread of its own; use as a context manager.
 
     It hears publishers of latched results and maps only, and those from their first message on.
@@ -104,24 +102,13 @@ class Recorder:
         self.class_maps: list[RecordedMap] = []
         self.clock_ns: dict[int, int] = {}
         self.links_serialized: list[tuple[int, bytes]] = []
-        self._said: dict[str, dict[str, str]] = {}
-        self._spinning = SpinningNode("recorder", domain)
-        self._node = self._spinning.node
+        super().__init__("recorder", domain)
         many = profile(_DEPTH, latched=True)
-        self._node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
-        self._node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
-        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, profile(10))
-        self._node.create_subscription(Clock, "/clock", self._keep_clock, profile(_DEPTH))
+        self.node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
+        self.node.create_subscription(CacheMap, cache_map_topic, self._keep_map, many, raw=True)
+        self.node.create_subscription(Clock, "/clock", self._keep_clock, profile(_DEPTH))
         if class_map_topic:
-            self._node.create_subscription(Image, class_map_topic, self._keep_class_map, profile(_DEPTH))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._spinning.close()
+            self.node.create_subscription(Image, class_map_topic, self._keep_class_map, profile(_DEPTH))
 
     def take(self) -> tuple[list[Recorded], dict[int, MapUpdate]]:
         """What was recorded since the last time, and forget it."""
@@ -133,13 +120,9 @@ class Recorder:
         """What a node's latest diagnostics count: received, accepted, dropped, results, errors."""
         return {name: int(text) for name, text in self.said(node).items() if text.isdigit()}
 
-    def said(self, node: str) -> dict[str, str]:
-        """All values of a node's latest diagnostics."""
-        return self._said.get(node, {})
-
     def set_parameters(self, node: str, **values: Value) -> None:
         """Set parameters of a node; :class:`ConfigError` with its reason where it refuses or does not answer."""
-        client = self._node.create_client(SetParameters, f"{node}/set_parameters")
+        client = self.node.create_client(SetParameters, f"{node}/set_parameters")
         try:
             if not client.wait_for_service(_ANSWER_S):
                 raise ConfigError(f"node {node} has no parameter services: is it running?")
@@ -149,7 +132,7 @@ class Recorder:
                 raise ConfigError(f"node {node} did not answer within {_ANSWER_S:g} s")
             refused = [answer.reason for answer in future.result().results if not answer.successful]
         finally:
-            self._node.destroy_client(client)
+            self.node.destroy_client(client)
         if refused:
             raise ConfigError(f"node {node} refuses {values}: {'; '.join(refused)}")
 
@@ -189,7 +172,3 @@ class Recorder:
     def _keep_clock(self, message: Any, info: Any) -> None:
         # as the publisher stamped it: we may hear of it only after the result
         self.clock_ns[message.clock.sec * _NS_PER_S + message.clock.nanosec] = info["source_timestamp"]
-
-    def _keep_diagnostics(self, message: Any) -> None:
-        for status in message.status:
-            self._said[status.name] = {value.key: value.value for value in status.values}

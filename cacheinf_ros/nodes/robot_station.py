@@ -6,11 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
 from numpy.typing import NDArray
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
@@ -20,7 +18,7 @@ from cacheinf_ros.msg import InferenceResult, SplitPacket
 from cacheinf_ros.nodes.conversions import byte_array, stamp_ns, time_message
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.results import outputs_from
-from cacheinf_ros.nodes.spinning import SpinningNode
+from cacheinf_ros.nodes.spinning import ListeningNode
 from cacheinf_ros.offload import Packet
 
 _MANY = QoSProfile(depth=1000)
@@ -44,29 +42,18 @@ class Heard:
     outputs: dict[str, NDArray[Any]]
 
 
-class RobotStation:
+class RobotStation(ListeningNode):
     """A node in a thread of its own; use as a context manager."""
 
     def __init__(self, domain: int) -> None:
-        self._spinning = SpinningNode("station", domain)
-        self._node = self._spinning.node
+        super().__init__("station", domain)
         self._cameras: dict[str, Any] = {}
         self._to_server: dict[str, Any] = {}
         self._from_server: dict[str, Any] = {}
-        self._said: dict[str, dict[str, str]] = {}
-        self._node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, _MANY)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._spinning.close()
 
     def add_robot(self, image_topic: str, result_topic: str, hear: Callable[[Heard], None]) -> None:
         """Publish one robot's images and hear its results; ``hear`` is called in the station's thread."""
-        self._cameras[image_topic] = self._node.create_publisher(Image, image_topic, _MANY)
+        self._cameras[image_topic] = self.node.create_publisher(Image, image_topic, _MANY)
 
         def received(message: Any) -> None:
             outputs = outputs_from(message)
@@ -77,11 +64,11 @@ class RobotStation:
                 )
             )  # fmt: skip
 
-        self._node.create_subscription(InferenceResult, result_topic, received, _MANY)
+        self.node.create_subscription(InferenceResult, result_topic, received, _MANY)
 
     def is_connected(self, image_topic: str, result_topic: str) -> bool:
         """Whether a robot's node receives its images, and has its results heard."""
-        return self._cameras[image_topic].get_subscription_count() > 0 and self._node.count_publishers(result_topic) > 0
+        return self._cameras[image_topic].get_subscription_count() > 0 and self.node.count_publishers(result_topic) > 0
 
     def publish(self, image_topic: str, stamp: int, image: NDArray[np.uint8], *, damaged: bool = False) -> None:
         """Publish an image, uint8 [height, width, 3], BGR; a damaged one has a header that lies about its size."""
@@ -96,8 +83,8 @@ class RobotStation:
     def join_server(self, share_topic: str, answer_topic: str, receive: Callable[[Packet], None]) -> None:
         """Hear what a server answers on a topic; :meth:`send` then reaches it."""
         if share_topic not in self._to_server:
-            self._to_server[share_topic] = self._node.create_publisher(SplitPacket, share_topic, _MANY)
-        self._from_server[answer_topic] = self._node.create_subscription(
+            self._to_server[share_topic] = self.node.create_publisher(SplitPacket, share_topic, _MANY)
+        self._from_server[answer_topic] = self.node.create_subscription(
             SplitPacket, answer_topic, lambda message: receive(packet_from(message)), _MANY
         )
 
@@ -107,12 +94,4 @@ class RobotStation:
 
     def leave_server(self, answer_topic: str) -> None:
         """Hear nothing more on a topic."""
-        self._node.destroy_subscription(self._from_server.pop(answer_topic))
-
-    def said(self, node: str) -> dict[str, str]:
-        """All values of a node's latest diagnostics."""
-        return self._said.get(node, {})
-
-    def _keep_diagnostics(self, message: Any) -> None:
-        for status in message.status:
-            self._said[status.name] = {value.key: value.value for value in status.values}
+        self.node.destroy_subscription(self._from_server.pop(answer_topic))

@@ -5,16 +5,24 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from types import TracebackType
+from typing import Any, Self
 
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
+from cacheinf_ros.nodes.topics import profile
+
 _JOIN_S = 5.0
+_DIAGNOSTICS_DEPTH = 1000
 
 
 class SpinningNode:
     """Spins from the start until it is closed: of any number of them in a process, each in its own domain.
+
+    Use it as a context manager, or call :meth:`close`.
 
     Attributes:
         node: for publishers, subscriptions and clients.
@@ -35,6 +43,32 @@ class SpinningNode:
         self._thread.join(_JOIN_S)
         rclpy.try_shutdown(context=self._context)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException, ShutdownException):
             self._executor.spin()
+
+
+class ListeningNode(SpinningNode):
+    """Keeps what the nodes of its domain say about themselves."""
+
+    def __init__(self, name: str, domain: int) -> None:
+        super().__init__(name, domain)
+        self._said: dict[str, dict[str, str]] = {}
+        qos = profile(_DIAGNOSTICS_DEPTH)
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, qos)
+
+    def said(self, node: str) -> dict[str, str]:
+        """All values of a node's latest diagnostics."""
+        return self._said.get(node, {})
+
+    def _keep_diagnostics(self, message: Any) -> None:
+        for status in message.status:
+            self._said[status.name] = {value.key: value.value for value in status.values}

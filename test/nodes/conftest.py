@@ -19,6 +19,7 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 from forked_nodes import ForkedGroup, NodeFork
 
 from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.nodes.spinning import SpinningNode
 from cacheinf_ros.pipeline.polling import wait_until
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
@@ -27,7 +28,7 @@ ANSWER_S = 5.0
 LOSSLESS = {"queue_size": 1000, "expiry": 10_000, "image_reliability": "reliable", "image_topic": "camera/image"}
 
 
-class Station:
+class Station(SpinningNode):
     """The other side of the nodes: publishes images, keeps results and diagnostics, sets parameters."""
 
     def __init__(self, domain: int) -> None:
@@ -36,10 +37,8 @@ class Station:
         from sensor_msgs.msg import CompressedImage, Image
 
         from cacheinf_ros.msg import CacheMap, InferenceResult
-        from cacheinf_ros.nodes.spinning import SpinningNode
 
-        self._spinning = SpinningNode("station", domain)
-        self.node = self._spinning.node
+        super().__init__("station", domain)
         self.results: list[Any] = []
         self.maps: list[Any] = []
         self.diagnostics: dict[str, Any] = {}
@@ -121,9 +120,6 @@ class Station:
         self.node.destroy_client(client)
         return results, elapsed
 
-    def close(self) -> None:
-        self._spinning.close()
-
     def _keep(self, message: Any) -> None:
         for status in message.status:
             self.diagnostics[status.name] = status
@@ -161,9 +157,8 @@ def new_nodes(domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def shared_station(domain: int) -> Iterator[Station]:
-    station = Station(domain)
-    yield station
-    station.close()
+    with Station(domain) as station:
+        yield station
 
 
 @pytest.fixture
