@@ -15,6 +15,7 @@ from torch.nn import functional
 from cacheinf_ros.engine.backends import NativeBackend
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels import NativeCall, ReferenceKernels
+from cacheinf_ros.engine.kernels.abi import Status
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.graph.ir import Operator
 from cacheinf_ros.graph.window import Pair, Window
@@ -87,10 +88,11 @@ def run_native(
     whole = MapBuffer.allocate((1, pixels), channels + 5, CPU)
     whole.pixels.fill_(_UNTOUCHED)
     out = whole.pixels[:, 3 : 3 + channels]
-    kernels.library.ci_run_kernel(
+    status = kernels.library.ci_run_kernel(
         kernels.threads, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data, len(rows),
         out.data_ptr(), out.stride(0),
     )  # fmt: skip
+    assert status == Status.DONE
     result = out.clone()
     out[torch.from_numpy(to).long()] = _UNTOUCHED
     assert bool((whole.pixels == _UNTOUCHED).all()), "written beside the listed rows"

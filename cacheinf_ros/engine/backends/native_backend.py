@@ -22,7 +22,7 @@ from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.steps import Step
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.input import Image, InputWriter
-from cacheinf_ros.engine.kernels.abi import CInput, CShift, CView
+from cacheinf_ros.engine.kernels.abi import CInput, CShift, CView, failure
 from cacheinf_ros.engine.kernels.native_kernels import NativeKernels
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
@@ -100,7 +100,8 @@ class NativeBackend:
             )
             for b, dx, dy in dealt
         ]
-        self.library.ci_shift_maps(self.threads, (CShift * len(encoded))(*encoded), len(encoded))
+        if status := self.library.ci_shift_maps(self.threads, (CShift * len(encoded))(*encoded), len(encoded)):
+            raise failure("ci_shift_maps", status)
 
     @contextmanager
     def awake(self) -> Iterator[None]:
@@ -143,20 +144,24 @@ class NativeInputWriter(InputWriter):
 
     def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
         """See :meth:`InputWriter.write`."""
-        self._library.ci_write_input(
+        status = self._library.ci_write_input(
             self._threads, ctypes.byref(self._arguments), resized.ctypes.data, self._touched.address, changed.address,
             everything,
         )  # fmt: skip
+        if status:
+            raise failure("ci_write_input", status)
 
     def paint(
         self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
     ) -> None:
         """See :meth:`InputWriter.paint`."""
         view = self._c_view(motion, unseen)
-        self._library.ci_paint_input(
+        status = self._library.ci_paint_input(
             self._threads, ctypes.byref(self._arguments), resized.ctypes.data, ctypes.byref(view), changed.address,
             everything,
         )  # fmt: skip
+        if status:
+            raise failure("ci_paint_input", status)
 
     def _propagate(self, table: TapTable, blocks: ActiveSet) -> None:
         needed = blocks.size[0] * self._preprocessor.size[1]

@@ -18,7 +18,7 @@ from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_call, prepared_compute, prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
-from cacheinf_ros.engine.kernels.abi import ChangeKind, CStep, CTapTable, CWindow, StepKind
+from cacheinf_ros.engine.kernels.abi import ChangeKind, CStep, CTapTable, CWindow, StepKind, failure
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
@@ -85,7 +85,8 @@ class NativeExecutor:
             self._find_breaks()
         times = self.microseconds.ctypes.data
         for first, last in self._spans:
-            self._library.ci_program_run(self._program, self._steps, first, last, outside, refresh, times)
+            if status := self._library.ci_program_run(self._program, self._steps, first, last, outside, refresh, times):
+                raise failure("ci_program_run", status)
             if last in self._breaks:
                 self._breaks[last](outside, refresh)
 
@@ -101,9 +102,11 @@ class NativeExecutor:
 
     def time(self, index: int) -> float:
         """Microseconds of one step on the active pixels that its set holds."""
-        self._library.ci_program_run(
+        status = self._library.ci_program_run(
             self._program, self._steps, index, index + 1, Border.NONE, True, self.microseconds.ctypes.data
         )
+        if status:
+            raise failure("ci_program_run", status)
         return float(self.microseconds[index])
 
     def _encoded(self, step: Step, kernels: Mapping[str, PreparedKernel], maps: Mapping[str, MapBuffer]) -> CStep:

@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Iterator, Mapping
 from ctypes import Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from enum import IntEnum
-from typing import Any
 
 from cacheinf_ros.engine.delta_threshold import POOLING
 from cacheinf_ros.engine.execution.border import Border
@@ -264,14 +263,6 @@ _STRUCTURES: dict[str, type[Structure]] = {
 }
 
 
-def _checked(status: int, function: Any, arguments: tuple[Any, ...]) -> None:
-    """Raises :class:`EngineError` where a function says that it failed."""
-    if status == Status.NO_MEMORY:
-        raise EngineError(f"{function.__name__}: there is not enough memory: take a smaller model or input")
-    if status != Status.DONE:
-        raise EngineError(f"{function.__name__} was asked for what there is not: a bug, please report it")
-
-
 _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "ci_threads_create": (c_void_p, [c_int]),
     "ci_threads_destroy": (None, [c_void_p]),
@@ -291,8 +282,15 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "ci_paint_input": (c_int, [*[c_void_p] * 5, c_int]),
 }
 
-_MAY_FAIL = ("ci_shift_maps", "ci_run_kernel", "ci_program_run", "ci_write_input", "ci_paint_input")
-"""Functions that return a :class:`Status`."""
+
+def failure(function: str, status: int) -> EngineError:
+    """What to raise where a function returned another :class:`Status` than ``DONE``, which is 0.
+
+    Callers compare the status themselves: they do so several times a frame.
+    """
+    if status == Status.NO_MEMORY:
+        return EngineError(f"{function}: there is not enough memory: take a smaller model or input")
+    return EngineError(f"{function} was asked for what there is not: a bug, please report it")
 
 
 def activation_number(kind: ActivationKind) -> int:
@@ -317,8 +315,6 @@ def declare(library: ctypes.CDLL) -> None:
         raise _outdated(library, str(error)) from None
     for name, (result, arguments) in _FUNCTIONS.items():
         functions[name].restype, functions[name].argtypes = result, arguments
-        if name in _MAY_FAIL:
-            functions[name].errcheck = _checked
     layout = functions["ci_layout"]
     layout.restype, layout.argtypes = ctypes.POINTER(CLayoutEntry), []
     check(library, dict(_entries(layout())))

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cacheinf_ros.cache_map
 from cacheinf_ros.engine.kernels import abi
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library, load_library
 from cacheinf_ros.errors import EngineError
@@ -57,3 +59,19 @@ def test_a_library_without_the_functions_is_of_another_version() -> None:
                 load_library(Path(path))
             return
     pytest.skip("no other library is at hand")
+
+
+def test_what_a_function_returns_is_never_thrown_away() -> None:
+    """Most of what is returned is a status, and who does not look at it goes on with wrong values."""
+    for file in Path(cacheinf_ros.cache_map.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                called = node.value.func
+                name = called.attr if isinstance(called, ast.Attribute) else ""
+                assert abi._FUNCTIONS.get(name, (None,))[0] is None, f"{file}:{node.lineno} ignores what {name} returns"
+
+
+@pytest.mark.parametrize(("status", "said"), [(abi.Status.NO_MEMORY, "smaller model"), (abi.Status.NONSENSE, "a bug")])
+def test_a_failure_names_the_function_and_the_remedy(status: int, said: str) -> None:
+    assert str(abi.failure("ci_paint_input", status)).startswith("ci_paint_input")
+    assert said in str(abi.failure("ci_paint_input", status))
