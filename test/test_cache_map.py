@@ -38,6 +38,15 @@ def test_motions_multiply_and_invert(first: Motion, second: Motion) -> None:
     assert np.allclose(first.then(first.inverse()).matrix, np.eye(3))
 
 
+@given(motion=motions(), across=st.floats(0.1, 10), along=st.floats(0.1, 10))
+def test_a_motion_is_the_same_in_pictures_of_another_size(motion: Motion, across: float, along: float) -> None:
+    dx, dy = motion.shift or (0, 0)
+    assert motion.whole_shift == (dx, dy)
+    assert motion.scaled(across, along).shift == pytest.approx((dx * across, dy * along))
+    assert np.allclose(motion.scaled(across, along).scaled(1 / across, 1 / along).matrix, motion.matrix)
+    assert motion.scaled(1, 1) is motion and Motion.translation(dx + 0.5, dy).whole_shift is None
+
+
 def test_a_motion_must_be_finite_and_invertible_to_invert() -> None:
     with pytest.raises(CacheMapError, match="finite"):
         Motion.translation(np.inf, 0)

@@ -35,12 +35,13 @@ from cacheinf_ros.offload.protocol.patches import decode_patch
 from cacheinf_ros.offload.protocol.pixels import decode_pixels
 from cacheinf_ros.offload.protocol.starts import decode_start
 from cacheinf_ros.sources import decode_compressed, decode_picture
+from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size, tiff_size
 
 Decoder = Callable[[bytes], bool]
 """Whether the bytes were accepted."""
 
-MOST_PIXELS = 2**20
-"""Of pictures here: larger ones only take longer."""
+_MANY_PIXELS = 2**18
+"""Of pictures here: larger ones that are still decoded only take longer."""
 PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS = (2, 7), 9, 3
 PIXELS_SIZE = (40, 50)
 _LARGEST_GRAPH = 2_000_000  # values of all tensors of a graph that is run
@@ -93,12 +94,14 @@ def pixels(data: bytes) -> bool:
 
 def picture(data: bytes) -> bool:
     """A whole frame's picture file."""
-    return _accepts(lambda content: decode_picture(content), data)
+    return not _takes_long(data) and _accepts(lambda content: decode_picture(content), data)
 
 
 def compressed(data: bytes) -> bool:
     """A camera's compressed image, behind a line that is its format."""
     description, _, content = data.partition(b"\n")
+    if _takes_long(content):
+        return False
     return _accepts(lambda raw: decode_compressed(raw, description.decode(errors="replace")), content)
 
 
@@ -167,6 +170,11 @@ def _parses(parse: Callable[[bytes], object], data: bytes) -> bool:
     except Exception:
         return False
     return True
+
+
+def _takes_long(data: bytes) -> bool:
+    size = picture_size(data) or tiff_size(data)
+    return size is not None and _MANY_PIXELS < size[0] * size[1] <= MOST_PIXELS
 
 
 def _as_file(data: bytes) -> Path:

@@ -130,6 +130,11 @@ def test_a_tensor_that_cannot_be(shape: tuple[int, ...]) -> None:
         check_graph(graph_with(CONV, shape))
 
 
+def test_an_operator_that_no_kernel_computes() -> None:
+    with pytest.raises(ModelError, match="'it' does not fit"):
+        check_graph(graph_with(named(Operator), IMAGE))
+
+
 def test_an_output_that_nobody_writes() -> None:
     graph = graph_with(*SOUND["conv"])
     with pytest.raises(ModelError, match="never written"):

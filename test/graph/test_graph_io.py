@@ -110,7 +110,20 @@ def test_what_is_no_graph_is_refused() -> None:
         decoded(save({"0": torch.zeros(1)}))
 
 
-@pytest.mark.parametrize("name", ['{"aten":"__class__.__init__"}', '{"torch":"load"}', '{"class":"Path","fields":{}}'])
+def test_what_operators_are_called_with_is_read_as_it_was_written() -> None:
+    arguments = (TensorRef("image"), torch.empty(0, 3), torch.device("cpu"), torch.float16, [None, 1], {"alpha": 2.5})
+    call = Pointwise(name="made", inputs=("image",), output="made", call=torch.ops.aten.add.Tensor, arguments=arguments)
+    tensors = {name: TensorSpec(name=name, shape=(1, 3, 4, 5)) for name in ("image", "made")}
+    graph = Graph(input="image", outputs=(("output", "made"),), operators=(call,), tensors=tensors)
+    (read,) = decoded(encode_graph(graph)).operators
+    assert isinstance(read, Pointwise) and read.call is call.call
+    assert read.arguments[0] == arguments[0] and torch.equal(read.arguments[1], arguments[1])
+    assert read.arguments[2:] == arguments[2:]
+
+
+@pytest.mark.parametrize(
+    "name", ['{"aten":"__class__.__init__"}', '{"torch":"load"}', '{"class":"Path","fields":{}}', '{"list":[]}']
+)
 def test_only_what_graphs_are_made_of_is_looked_up(name: str) -> None:
     with pytest.raises(ModelError, match="holds no graph"):
         decoded(save({"0": torch.zeros(1)}, {"graph": f'{{"format":1,"graph":{name}}}'}))

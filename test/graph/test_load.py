@@ -129,6 +129,7 @@ def test_files_that_are_no_models(tmp_path: Path, suffix: str) -> None:
         ("factory: a:b\nmeen: [1]", "meen"),
         ("factory: a:b\ninput_size: [0, 3]", "input_size"),
         ("factory: a:b\ndecoder: {kind: magic}", "decoder"),
+        ("factory: a:b\ndecoder: {kind: ssd, strides: [8], min_boxes: []}", "1 strides and 0 lists"),
     ],
 )
 def test_unusable_cards_are_named(tmp_path: Path, content: str, message: str) -> None:

@@ -23,14 +23,17 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.conversions import (
     cache_map_message,
     compressed_message,
+    encode,
     image_from,
     image_size,
     link_from,
     stamp_ns,
+    status_message,
     time_message,
 )
 from cacheinf_ros.nodes.results import decoded_from, outputs_from, result_message, with_decoded
 from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.health import Level, Status
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 
 STAMPS = st.integers(0, 2**31 * 10**9 - 1)
@@ -144,3 +147,14 @@ def test_classes_and_boxes_survive() -> None:
         boxes=(Box(x=1, y=2, width=3, height=4, class_id=1, name="dog", score=0.25),),
     )
     assert decoded_from(result_message(header(), replace(result(), decoded=decoded), 0)) == decoded
+
+
+def test_what_no_picture_file_can_hold_is_an_error() -> None:
+    with pytest.raises(MessageError, match="cannot be encoded as jpeg"):
+        encode("jpeg", np.zeros((1, 70_000, 3), np.uint8), 90)
+
+
+def test_a_status_is_told_as_it_is() -> None:
+    told = status_message("inference", Status(level=Level.WARN, message="slow", values={"frames": "3"}))
+    assert (told.level, told.name, told.message) == (bytes([Level.WARN]), "inference", "slow")
+    assert [(value.key, value.value) for value in told.values] == [("frames", "3")]

@@ -19,7 +19,7 @@ from std_msgs.msg import Header
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.conversions import header_from, image_from, image_size, stamp_ns, time_message
-from cacheinf_ros.nodes.image_messages import CameraMessages, serialized_image
+from cacheinf_ros.nodes.image_messages import Arrival, CameraMessages, serialized_image
 
 STAMPS = st.integers(0, (2**31 - 1) * 10**9)
 FRAME_IDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -36,6 +36,8 @@ def test_what_ros_writes_is_read(stamp: int, frame_id: str, height: int, width: 
     read = CameraMessages(Image).read(serialize_message(image_message(header, image)))
     assert header_from(read.header) == header
     assert stamp_ns(read.header) == stamp
+    arrival = Arrival(read)
+    assert arrival.header == header and arrival.stamp_ns == stamp and arrival.age_ms >= 0
     assert image_size(read) == (height, width)
     assert np.array_equal(image_from(read), image)
 

@@ -8,12 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.conversions import byte_array
-from cacheinf_ros.nodes.packet_messages import result_content, result_from
+from cacheinf_ros.nodes.packet_messages import (
+    packet_from,
+    packet_message,
+    result_content,
+    result_from,
+    stamp_and_picture,
+    whole_frame,
+)
+from cacheinf_ros.offload.protocol.packets import Kind, cut
 
 SOUND = (Path(__file__).parents[1] / "fuzzing" / "seeds" / "result" / "1").read_bytes()
 NAN, INF = float("nan"), float("inf")
@@ -58,3 +68,15 @@ def test_what_is_no_result_is_refused(content: bytes) -> None:
     """Some of these ended the process in the middleware's own reader."""
     with pytest.raises(MessageError):
         result_from(content)
+
+
+@given(
+    content=st.binary(max_size=300),
+    kind=st.sampled_from(Kind),
+    frame=st.integers(0, 2**32 - 1),
+    stamp=st.integers(0, 2**63 - 1),
+)
+def test_packets_and_frames_are_read_as_they_were_written(content: bytes, kind: Kind, frame: int, stamp: int) -> None:
+    for packet in cut(content, session="robot", epoch=1, kind=kind, frame=frame, largest=100):
+        assert packet_from(packet_message(packet)) == packet
+    assert stamp_and_picture(whole_frame(stamp, content)) == (stamp, content)

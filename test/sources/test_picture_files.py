@@ -51,6 +51,11 @@ def test_what_was_sent_comes_back(kind: str) -> None:
         decode_picture(encoded(kind), (60, 40))
 
 
+def test_marks_that_nothing_follows_do_not_hide_the_size() -> None:
+    sound = encoded("jpg")
+    assert picture_size(sound[:2] + b"\xff\xd0\xff\xff\x01" + sound[2:]) == IMAGE.shape[:2]
+
+
 @pytest.mark.parametrize("kind", ["png", "jpg"])
 def test_what_announces_too_much_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))

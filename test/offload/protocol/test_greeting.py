@@ -10,6 +10,7 @@ import pytest
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.protocol.greeting import (
+    LONGEST_GREETING,
     PROTOCOL,
     Hello,
     Welcome,
@@ -55,3 +56,9 @@ def test_a_field_of_no_version_is_refused(read: Callable[[bytes], object], sound
     content = {**json.loads(written(sound)), "more": 1}
     with pytest.raises(MessageError, match="makes no sense"):
         read(json.dumps(content).encode())
+
+
+@BOTH
+def test_a_greeting_is_short(read: Callable[[bytes], object], sound: Hello | Welcome) -> None:
+    with pytest.raises(MessageError, match="a greeting of"):
+        read(written(sound) + b" " * LONGEST_GREETING)
