@@ -75,6 +75,7 @@ def soak(
             run.start()
             progress(f"{config.robots} robots and a server are up")
             run.go_on(progress)
+            run.save_samples(folder / "samples.csv")
             return run.report(relay.faults.counts)
     finally:
         relay.close()
@@ -98,6 +99,7 @@ class _Soak:
         self._injected: Counter[str] = Counter()
         self._where: Counter[str] = Counter()
         self._diagnostics: dict[str, int] = {}
+        self._sessions = 0
         self._timers: list[_Timer] = []
         self._numbers = itertools.count()
         watch = self._resources.watch
@@ -145,6 +147,10 @@ class _Soak:
         for robot in self._robots:
             robot.ledger.settle(time.monotonic() + config.patience_s)
 
+    def save_samples(self, path: Path) -> None:
+        """Write what each process held, every few seconds."""
+        self._resources.save(path)
+
     def report(self, of_link: Counter[str]) -> SoakReport:
         """What came of it so far; ``of_link``: how often each fault befell a packet."""
         recovery = [seconds for robot in self._robots for seconds in robot.recoveries()]
@@ -156,6 +162,7 @@ class _Soak:
             recovery_s=recovery,
             growth=self._resources.growth(self._config.duration_s / 4),
             diagnostics=self._diagnostics,
+            sessions=self._sessions,
             deaths=[death for node in self._nodes for death in node.deaths],
             tracebacks=[name for node in self._nodes for name in node.tracebacks()],
         )
@@ -232,8 +239,9 @@ class _Soak:
         for robot in self._robots:
             robot.ledger.settle(now)
         for node in self._nodes:
-            values = len(self._station.said(node.full_name))
-            self._diagnostics[node.full_name] = max(values, self._diagnostics.get(node.full_name, 0))
+            said = self._station.said(node.full_name)
+            self._diagnostics[node.full_name] = max(len(said), self._diagnostics.get(node.full_name, 0))
+        self._sessions = max(self._sessions, int(self._station.said(self._server.full_name).get("sessions", 0)))
         if now + _SAMPLE_S < end:
             self._at(now + _SAMPLE_S, lambda: self._sample(end))
 

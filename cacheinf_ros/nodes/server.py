@@ -6,6 +6,9 @@ It has a cache of its own for each robot.
 
 from __future__ import annotations
 
+import ctypes
+import os
+
 from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
@@ -59,6 +62,22 @@ class ServerNode(FrameNode):
         self._whole.close()
 
 
+_M_ARENA_MAX = -8  # of glibc's malloc.h
+_ARENAS = 2
+
+
 def main() -> int:
     """Run the node."""
+    _limit_arenas()
     return run_node("server", ServerNode)
+
+
+def _limit_arenas() -> None:
+    """Let all threads share two of glibc's memory pools, unless ``MALLOC_ARENA_MAX`` says how many.
+
+    Each session compiles in a thread of its own. By default those spread over eight pools a core, each of which keeps
+    what another session's engine left in it.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
+        mallopt(_M_ARENA_MAX, _ARENAS)
