@@ -19,6 +19,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.pipeline.health import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
@@ -50,8 +51,7 @@ class ServerNode(FrameNode):
             self,
             self.health,
             config=lambda: get(WatchConfig),
-            busy_s=lambda: self._whole.busy_s,
-            dropped=lambda: 0,
+            work=lambda: WorkState(busy_s=self._whole.busy_s),
         )
         self.get_logger().info(READY)
 
