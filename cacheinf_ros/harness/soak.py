@@ -71,11 +71,10 @@ def soak(
     relay.faults = Faults(config.seed, config.link_share, KINDS)
     try:
         with NodeGroup(folder, domain=domain) as group, RobotStation(domain) as station:
-            run = _Soak(config, group, station)
+            run = _Soak(config, group, station, folder / "samples.csv")
             run.start()
             progress(f"{config.robots} robots and a server are up")
             run.go_on(progress)
-            run.save_samples(folder / "samples.csv")
             return run.report(relay.faults.counts)
     finally:
         relay.close()
@@ -89,8 +88,9 @@ class _Timer:
 
 
 class _Soak:
-    def __init__(self, config: SoakConfig, group: NodeGroup, station: RobotStation) -> None:
+    def __init__(self, config: SoakConfig, group: NodeGroup, station: RobotStation, samples: Path) -> None:
         self._config = config
+        self._samples = samples
         self._station = station
         self._random = random.Random(config.seed)
         self._pictures, self._right, model, shared = _expected(config)
@@ -144,12 +144,10 @@ class _Soak:
             if now - said > 60:
                 said = now
                 progress(f"{now - began:.0f} s: {self._fates}")
+                self._resources.save(self._samples)
         for robot in self._robots:
             robot.ledger.settle(time.monotonic() + config.patience_s)
-
-    def save_samples(self, path: Path) -> None:
-        """Write what each process held, every few seconds."""
-        self._resources.save(path)
+        self._resources.save(self._samples)
 
     def report(self, of_link: Counter[str]) -> SoakReport:
         """What came of it so far; ``of_link``: how often each fault befell a packet."""

@@ -107,7 +107,12 @@ class RobotStation:
 
     def leave_server(self, answer_topic: str) -> None:
         """Hear nothing more on a topic."""
-        self._node.destroy_subscription(self._from_server.pop(answer_topic))
+        subscription = self._from_server.pop(answer_topic)
+
+        def leave() -> None:
+            self._node.destroy_subscription(subscription)
+
+        self._spinning.call(leave)
 
     def said(self, node: str) -> dict[str, str]:
         """All values of a node's latest diagnostics."""
