@@ -87,6 +87,7 @@ def figures(report: SoakReport) -> dict[str, Any]:
         },
         "growth": [asdict(growth) for growth in report.growth],
         "diagnostics": report.diagnostics,
+        "sessions": report.sessions,
         "deaths": report.deaths,
         "tracebacks": report.tracebacks,
         "clean": report.is_clean,
@@ -100,6 +101,7 @@ def _tables(report: SoakReport) -> list[Table]:
     counts.add_section()
     for name, count in sorted(report.visits.items()):
         counts.add_row(f"visitor {name}", f"{count}")
+    counts.add_row("sessions begun by one process of the server", f"{report.sessions}")
     counts.add_section()
     for fate, count in report.fates.items():
         counts.add_row(f"frame: {fate.value}", f"[red]{count}[/]" if fate.is_fault and count else f"{count}")

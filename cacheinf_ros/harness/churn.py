@@ -37,6 +37,12 @@ class Visit(Enum):
     POLITE = "said goodbye"
     SILENT = "fell silent"
     STRANGER = "had other weights"
+    NEWER = "had another version"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a server must refuse it a session, and say so."""
+        return self in (Visit.STRANGER, Visit.NEWER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -24,6 +25,7 @@ class Growth:
         memory_mb: resident, at the end.
         memory_mb_per_hour: slope of a straight line through the resident memory after warm-up.
         threads, descriptors: (least, most) after warm-up.
+        threads_per_hour, descriptors_per_hour: slopes of straight lines through them.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Growth:
     memory_mb_per_hour: float
     threads: tuple[int, int]
     descriptors: tuple[int, int]
+    threads_per_hour: float
+    descriptors_per_hour: float
 
 
 @dataclass(slots=True)
@@ -61,6 +65,16 @@ class ResourceWatch:
                     memory = process.memory_info().rss
                     watched.samples.append((now_s, memory, process.num_threads(), process.num_fds()))
 
+    def save(self, path: Path) -> None:
+        """Write all samples: a line for each, with process, seconds, resident bytes, threads and descriptors."""
+        with path.open("w", encoding="utf-8") as file:
+            file.write("process,seconds,resident_bytes,threads,descriptors\n")
+            for watched in self._watched:
+                name = f"{watched.name}:{watched.process.pid}"
+                file.writelines(
+                    f"{name},{','.join(f'{value:.0f}' for value in sample)}\n" for sample in watched.samples
+                )
+
     def growth(self, least_s: float) -> list[Growth]:
         """The growth of each process that lived for at least so long."""
         lives = [(each.name, np.array(each.samples)) for each in self._watched if len(each.samples) > 1]
@@ -71,12 +85,14 @@ def growth_of(name: str, samples: np.ndarray) -> Growth:
     """Fit a line to samples, float [n, 4]: seconds, resident bytes, threads, descriptors; n > 1, in order of time."""
     lived_s = samples[-1, 0] - samples[0, 0]
     warm = samples[samples[:, 0] >= samples[0, 0] + _WARM_UP * lived_s]
-    slope = np.polyfit(warm[:, 0] - warm[0, 0], warm[:, 1], 1)[0] if len(warm) > 1 else 0.0
+    per_hour = np.polyfit(warm[:, 0] - warm[0, 0], warm[:, 1:], 1)[0] * _S_PER_HOUR if len(warm) > 1 else np.zeros(3)
     return Growth(
         name=name,
         lived_s=float(lived_s),
         memory_mb=float(samples[-1, 1]) / _MB,
-        memory_mb_per_hour=float(slope) / _MB * _S_PER_HOUR,
+        memory_mb_per_hour=float(per_hour[0]) / _MB,
         threads=(int(warm[:, 2].min()), int(warm[:, 2].max())),
         descriptors=(int(warm[:, 3].min()), int(warm[:, 3].max())),
+        threads_per_hour=float(per_hour[1]),
+        descriptors_per_hour=float(per_hour[2]),
     )

@@ -71,7 +71,7 @@ def soak(
     relay.faults = Faults(config.seed, config.link_share, KINDS)
     try:
         with NodeGroup(folder, domain=domain) as group, RobotStation(domain) as station:
-            run = _Soak(config, group, station)
+            run = _Soak(config, group, station, folder / "samples.csv")
             run.start()
             progress(f"{config.robots} robots and a server are up")
             run.go_on(progress)
@@ -88,8 +88,9 @@ class _Timer:
 
 
 class _Soak:
-    def __init__(self, config: SoakConfig, group: NodeGroup, station: RobotStation) -> None:
+    def __init__(self, config: SoakConfig, group: NodeGroup, station: RobotStation, samples: Path) -> None:
         self._config = config
+        self._samples = samples
         self._station = station
         self._random = random.Random(config.seed)
         self._pictures, self._right, model, shared = _expected(config)
@@ -98,6 +99,7 @@ class _Soak:
         self._injected: Counter[str] = Counter()
         self._where: Counter[str] = Counter()
         self._diagnostics: dict[str, int] = {}
+        self._sessions = 0
         self._timers: list[_Timer] = []
         self._numbers = itertools.count()
         watch = self._resources.watch
@@ -142,8 +144,10 @@ class _Soak:
             if now - said > 60:
                 said = now
                 progress(f"{now - began:.0f} s: {self._fates}")
+                self._resources.save(self._samples)
         for robot in self._robots:
             robot.ledger.settle(time.monotonic() + config.patience_s)
+        self._resources.save(self._samples)
 
     def report(self, of_link: Counter[str]) -> SoakReport:
         """What came of it so far; ``of_link``: how often each fault befell a packet."""
@@ -156,6 +160,7 @@ class _Soak:
             recovery_s=recovery,
             growth=self._resources.growth(self._config.duration_s / 4),
             diagnostics=self._diagnostics,
+            sessions=self._sessions,
             deaths=[death for node in self._nodes for death in node.deaths],
             tracebacks=[name for node in self._nodes for name in node.tracebacks()],
         )
@@ -232,8 +237,9 @@ class _Soak:
         for robot in self._robots:
             robot.ledger.settle(now)
         for node in self._nodes:
-            values = len(self._station.said(node.full_name))
-            self._diagnostics[node.full_name] = max(values, self._diagnostics.get(node.full_name, 0))
+            said = self._station.said(node.full_name)
+            self._diagnostics[node.full_name] = max(len(said), self._diagnostics.get(node.full_name, 0))
+        self._sessions = max(self._sessions, int(self._station.said(self._server.full_name).get("sessions", 0)))
         if now + _SAMPLE_S < end:
             self._at(now + _SAMPLE_S, lambda: self._sample(end))
 

@@ -58,6 +58,7 @@ class SoakReport:
         recovery_s: after each fault of a process, from its end to the robot's next right result.
         growth: of the processes that lived for at least a quarter of the time.
         diagnostics: how many values each node reported, at most.
+        sessions: that one process of the server began, at most.
         deaths: what ended without being asked to, or with a code other than 0, and its last line.
         tracebacks: names of the logs that have one.
     """
@@ -69,6 +70,7 @@ class SoakReport:
     recovery_s: list[float]
     growth: list[Growth]
     diagnostics: dict[str, int]
+    sessions: int
     deaths: list[str]
     tracebacks: list[str]
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Robots that come to a server, greet it, and go: politely, without a word, or with another model's weights."""
+"""Robots that come to a server, greet it, and go: politely, without a word, with other weights or another version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 
 from cacheinf_ros.harness.churn import Visit
 from cacheinf_ros.nodes.robot_station import RobotStation
-from cacheinf_ros.offload import Identity, OffloadConfig, RowSession
+from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession
+from cacheinf_ros.offload.protocol.greeting import PROTOCOL, read_hello, written
+from cacheinf_ros.offload.protocol.packets import Kind, cut
+from cacheinf_ros.offload.protocol.robot_session import REFUSES
 
 _STAY_S = 10.0  # a busy server may take seconds to compile for a new robot
 _OTHER_WEIGHTS = "0" * 32
@@ -20,7 +23,7 @@ class Visitors:
     """All visitors of one server.
 
     Attributes:
-        went: how many came, and how many of them were given a session, by kind of visit.
+        went: how many came, how many of them were given a session, and how many were refused one, by kind of visit.
     """
 
     def __init__(
@@ -47,13 +50,8 @@ class Visitors:
         if visit is Visit.STRANGER:
             identity = replace(identity, network=_OTHER_WEIGHTS)
         name = next(self._names)
-        session = RowSession(
-            name,
-            identity,
-            self._space,
-            OffloadConfig(),
-            lambda packet: self._station.send(self._share_topic, packet),
-        )
+        send = self._send_as_newer if visit is Visit.NEWER else self._send
+        session = RowSession(name, identity, self._space, OffloadConfig(), send)
         self._station.join_server(self._share_topic, f"{self._answer_topic}/{name}", session.receive)
         self._there.append((visit, session, now_s))
         self.went[f"{visit.value}: came"] += 1
@@ -63,12 +61,24 @@ class Visitors:
         staying = []
         for visit, session, since_s in self._there:
             session.poll()
-            if session.welcome is None and now_s - since_s < _STAY_S:
+            is_refused = session.complaint.startswith(REFUSES)
+            if session.welcome is None and not is_refused and now_s - since_s < _STAY_S:
                 staying.append((visit, session, since_s))
                 continue
             if session.welcome is not None:
                 self.went[f"{visit.value}: had a session"] += 1
+            self.went[f"{visit.value}: was refused"] += is_refused
             if visit is not Visit.SILENT:
                 session.close()
             self._station.leave_server(f"{self._answer_topic}/{session.name}")
         self._there = staying
+
+    def _send(self, packet: Packet) -> None:
+        self._station.send(self._share_topic, packet)
+
+    def _send_as_newer(self, packet: Packet) -> None:
+        """What a robot sends whose protocol is the next one."""
+        if packet.kind == Kind.HELLO:
+            hello = read_hello(packet.data).model_copy(update={"protocol": PROTOCOL + 1})
+            (packet,) = cut(written(hello), session=packet.session, epoch=packet.epoch, kind=Kind.HELLO)
+        self._send(packet)

@@ -20,7 +20,7 @@ from cacheinf_ros.fast_dds import set_up_middleware
 from cacheinf_ros.nodes.configured_node import ConfiguredNode
 from cacheinf_ros.nodes.ros_logging import log_to_ros
 from cacheinf_ros.nodes.watch import Watch
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.health import Health, WorkState
 from cacheinf_ros.pipeline.node_configs import WatchConfig
 from cacheinf_ros.pipeline.worker import Inbox, Worker
 from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
@@ -65,8 +65,7 @@ class FrameNode(ConfiguredNode):
             self,
             self.health,
             config=lambda: self.parameters.get(WatchConfig),
-            busy_s=lambda: worker.busy_s,
-            dropped=lambda: sum(each.dropped for each in workers),
+            work=self._work_state,
         )
         for each in workers:
             each.start()
@@ -86,6 +85,15 @@ class FrameNode(ConfiguredNode):
         """Finish the frames at hand."""
         for worker in self._workers:
             worker.stop()
+
+    def _work_state(self) -> WorkState:
+        workers = self._workers
+        return WorkState(
+            busy_s=workers[-1].busy_s,
+            dropped=sum(worker.dropped for worker in workers),
+            is_owed=any(worker.is_owed for worker in workers),
+            died="works on frames" if any(worker.has_died for worker in workers) else "",
+        )
 
 
 START_ERRORS = (CacheinfError, ParameterException, NameValidationException, InvalidNamespaceException)

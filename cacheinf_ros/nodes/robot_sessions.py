@@ -156,6 +156,7 @@ class RobotSessions:
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
+        self._health.count("sessions")
         self._note()
         return robot
 

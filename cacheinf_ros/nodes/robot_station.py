@@ -94,4 +94,9 @@ class RobotStation(ListeningNode):
 
     def leave_server(self, answer_topic: str) -> None:
         """Hear nothing more on a topic."""
-        self.node.destroy_subscription(self._from_server.pop(answer_topic))
+        subscription = self._from_server.pop(answer_topic)
+
+        def leave() -> None:
+            self.node.destroy_subscription(subscription)
+
+        self.call(leave)

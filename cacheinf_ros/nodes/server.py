@@ -6,6 +6,9 @@ It has a cache of its own for each robot.
 
 from __future__ import annotations
 
+import ctypes
+import os
+
 from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
@@ -16,6 +19,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.pipeline.health import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
@@ -47,8 +51,7 @@ class ServerNode(FrameNode):
             self,
             self.health,
             config=lambda: get(WatchConfig),
-            busy_s=lambda: self._whole.busy_s,
-            dropped=lambda: 0,
+            work=lambda: WorkState(busy_s=self._whole.busy_s),
         )
         self.get_logger().info(READY)
 
@@ -59,6 +62,22 @@ class ServerNode(FrameNode):
         self._whole.close()
 
 
+_M_ARENA_MAX = -8  # of glibc's malloc.h
+_ARENAS = 2
+
+
 def main() -> int:
     """Run the node."""
+    _limit_arenas()
     return run_node("server", ServerNode)
+
+
+def _limit_arenas() -> None:
+    """Let all threads share two of glibc's memory pools, unless ``MALLOC_ARENA_MAX`` says how many.
+
+    Each session compiles in a thread of its own. By default those spread over eight pools a core, each of which keeps
+    what another session's engine left in it.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
+        mallopt(_M_ARENA_MAX, _ARENAS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -36,6 +37,10 @@ class SpinningNode:
         self._executor.add_node(self.node)
         self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
         self._thread.start()
+
+    def call(self, act: Callable[[], None]) -> None:
+        """Have something done soon by the spinning thread: who destroys what that waits for would end it."""
+        self._executor.create_task(act)
 
     def close(self) -> None:
         """Stop spinning and leave the domain."""

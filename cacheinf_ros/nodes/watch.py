@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -11,7 +12,7 @@ from rclpy.node import Node
 
 from cacheinf_ros.nodes.conversions import status_message
 from cacheinf_ros.nodes.topics import profile
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.health import Health, WorkState
 from cacheinf_ros.pipeline.node_configs import WatchConfig
 
 PERIOD_S = 1.0
@@ -26,14 +27,12 @@ class Watch:
         health: Health,
         *,
         config: Callable[[], WatchConfig],
-        busy_s: Callable[[], float],
-        dropped: Callable[[], int],
+        work: Callable[[], WorkState],
     ) -> None:
         self._node = node
         self._health = health
         self._config = config
-        self._busy_s = busy_s
-        self._dropped = dropped
+        self._work = work
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", profile(10))
         node.create_timer(PERIOD_S, self.report, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -41,10 +40,10 @@ class Watch:
         """Publish one report."""
         config = self._config()
         status = self._health.status(
+            self._work(),
             latency_budget_ms=config.latency_budget_ms,
             stuck_after_s=config.stuck_after_s,
-            busy_s=self._busy_s(),
-            dropped=self._dropped(),
+            now_s=time.monotonic(),
         )
         message = DiagnosticArray(status=[status_message(self._node.get_fully_qualified_name().lstrip("/"), status)])
         message.header.stamp = self._node.get_clock().now().to_msg()

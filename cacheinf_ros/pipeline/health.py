@@ -42,6 +42,23 @@ class Status:
     values: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkState:
+    """How the threads of a node that work on frames are.
+
+    Attributes:
+        busy_s: for how long the frame at hand has been worked on, seconds.
+        dropped: how many frames made room for newer ones.
+        is_owed: whether a frame waits or is worked on, so that a result is to come.
+        died: what the thread does that has ended without being asked to; empty: none has.
+    """
+
+    busy_s: float = 0.0
+    dropped: int = 0
+    is_owed: bool = False
+    died: str = ""
+
+
 class Health:
     """Counts what happens to frames, and judges by the last hundred of them. May be used from several threads."""
 
@@ -56,6 +73,8 @@ class Health:
         self._unreported = ""
         self._notes: dict[str, str] = {}
         self._silence = ""
+        self._answered = 0  # results at the last report
+        self._owed_since_s: float | None = None  # since which report a result is owed and none has gone out
 
     def count(self, event: str, number: int = 1) -> None:
         """Something happened to a frame: received, accepted, or an event of the node's own."""
@@ -114,22 +133,29 @@ class Health:
         with self._lock:
             self._notes[name] = text
 
-    def status(self, *, latency_budget_ms: float, stuck_after_s: float, busy_s: float, dropped: int) -> Status:
-        """Judge the node: ERROR when stuck or failing, WARN above the latency budget, "n/a" before the first frame."""
+    def status(self, work: WorkState, *, latency_budget_ms: float, stuck_after_s: float, now_s: float) -> Status:
+        """Judge the node: ERROR when stuck or failing, WARN above the latency budget, "n/a" before the first frame.
+
+        Args:
+            work: of its threads, now.
+            stuck_after_s: how long a frame, or the next result, may take.
+            now_s: by any one clock.
+        """
         with self._lock:
             latency = sorted(self._latency_ms)
-            self._counts["dropped"] = dropped
+            self._counts["dropped"] = work.dropped
             values = {name: str(count) for name, count in self._counts.items()} | self._notes
             error, self._unreported = self._last_error or self._unreported, ""
             reuse, lost_share = list(self._reuse), self._lost_share()
-            silence = self._silence
+            silence, stalled_s = self._silence, self._stalled_s(work, now_s)
         middle = latency[len(latency) // 2] if latency else None
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"
         values["latency_max_ms"] = "n/a" if not latency else f"{latency[-1]:.1f}"
         values["lost_share"] = f"{lost_share:.3f}"
         values["reuse_ratio"] = "n/a" if not reuse else f"{sum(reuse) / len(reuse):.3f}"
-        if busy_s > stuck_after_s:
-            return Status(level=Level.ERROR, message=f"stuck on one frame for {busy_s:.0f} s", values=values)
+        stuck = _stuck(work, stalled_s, stuck_after_s)
+        if stuck:
+            return Status(level=Level.ERROR, message=stuck, values=values)
         if error:
             return Status(level=Level.ERROR, message=error, values=values)
         if silence:
@@ -143,6 +169,27 @@ class Health:
             message = f"latency {middle:.0f} ms is above the budget of {latency_budget_ms:g} ms"
             return Status(level=Level.WARN, message=message, values=values)
         return Status(level=Level.OK, message=f"latency {middle:.0f} ms", values=values)
+
+    def _stalled_s(self, work: WorkState, now_s: float) -> float:
+        """For how long results have been owed and none has gone out, as far as the reports saw."""
+        answered = self._counts["results"]
+        if not work.is_owed:
+            self._owed_since_s = None
+        elif self._owed_since_s is None or answered != self._answered:
+            self._owed_since_s = now_s
+        self._answered = answered
+        return 0.0 if self._owed_since_s is None else now_s - self._owed_since_s
+
+
+def _stuck(work: WorkState, stalled_s: float, stuck_after_s: float) -> str:
+    """Why no more results are to be expected; empty: they are."""
+    if work.died:
+        return f"the thread that {work.died} has ended: restart the node, and report what its log says"
+    if work.busy_s > stuck_after_s:
+        return f"stuck on one frame for {work.busy_s:.0f} s"
+    if stalled_s > stuck_after_s:
+        return f"frames come in, and for {stalled_s:.0f} s no result has gone out"
+    return ""
 
 
 class StampGaps:

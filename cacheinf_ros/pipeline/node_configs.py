@@ -52,7 +52,11 @@ class WatchConfig(Config):
         200.0, "a frame that took longer makes /diagnostics WARN, ms", low=0.0, high=4000.0, live=True
     )
     stuck_after_s: float = unlisted(
-        10.0, "working on one frame for longer makes /diagnostics ERROR, s", low=0.1, high=200.0, live=True
+        10.0,
+        "working on one frame, or giving no result, for longer makes /diagnostics ERROR, s",
+        low=0.1,
+        high=200.0,
+        live=True,
     )
 
 

@@ -103,6 +103,16 @@ class Worker(Generic[T]):
         since = self._busy_since
         return 0.0 if since is None else time.monotonic() - since
 
+    @property
+    def is_owed(self) -> bool:
+        """Whether an item waits or is worked on."""
+        return self._busy_since is not None or self._is_waiting()
+
+    @property
+    def has_died(self) -> bool:
+        """Whether its thread has ended without being asked to."""
+        return self._thread.ident is not None and not self._stopping and not self._thread.is_alive()
+
     def _loop(self) -> None:
         while (item := self._next()) is not None:
             self._busy_since = time.monotonic()

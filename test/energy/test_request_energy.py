@@ -14,7 +14,7 @@ from cacheinf_ros.energy.meters import NoMeter
 from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.energy.request_energy import RequestEnergy
 from cacheinf_ros.nodes import energy as energy_watch
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.health import Health, WorkState
 
 MODEL = PowerModel(idle_w=2.0, compute_w=10.0, transmit_w=4.0, receive_w=1.0)
 
@@ -56,7 +56,7 @@ def energy(monkeypatch: pytest.MonkeyPatch, meter: Any) -> tuple[RequestEnergy, 
 
 
 def kind(health: Health) -> str:
-    return health.status(latency_budget_ms=1.0, stuck_after_s=1.0, busy_s=0.0, dropped=0).values["energy_kind"]
+    return health.status(WorkState(), latency_budget_ms=1.0, stuck_after_s=1.0, now_s=0.0).values["energy_kind"]
 
 
 def test_without_a_meter_the_model_tells(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cacheinf_ros.pipeline.health import Health, Level, StampGaps, Status
+from cacheinf_ros.pipeline.health import Health, Level, StampGaps, Status, WorkState
 
 MS = 1_000_000
 
 
-def judged(health: Health, *, busy_s: float = 0.0) -> Status:
-    return health.status(latency_budget_ms=100.0, stuck_after_s=10.0, busy_s=busy_s, dropped=3)
+def judged(health: Health, now_s: float = 0.0, *, busy_s: float = 0.0, is_owed: bool = False, died: str = "") -> Status:
+    work = WorkState(busy_s=busy_s, dropped=3, is_owed=is_owed, died=died)
+    return health.status(work, latency_budget_ms=100.0, stuck_after_s=10.0, now_s=now_s)
 
 
 def test_before_the_first_frame_nothing_is_known() -> None:
@@ -40,6 +41,27 @@ def test_a_stuck_node_is_an_error() -> None:
     status = judged(Health(), busy_s=11.0)
     assert status.level is Level.ERROR
     assert "stuck" in status.message
+
+
+def test_frames_that_wait_and_are_not_answered_are_an_error() -> None:
+    health = Health()
+    assert judged(health, 0.0).level is Level.OK
+    assert judged(health, 100.0, is_owed=True).level is Level.OK  # since the last report
+    assert judged(health, 105.0, is_owed=True).level is Level.OK
+    health.result(1.0, 0.0)
+    assert judged(health, 109.0, is_owed=True).level is Level.OK
+    assert judged(health, 118.0, is_owed=True).level is Level.OK
+    status = judged(health, 120.0, is_owed=True)
+    assert status.level is Level.ERROR and "no result" in status.message
+    health.result(1.0, 0.0)
+    assert judged(health, 121.0, is_owed=True).level is Level.OK
+    assert judged(health, 200.0).level is Level.OK  # none waits
+
+
+def test_a_thread_that_has_ended_is_an_error_for_good() -> None:
+    for at_s in (0.0, 100.0):
+        status = judged(Health(), at_s, died="works on frames")
+        assert status.level is Level.ERROR and "has ended" in status.message
 
 
 def test_a_frame_that_failed_is_an_error_until_one_succeeds() -> None:

@@ -25,6 +25,7 @@ from cacheinf_ros.offload.protocol.greeting import (
 from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, Send, cut
 
 NOT_YET = "no server has answered yet"
+REFUSES = "the server refuses"
 _QUIET_S = 1.0  # without a word of the server: it is greeted again, and answers if it is still the same
 _SILENT_S = 3.0  # and at least two deadlines: it is dead
 
@@ -145,7 +146,7 @@ class RobotSession:
 
     def _hear_greeting(self, packet: Packet) -> None:
         if packet.kind == Kind.REFUSED:
-            self._complain(f"the server refuses: {text_of(packet)}")
+            self._complain(f"{REFUSES}: {text_of(packet)}")
             wait_s = self._config.probe_s * 2.0 ** min(self._refusals, 30)
             self._next_hello = time.monotonic() + min(wait_s, self._config.probe_max_s)
             self._refusals += 1

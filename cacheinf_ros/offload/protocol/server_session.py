@@ -126,7 +126,10 @@ class ServerSession:
                     self._complain(traceback.format_exc())
                     self._end_epoch(_BUG)
         finally:
-            self._is_open = False
+            with self._changed:
+                self._is_open = False
+                # an engine's memory goes back now, not when somebody collects the cycle of session and make_worker
+                self._worker, self._epoch = None, None
 
     def close(self) -> None:
         """Let :meth:`serve` return, and the robot know."""

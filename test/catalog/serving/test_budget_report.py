@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from cacheinf_ros.catalog.scheduling.budgets import Account
 from cacheinf_ros.catalog.serving.budget_report import BudgetReport
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.health import Health, WorkState
 
 
 def values(health: Health) -> dict[str, str]:
-    return health.status(latency_budget_ms=1.0, stuck_after_s=1.0, busy_s=0.0, dropped=0).values
+    return health.status(WorkState(), latency_budget_ms=1.0, stuck_after_s=1.0, now_s=0.0).values
 
 
 def test_before_the_first_request_nothing_is_known() -> None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,29 @@ def test_a_session_whose_thread_ends_is_not_open() -> None:
     with pytest.raises(RuntimeError, match="the node is gone"):
         server.serve()
     assert not server.is_open
+
+
+def test_what_a_session_computed_with_goes_when_it_ends() -> None:
+    """At once, although the function that made it knows the session: a server's robots come and go."""
+
+    def make(asked: Identity, work: Work) -> WholeFrameWorker:
+        assert server.is_open
+        made.append(weakref.ref(worker := WholeFrameWorker(lambda content: content)))
+        return worker
+
+    made: list[weakref.ref[WholeFrameWorker]] = []
+    server = ServerSession("robot", make, lambda packet: None, lambda complaint: None)
+    greeted(server)
+    thread = threading.Thread(target=server.serve)
+    gc.disable()
+    try:
+        thread.start()
+        until(lambda: bool(made))
+        server.close()
+        thread.join(PATIENCE_S)
+        assert made[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_robot_that_is_refused_greets_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
