@@ -34,6 +34,8 @@ class Burst(Generic[D]):
         self._beside: list[Score] = []  # the answer to the frame before, judged by that to each frame
         self._agreed: list[D] = []
         self._scores: list[list[Score]] = []  # of each frame, answered by itself, by the one before, ...
+        self._change_table: NDArray[np.float64] | None = None  # of the frames so far, once it was asked for
+        self._score_table: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self._decisions)
@@ -43,6 +45,7 @@ class Burst(Generic[D]):
         self._changes.append([self._meter.between(each, thumbnail) for each in self._thumbnails[: -LONGEST - 1 : -1]])
         if self._decisions:
             self._beside.append(self._task.score(self._decisions[-1], decision, None))
+        self._change_table = self._score_table = None
         self._thumbnails.append(thumbnail)
         self._decisions.append(decision)
         complete = max(0, len(self) - 1 - RADIUS)
@@ -80,20 +83,24 @@ class Burst(Generic[D]):
 
     def change_table(self) -> NDArray[np.float64]:
         """float64 [frames, LONGEST + 1, 2]: largest and mean change since so many frames; nothing known: infinite."""
-        table = np.full((len(self), LONGEST + 1, 2), np.inf)
-        for now, changes in enumerate(self._changes):
-            for age, change in enumerate(changes, start=1):
-                table[now, age] = change.largest, change.mean
-        return table
+        if self._change_table is None:
+            table = np.full((len(self), LONGEST + 1, 2), np.inf)
+            for now, changes in enumerate(self._changes):
+                for age, change in enumerate(changes, start=1):
+                    table[now, age] = change.largest, change.mean
+            self._change_table = table
+        return self._change_table
 
     def score_table(self) -> NDArray[np.float64]:
         """float64 [frames, LONGEST + 1, 4]: each frame's score, answered by that so many frames before."""
-        self._judge(len(self))
-        table = np.zeros((len(self), LONGEST + 1, 4))
-        for now, scores in enumerate(self._scores):
-            for age, score in enumerate(scores):
-                table[now, age] = score.right, score.total, score.moving_right, score.moving_total
-        return table
+        if self._score_table is None:
+            self._judge(len(self))
+            table = np.zeros((len(self), LONGEST + 1, 4))
+            for now, scores in enumerate(self._scores):
+                for age, score in enumerate(scores):
+                    table[now, age] = score.right, score.total, score.moving_right, score.moving_total
+            self._score_table = table
+        return self._score_table
 
     def _judge(self, end: int) -> None:
         """Find what is right for all frames before this one, and how right the answers to earlier frames are."""

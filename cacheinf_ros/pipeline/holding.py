@@ -24,7 +24,6 @@ _NEAR = 2  # frames
 _STEPS = 8  # limits of each kind that are tried
 _TWO_SIDED_95 = 1.96  # standard errors of a normal distribution
 Table = NDArray[np.float64]
-_WHOLE, _MOVING = (0, 1), (2, 3)  # columns of right and total decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +53,19 @@ def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
         return NEVER
     caution = _AFTER_ONE if len(bursts) == 1 else _LATER
     largest, mean = (_steps(bursts, figure) for figure in (lambda c: c.largest, lambda c: c.mean))
-    limits = np.array([(a, b) for a in largest for b in mean])
-    ages = [_ages(burst, limits) for burst in bursts]
-    computed = np.mean(np.concatenate(ages) == 0, axis=0)
-    tables = [burst.score_table() for burst in bursts]
-    dense = np.concatenate([table[:, 0] for table in tables])
-    ours = np.concatenate(
-        [table[np.arange(len(table))[:, None], age] for table, age in zip(tables, ages, strict=True)]
-    )  # [frames, limits, 4]
-    ours = ours.transpose(1, 0, 2)
-    whole, moving = _loss(ours, dense, _WHOLE), _loss(ours, dense, _MOVING)
-    is_kept = (whole + caution.whole * _standard_error(ours, dense, _WHOLE) <= max_loss) & (
-        moving + caution.moving * _standard_error(ours, dense, _MOVING) <= MOVING_ALLOWANCE * max_loss
+    ages = _ages(bursts, largest, mean)
+    computed = np.mean(ages == 0, axis=0)
+    whole, moving = _losses(np.concatenate([burst.score_table() for burst in bursts]), ages)
+    is_kept = (whole.loss + caution.whole * whole.error <= max_loss) & (
+        moving.loss + caution.moving * moving.error <= MOVING_ALLOWANCE * max_loss
     )
     best = int(np.argmin(np.where(is_kept, computed, 1.0)))
     if not is_kept[best] or computed[best] >= 1:
         return NEVER
+    first, second = divmod(best, len(mean))
     return Holding(
-        limit=Change(largest=float(limits[best, 0]), mean=float(limits[best, 1])),
-        loss=Loss(whole=float(whole[best]), moving=float(moving[best])),
+        limit=Change(largest=float(largest[first]), mean=float(mean[second])),
+        loss=Loss(whole=float(whole.loss[best]), moving=float(moving.loss[best])),
         computed=float(computed[best]),
     )
 
@@ -82,47 +75,77 @@ def uncertainty(ours: Sequence[Score], dense: Sequence[Score]) -> Loss:
 
     That of a normal distribution, as if frames were independent: they are alike, so it is rather too narrow.
     """
-    first, second = _table(ours), _table(dense)
-    whole, moving = (_TWO_SIDED_95 * float(_standard_error(first, second, columns)) for columns in (_WHOLE, _MOVING))
+    missed = np.array([(d.right - o.right, d.moving_right - o.moving_right) for o, d in zip(ours, dense, strict=True)])
+    totals = np.array([(score.total, score.moving_total) for score in dense])
+    whole, moving = (_TWO_SIDED_95 * float(ratio_error(missed[:, part], totals[:, part])) for part in (0, 1))
     return Loss(whole=whole, moving=moving)
 
 
-def _ages(burst: Burst[Any], limits: NDArray[np.float64]) -> NDArray[np.int64]:
-    """int64 [frames, limits]: how many frames old the answer is that stands with each of the limits."""
-    stands = np.all(burst.change_table()[:, :, None, :] <= limits, axis=-1)  # [frames, ages, limits]
-    ages = np.zeros((len(burst), len(limits)), np.int64)
-    everyone = np.arange(len(limits))
-    for now in range(1, len(burst)):
-        older = ages[now - 1] + 1
-        ages[now] = np.where((older <= LONGEST) & stands[now, np.minimum(older, LONGEST), everyone], older, 0)
-    return ages
+def _ages(bursts: Sequence[Burst[Any]], largest: Table, mean: Table) -> NDArray[np.int64]:
+    """int64 [frames of all bursts, limits]: how old the answer is that stands, in frames, with each pair of limits.
 
-
-def _table(scores: Sequence[Score]) -> NDArray[np.float64]:
-    """float64 [frames, 4]: right, total, and both where things move."""
-    return np.array([(each.right, each.total, each.moving_right, each.moving_total) for each in scores]).reshape(-1, 4)
-
-
-def _loss(ours: Table, dense: Table, columns: tuple[int, int]) -> Table:
-    """[...]: how much smaller the share of right decisions is than that of dense execution, [frames, 4].
-
-    Where nothing moves in one of both, nothing is lost there; where there is nothing to decide at all, all is right.
+    Of the pairs, the second limit changes fastest. All bursts are gone through at once: this is in a frame's way.
     """
-    right, total = (ours[..., column].sum(-1) for column in columns)
-    dense_right, dense_total = (float(dense[:, column].sum()) for column in columns)
+    lengths = [len(burst) for burst in bursts]
+    changes = np.full((max(lengths), len(bursts), LONGEST + 1, 2), np.inf)
+    for index, burst in enumerate(bursts):
+        changes[: lengths[index], index] = burst.change_table()
+    small, few = changes[..., :1] <= largest, changes[..., 1:] <= mean  # never at age 0
+    stands = (small[..., :, None] & few[..., None, :]).reshape(*small.shape[:-1], -1)
+    ages = np.zeros((len(changes), len(bursts), stands.shape[-1]), np.int64)
+    for now in range(1, len(changes)):
+        older = ages[now - 1] + 1
+        older[older > LONGEST] = 0
+        ages[now] = older * np.take_along_axis(stands[now], older[:, None], axis=1)[:, 0]
+    return np.concatenate([ages[:length, index] for index, length in enumerate(lengths)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Losses:
+    """The losses of policies, float64 [policies], and their standard errors."""
+
+    loss: Table
+    error: Table
+
+
+def _losses(scores: Table, ages: NDArray[np.int64]) -> tuple[_Losses, _Losses]:
+    """The losses of policies, in everything and where things move.
+
+    Args:
+        scores: float64 [frames, ages, 4]: right, total, and both where things move, by age of the answer.
+        ages: int64 [frames, policies]: that of each one's answer.
+    """
+    right, total = scores[..., ::2], scores[..., 1::2]
+    missed = right[:, :1] - right
+    figures = np.concatenate([right, total, missed**2, missed * total[:, :1]], axis=-1)  # [frames, ages, 4 x 2]
+    rows = ages + scores.shape[1] * np.arange(len(ages))[:, None]
+    sums = np.take(figures.reshape(-1, figures.shape[-1]), rows, axis=0).sum(0).T  # [4 x 2, policies]
+    whole = _losses_of(sums[::2], right[:, 0, 0], total[:, 0, 0])
+    moving = _losses_of(sums[1::2], right[:, 0, 1], total[:, 0, 1])
+    something_moves = (sums[3] > 0) & bool(total[:, 0, 1].any())  # else nothing is lost there
+    return whole, _Losses(loss=np.where(something_moves, moving.loss, 0.0), error=moving.error)
+
+
+def _losses_of(sums: Table, dense_right: Table, dense_total: Table) -> _Losses:
+    """The losses of policies; where there is nothing to decide, all is right.
+
+    Args:
+        sums: float64 [4, policies], over frames: what is right, all there is to decide, and what was missed, squared
+            and times what there was to decide.
+        dense_right, dense_total: right and total of dense execution, [frames].
+    """
+    right, total, squares, products = sums
     share = np.divide(right, total, out=np.ones_like(right), where=total > 0)
-    lost = (dense_right / dense_total if dense_total else 1.0) - share
-    return np.where((total > 0) & (dense_total > 0), lost, 0.0) if columns == _MOVING else lost
+    everything = float(dense_total.sum())
+    if not everything:
+        return _Losses(loss=1.0 - share, error=np.zeros_like(share))
+    ratio = (dense_right.sum() - right) / everything
+    variance = squares - 2 * ratio * products + ratio**2 * np.square(dense_total).sum()
+    return _Losses(loss=dense_right.sum() / everything - share, error=np.sqrt(np.maximum(variance, 0.0)) / everything)
 
 
-def _standard_error(ours: Table, dense: Table, columns: tuple[int, int]) -> Table:
-    """[...]: of the loss."""
-    right, total = columns
-    return ratio_error(dense[:, right] - ours[..., right], dense[:, total])
-
-
-def _steps(bursts: Sequence[Burst[Any]], figure: Callable[[Change], float]) -> list[float]:
+def _steps(bursts: Sequence[Burst[Any]], figure: Callable[[Change], float]) -> Table:
     """Candidates for a limit: evenly by rank among the changes to the next frames, and among those to later ones."""
     near, far = ([figure(c) for burst in bursts for c in burst.changes(reach)] for reach in (_NEAR, LONGEST))
     ranks = np.linspace(0.02, 0.98, _STEPS)
-    return sorted({*np.quantile(near, ranks).tolist(), *np.quantile(far, ranks).tolist()})
+    return np.unique([*np.quantile(near, ranks), *np.quantile(far, ranks)])

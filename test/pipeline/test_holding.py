@@ -68,7 +68,11 @@ def test_the_loss_of_the_chosen_limits_is_within_the_promise(places: list[int], 
     best = best_holding([burst], max_loss)
     dense = sum(burst.scores(range(len(burst))), Score())
     ours = sum(burst.scores(burst.held(best.limit)), Score())
-    assert Loss.of(ours, dense).within(max_loss)
+    loss = Loss.of(ours, dense)
+    assert loss.within(max_loss)
+    assert (best.loss.whole, best.loss.moving) == pytest.approx((loss.whole, loss.moving), abs=1e-9)
+    computed = [index for index, answer in enumerate(burst.held(best.limit)) if index == answer]
+    assert best.computed == pytest.approx(len(computed) / len(burst))
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10)), min_size=2, max_size=20))
