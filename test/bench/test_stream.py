@@ -10,12 +10,11 @@ from cacheinf_ros.bench.contenders import Contender
 from cacheinf_ros.bench.loss import LossMeter
 from cacheinf_ros.bench.policies import skipping
 from cacheinf_ros.bench.shots import recorded
-from cacheinf_ros.bench.stream import run_stream_benchmark
+from cacheinf_ros.bench.stream import StreamPlan, run_stream_benchmark
 from cacheinf_ros.engine import DensePrecision, EngineConfig
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.sources import open_source
 
 
@@ -59,12 +58,13 @@ def test_the_report_is_complete() -> None:
     report = run_stream_benchmark(
         load_model("scenenet", input_size=(96, 128)),
         recorded(open_source("scene:fixed?size=96x128&frames=40")),
-        config=EngineConfig(threads=1, dense_precision=DensePrecision.FLOAT32),
-        matching=MatchingConfig(),
-        frames=12,
-        warm_up=28,
-        contenders=(Contender.CHANNELS_LAST, Contender.ONNXRUNTIME_INT8),
-    )
+        StreamPlan(
+            config=EngineConfig(threads=1, dense_precision=DensePrecision.FLOAT32),
+            frames=12,
+            warm_up=28,
+            contenders=(Contender.CHANNELS_LAST, Contender.ONNXRUNTIME_INT8),
+        ),
+    ).report
     assert (report["frames"], report["warm_up"], report["best_dense_fp32"]) == (12, 28, "dense_channels_last")
     assert report["best_dense"] in {"dense_channels_last", "onnxruntime_int8"}
     assert set(report["latency_ms"]) == {"bounded", "dense_channels_last", "onnxruntime_int8"}
@@ -86,8 +86,5 @@ def test_too_few_frames_are_named() -> None:
         run_stream_benchmark(
             load_model("scenenet", input_size=(96, 128)),
             recorded(open_source("scene:fixed?size=96x128&frames=10")),
-            config=EngineConfig(threads=1),
-            matching=MatchingConfig(),
-            frames=12,
-            warm_up=28,
+            StreamPlan(config=EngineConfig(threads=1), frames=12, warm_up=28),
         )

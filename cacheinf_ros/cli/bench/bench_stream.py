@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,6 @@ from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import DensePrecision, EngineConfig
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.matching import MatchingConfig
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.bench.stream_nodes import StreamNodes
@@ -70,26 +70,24 @@ def stream(options: StreamOptions) -> None:
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
     from cacheinf_ros.bench.shots import recorded
-    from cacheinf_ros.bench.stream import run_stream_benchmark
+    from cacheinf_ros.bench.stream import StreamPlan, run_stream_benchmark
     from cacheinf_ros.sources import open_source
 
     source = open_source(options.measured.source)
     fps = options.rate or source.fps
-    report = run_stream_benchmark(
-        options.measured.load(),
-        recorded(source),
+    plan = StreamPlan(
         config=EngineConfig(
             threads=options.measured.threads, max_loss=options.max_loss, dense_precision=options.dense_precision
         ),
-        matching=MatchingConfig(),
         frames=options.frames,
         warm_up=options.warm_up,
         fps=fps,
         truth_class=options.truth_class,
-        nodes=_through_nodes(options, fps) if options.nodes else None,
     )
-    options.measured.write(report)
-    _print(report)
+    nodes = _through_nodes(options, fps) if options.nodes else None
+    run = run_stream_benchmark(options.measured.load(), recorded(source), plan, nodes=nodes)
+    options.measured.write(run.report)
+    _print(run.report)
 
 
 def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
@@ -112,7 +110,7 @@ def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
     )  # fmt: skip
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: Mapping[str, Any]) -> None:
     console, loss = Console(), report["loss"]
     title = f"{report['model']} {report['size']}, {report['frames']} frames at {report['fps']:.4g} Hz"
     nodes = report["nodes"]["rows"] if report["nodes"] else []
