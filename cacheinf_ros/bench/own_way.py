@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cacheinf_ros.bench.shots import Shot
@@ -20,7 +20,7 @@ class OwnSettings:
     """How one of the modes runs."""
 
     config: EngineConfig
-    matching: MatchingConfig
+    matching: MatchingConfig = field(default_factory=MatchingConfig)
 
 
 class OwnWay:

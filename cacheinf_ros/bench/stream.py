@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,19 +30,19 @@ from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.streaming import Emission, newest, simulate
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.bench.truth_score import TruthClasses
-from cacheinf_ros.engine import EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine import EngineConfig, Preprocessor
 from cacheinf_ros.engine.decisions import task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching import MatchingConfig
 
-__all__ = ["BOUNDED", "SKIPPED", "StreamPlan", "run_stream_benchmark"]
+__all__ = ["BOUNDED", "ENGINES", "SKIPPED", "StreamPlan", "run_stream_benchmark"]
 BOUNDED = "bounded"
 Report = dict[str, Any]
 PlayThroughNodes = Callable[[Judge, Sequence[Shot], float], Report]
 """(judge of the frames that count, all frames with those to warm up, milliseconds of dense execution) -> figures."""
-_ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
+ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
+"""The dense engines that are compared with: those that users would take, and all of lower precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,8 @@ class StreamPlan:
     """What is to be measured.
 
     Attributes:
-        config: of the engine; its mode is bounded, whatever it says.
-        matching: how cache maps are made for it.
-        also: other modes or promises of ours to measure beside it, by name.
+        own: modes and promises of this package, by name; one of them is :data:`BOUNDED`, in mode bounded, and it is
+            its promise that others are held to.
         frames: how many are counted, at most.
         warm_up: how many come before them, from which bounded mode learns what it may hold.
         fps: the camera's rate, frames per second.
@@ -60,20 +59,17 @@ class StreamPlan:
         contenders: dense engines to compare with; where none in float32 is installed, torch.
     """
 
-    config: EngineConfig
-    matching: MatchingConfig = field(default_factory=MatchingConfig)
-    also: Mapping[str, OwnSettings] = field(default_factory=dict)
+    own: Mapping[str, OwnSettings]
     frames: int
     warm_up: int
     fps: float = 30.0
     truth_class: str = ""
-    contenders: Sequence[Contender] = _ENGINES
+    contenders: Sequence[Contender] = ENGINES
 
     @property
-    def own(self) -> dict[str, OwnSettings]:
-        """All modes of ours, by name."""
-        bounded = OwnSettings(config=self.config.changed(mode=Mode.BOUNDED), matching=self.matching)
-        return {BOUNDED: bounded, **self.also}
+    def config(self) -> EngineConfig:
+        """Of bounded mode."""
+        return self.own[BOUNDED].config
 
 
 def run_stream_benchmark(

@@ -44,13 +44,17 @@ class StreamRun:
         return float(np.mean([took or 0.0 for took in self.took_ms[name]]))
 
     def slowest_ms(self, name: str) -> float:
-        """95th percentile of the milliseconds of those frames for which something is done."""
-        return float(np.percentile([took for took in self.took_ms[name] if took is not None], 95))
+        """95th percentile of the milliseconds of those frames that are computed."""
+        pairs = zip(self.took_ms[name], self.is_held(name), strict=True)
+        return float(np.percentile([took for took, held in pairs if took is not None and not held], 95))
+
+    def is_held(self, name: str) -> Sequence[bool]:
+        """Whether a frame's answer is that to an earlier one, for each frame."""
+        return self.held[name] if name in self.held else [took is None for took in self.took_ms[name]]
 
     def held_share(self, name: str) -> float:
         """Share of the frames whose answer is that to an earlier one."""
-        held = self.held.get(name) or [took is None for took in self.took_ms[name]]
-        return float(np.mean(held))
+        return float(np.mean(self.is_held(name)))
 
     def loss(self, name: str) -> Loss:
         """How much less often a way is right than dense execution."""
