@@ -38,9 +38,14 @@ class Contender(Enum):
     ONNXRUNTIME_INT8 = "onnxruntime_int8"
 
     @property
+    def precision(self) -> DensePrecision:
+        """What it computes with."""
+        return _BACKENDS[self].precision if self in _BACKENDS else DensePrecision.FLOAT32
+
+    @property
     def loses(self) -> bool:
         """Whether its answers differ from those of the network."""
-        return self in _BACKENDS and _BACKENDS[self].precision is not DensePrecision.FLOAT32
+        return self.precision is not DensePrecision.FLOAT32
 
 
 _BACKENDS = {

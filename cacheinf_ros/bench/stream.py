@@ -12,7 +12,8 @@ answer the same frames at the camera's rate, and are judged alike (:mod:`cachein
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,106 +24,129 @@ from cacheinf_ros.bench.contenders import Contender, build_contenders
 from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.output_errors import ErrorScale
+from cacheinf_ros.bench.own_way import OwnSettings, OwnWay
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
+from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.streaming import Emission, newest, simulate
-from cacheinf_ros.bench.timing import measured, summary, timed
+from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.bench.truth_score import TruthClasses
-from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine import EngineConfig, Preprocessor
 from cacheinf_ros.engine.decisions import task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching import MatchingConfig, MatchingStream
-from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
-__all__ = ["BOUNDED", "SKIPPED", "run_stream_benchmark"]
+__all__ = ["BOUNDED", "ENGINES", "SKIPPED", "StreamPlan", "run_stream_benchmark"]
 BOUNDED = "bounded"
 Report = dict[str, Any]
 PlayThroughNodes = Callable[[Judge, Sequence[Shot], float], Report]
 """(judge of the frames that count, all frames with those to warm up, milliseconds of dense execution) -> figures."""
-_ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
+ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
+"""The dense engines that are compared with: those that users would take, and all of lower precision."""
 
 
-def run_stream_benchmark(
-    model: Model,
-    shots: Iterable[Shot],
-    *,
-    config: EngineConfig,
-    matching: MatchingConfig,
-    frames: int,
-    warm_up: int,
-    fps: float = 30.0,
-    truth_class: str = "",
-    contenders: Sequence[Contender] = _ENGINES,
-    nodes: PlayThroughNodes | None = None,
-) -> dict[str, Any]:
-    """Measure a model on a stream of frames.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPlan:
+    """What is to be measured.
 
-    Args:
-        config: of the engine; its mode is bounded, whatever it says.
+    Attributes:
+        own: modes and promises of this package, by name; one of them is :data:`BOUNDED`, in mode bounded, and it is
+            its promise that others are held to.
         frames: how many are counted, at most.
         warm_up: how many come before them, from which bounded mode learns what it may hold.
         fps: the camera's rate, frames per second.
         truth_class: what objects without a label are, see :class:`cacheinf_ros.bench.truth_score.TruthClasses`.
         contenders: dense engines to compare with; where none in float32 is installed, torch.
+    """
+
+    own: Mapping[str, OwnSettings]
+    frames: int
+    warm_up: int
+    fps: float = 30.0
+    truth_class: str = ""
+    contenders: Sequence[Contender] = ENGINES
+
+    @property
+    def config(self) -> EngineConfig:
+        """Of bounded mode."""
+        return self.own[BOUNDED].config
+
+
+def run_stream_benchmark(
+    model: Model,
+    shots: Iterable[Shot],
+    plan: StreamPlan,
+    *,
+    nodes: PlayThroughNodes | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> StreamRun:
+    """Measure a model on a stream of frames.
+
+    Args:
         nodes: plays the same frames through the real nodes; None: that is left out.
+        progress: is told how many frames are done, of how many, those to warm up included.
 
     Raises:
         SourceError: there are not enough frames.
         ConfigError: the model has no class of the name ``truth_class``.
     """
-    classes = TruthClasses(model.card.labels, truth_class)
-    torch.set_num_threads(config.threads)
-    taken = list(itertools.islice(shots, warm_up + frames))
-    if len(taken) < warm_up + 2:
-        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {warm_up + 2}")
-    dense = build_contenders(model, tuple(contenders), config.threads, [shot.image for shot in taken])
-    if all(contender.loses for contender in dense):
-        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), config.threads)
-    stream = _Stream(model, config.changed(mode=Mode.BOUNDED), matching, dense, [shot.image for shot in taken])
+    classes = TruthClasses(model.card.labels, plan.truth_class)
+    torch.set_num_threads(plan.config.threads)
+    taken = list(itertools.islice(shots, plan.warm_up + plan.frames))
+    if len(taken) < plan.warm_up + 2:
+        raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {plan.warm_up + 2}")
+    images = [shot.image for shot in taken]
+    stream = _Stream(model, plan, _dense_engines(model, plan, images), images)
     for index, shot in enumerate(taken):
-        stream.run(shot, turn=index, counts=index >= warm_up)
-    counted = taken[warm_up:]
+        progress(index, len(taken))
+        stream.run(shot, turn=index, counts=index >= plan.warm_up)
+    counted = taken[plan.warm_up :]
     report = stream.report([shot.image for shot in counted])
     judge = Judge(
         task=stream.task, agreed=stream.losses.agreed, objects=[shot.objects for shot in counted], classes=classes
     )
-    return {
+    figures = {
         "model": model.name,
         "size": "x".join(map(str, model.input_size)),
-        "frames": len(taken) - warm_up,
-        "warm_up": warm_up,
-        "threads": config.threads,
-        "fps": fps,
+        "frames": len(counted),
+        "warm_up": plan.warm_up,
+        "threads": plan.config.threads,
+        "fps": plan.fps,
         **report,
-        "ways": stream.judged(judge, 1e3 / fps),
+        "ways": stream.judged(judge, 1e3 / plan.fps),
         "nodes": None if nodes is None else nodes(judge, taken, report["latency_ms"][report["best_dense"]]["mean"]),
     }
+    return StreamRun(
+        report=figures, labels=model.card.labels, shots=counted, losses=stream.losses, took_ms=stream.took_ms,
+        held=stream.held,
+    )  # fmt: skip
+
+
+def _dense_engines(model: Model, plan: StreamPlan, images: Sequence[Image]) -> dict[Contender, Dense]:
+    dense = build_contenders(model, tuple(plan.contenders), plan.config.threads, images)
+    if all(contender.loses for contender in dense):
+        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), plan.config.threads)
+    return dense
 
 
 class _Stream:
-    """Bounded mode and the dense engines on the same frames."""
+    """Our modes and the dense engines on the same frames.
 
-    def __init__(
-        self,
-        model: Model,
-        config: EngineConfig,
-        matching: MatchingConfig,
-        dense: dict[Contender, Dense],
-        images: Sequence[Image],
-    ) -> None:
+    Attributes:
+        task: reads what outputs decide.
+        losses: judges it.
+        took_ms: see :class:`StreamRun`; complete once there is a report.
+        held: see :class:`StreamRun`.
+    """
+
+    def __init__(self, model: Model, plan: StreamPlan, dense: dict[Contender, Dense], images: Sequence[Image]) -> None:
         """``images``: of the stream; what nobody can read is judged by how far it differs between them and others."""
         self._dense = dense
         self._preprocessor = Preprocessor(model.card)
-        self._notes: dict[str, str] = {}
-        self._engine = Engine(model, config)
-        self._promised = PromisedAnswers(model, self._engine, config, self._notes.__setitem__)
-        self._promised.wait()
-        self._matching = MatchingStream(matching)
-        self._last: Any = None  # decision
+        self._own = {name: OwnWay(model, settings) for name, settings in plan.own.items()}
+        self._last: dict[str, Any] = {}  # decisions of our modes
         self._latency_ms: dict[str, list[float]] = {}
-        self._held: list[bool] = []
+        self.held: dict[str, list[bool]] = {name: [] for name in self._own}
         self._names = [name for name, _ in model.graph.outputs]
         self._lossy = {contender.value for contender in dense if contender.loses}
         self._exact = next(contender.value for contender in dense if not contender.loses)
@@ -131,31 +155,32 @@ class _Stream:
         self.task = task_of_model(
             model.card, self._named(outputs[0]), ErrorScale(outputs).deviations, most_pixels=MOST_PIXELS
         )
-        self.losses = LossMeter(self.task, config.max_loss)
-        self._took_ms: dict[str, Sequence[float | None]] = {}
+        self.losses = LossMeter(self.task, plan.config.max_loss)
+        self.took_ms: dict[str, Sequence[float | None]] = {}
 
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
         """Give a frame to everybody, in an order that changes with each turn."""
         size = (shot.image.shape[0], shot.image.shape[1])
-        runs = [(BOUNDED, self._bounded), *((each.value, self._densely(run)) for each, run in self._dense.items())]
+        densely = {each.value: self._densely(run) for each, run in self._dense.items()}
+        runs: list[tuple[str, Callable[[Shot], Any]]] = [*self._own.items(), *densely.items()]
         decisions: dict[str, Any] = {}
         for name, run in runs[turn % len(runs) :] + runs[: turn % len(runs)]:
             (outputs, motion), took_ms = timed(run, shot)
-            decisions[name] = self._last if outputs is None else self.task.read(outputs, size, motion)
+            decisions[name] = self._last[name] if outputs is None else self.task.read(outputs, size, motion)
             if counts:
                 self._latency_ms.setdefault(name, []).append(took_ms)
-            if name == BOUNDED:
-                self._last = decisions[name]
-                self._held += [outputs is None] * counts
+            if name in self._own:
+                self._last[name] = decisions[name]
+                self.held[name] += [outputs is None] * counts
         if counts:
-            judged = {name: decisions[name] for name in (BOUNDED, *sorted(self._lossy))}
+            judged = {name: decisions[name] for name in (*self._own, *sorted(self._lossy))}
             self.losses.add(decisions[self._exact], judged)
 
     def report(self, images: Sequence[Image]) -> dict[str, Any]:
         """What was measured, for JSON; ``images``: of the frames that count."""
         latency_ms = {name: summary(values) for name, values in self._latency_ms.items()}
         means = {name: values["mean"] for name, values in latency_ms.items()}
-        full = [name for name in means if name != BOUNDED and name not in self._lossy]
+        full = [name for name in means if name not in self._own and name not in self._lossy]
         losses = {name: self.losses.loss(name) for name in sorted(self._lossy)}
         keeping = [name for name, loss in losses.items() if loss["kept"]]
         best_full = min(full, key=means.__getitem__)
@@ -166,10 +191,10 @@ class _Stream:
             decisions=self.losses.decisions[DENSE],
             took_ms=self._latency_ms[best_full],
         )
-        self._took_ms = {**self._latency_ms, DENSE: dense.took_ms}
+        self.took_ms = {**self._latency_ms, DENSE: dense.took_ms}
         for each in dense.alternatives(self._latency_ms[BOUNDED]):
             self.losses.add_decisions(each.name, each.decisions)
-            self._took_ms[each.name] = each.took_ms
+            self.took_ms[each.name] = each.took_ms
         return {
             "latency_ms": latency_ms,
             "best_dense": best,
@@ -177,16 +202,16 @@ class _Stream:
             "best_dense_fp32": best_full,
             "speedup_vs_best_dense_fp32": round(means[best_full] / means[BOUNDED], 3),
             "contender_losses": losses,
-            "held": round(float(np.mean(self._held)), 4),
+            "held": round(float(np.mean(self.held[BOUNDED])), 4),
             **self.losses.report(BOUNDED),
-            "notes": dict(self._notes),
+            "notes": dict(self._own[BOUNDED].notes),
         }
 
     def judged(self, judge: Judge, period_ms: float) -> dict[str, dict[str, Any]]:
         """Each way as it would arrive: simulated from the time that each frame took, milliseconds between frames."""
         ways = {}
         for name, decisions in self.losses.decisions.items():
-            took_ms = self._took_ms[name]
+            took_ms = self.took_ms[name]
             times_ms = [index * period_ms for index in range(len(decisions))]
             # the first answer is a gift: there are frames before those that count
             sources = newest([Emission(at_ms=0.0, frame=0), *simulate(took_ms, period_ms)], times_ms)
@@ -194,20 +219,6 @@ class _Stream:
             mean_ms = float(np.mean([took or 0.0 for took in took_ms]))
             ways[name] = {"mean_ms": round(mean_ms, 3), **judge.judge(decisions, arrived, sources)}
         return ways
-
-    def _bounded(self, shot: Shot) -> tuple[Any, Any]:
-        """Outputs and motion, None where the last answer stands."""
-        if self._promised.stands(shot.image):
-            return None, None
-        cache_map: CacheMap | None = None
-        matching_ms = 0.0
-        if self._promised.wants_maps:
-            cache_map, matching_ms = measured(self._matching.match, shot.image)
-        else:
-            self._matching.reset("nobody wants maps")
-            self._engine.reset()
-        result = self._promised.run(shot.image, cache_map, matching_ms)
-        return result.outputs, result.motion
 
     def _densely(self, run: Dense) -> Any:
         return lambda shot: (self._named(run(self._preprocessor.input(shot.image))), None)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
+from cacheinf_ros.cli.advise_command import advise
 from cacheinf_ros.cli.bench import bench
 from cacheinf_ros.cli.catalog import catalogs
 from cacheinf_ros.cli.catalog_share import share
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(replay)
+app.command()(advise)
 add_laboratory(bench)
 app.add_typer(bench, name="bench")
 app.add_typer(models, name="models")

@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import cv2
 import numpy as np
 import pytest
+from pages import read_page
 
 from cacheinf_ros.bench.contenders import Contender
 from cacheinf_ros.bench.loss import LossMeter
+from cacheinf_ros.bench.own_way import OwnSettings
+from cacheinf_ros.bench.page import stream_page, timeline_section, worst_section, write_page
 from cacheinf_ros.bench.policies import skipping
 from cacheinf_ros.bench.shots import recorded
-from cacheinf_ros.bench.stream import run_stream_benchmark
-from cacheinf_ros.engine import DensePrecision, EngineConfig
+from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
+from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.sources import open_source
 
 
@@ -54,17 +61,27 @@ def test_ways_are_judged_by_what_dense_answers_agree_on() -> None:
     }
 
 
-def test_the_report_is_complete() -> None:
+def bounded(**options: Any) -> dict[str, OwnSettings]:
+    return {BOUNDED: OwnSettings(config=EngineConfig(mode=Mode.BOUNDED, threads=1, **options))}
+
+
+@pytest.fixture(scope="module")
+def run() -> StreamRun:
     pytest.importorskip("onnxruntime")
-    report = run_stream_benchmark(
+    return run_stream_benchmark(
         load_model("scenenet", input_size=(96, 128)),
         recorded(open_source("scene:fixed?size=96x128&frames=40")),
-        config=EngineConfig(threads=1, dense_precision=DensePrecision.FLOAT32),
-        matching=MatchingConfig(),
-        frames=12,
-        warm_up=28,
-        contenders=(Contender.CHANNELS_LAST, Contender.ONNXRUNTIME_INT8),
+        StreamPlan(
+            own=bounded(dense_precision=DensePrecision.FLOAT32),
+            frames=12,
+            warm_up=28,
+            contenders=(Contender.CHANNELS_LAST, Contender.ONNXRUNTIME_INT8),
+        ),
     )
+
+
+def test_the_report_is_complete(run: StreamRun) -> None:
+    report = run.report
     assert (report["frames"], report["warm_up"], report["best_dense_fp32"]) == (12, 28, "dense_channels_last")
     assert report["best_dense"] in {"dense_channels_last", "onnxruntime_int8"}
     assert set(report["latency_ms"]) == {"bounded", "dense_channels_last", "onnxruntime_int8"}
@@ -81,13 +98,28 @@ def test_the_report_is_complete() -> None:
     assert report["ways"]["dense"]["frames_behind"] < report["ways"]["every 3"]["frames_behind"]
 
 
+def test_frames_lose_what_the_way_loses(run: StreamRun) -> None:
+    assert run.frame_losses("dense") == [0.0] * 12
+    assert run.held_share("every 3") == pytest.approx(8 / 12) and run.held_share("dense") == 0
+    assert max(run.frame_losses("every 3")) > 0 and run.loss("every 3").whole > 0
+
+
+def test_the_page_shows_every_way_and_the_worst_frames(run: StreamRun, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "stream.html"
+    write_page(stream_page(run, {"source": "<b>my</b> clip.mp4", "threads": "1"}), file)
+    page = read_page(file)
+    assert "scenenet on <b>my</b> clip.mp4" in page.text and "12 frames at 30 Hz" in page.text
+    assert len(page.tables[0]) == 1 + len(run.report["consensus"])
+    worst, timeline = worst_section(run, "every 3"), timeline_section(run, "every 3")
+    assert worst.pairs and timeline.figures
+    for figure in (*timeline.figures, *(each for pair in worst.pairs for each in pair)):
+        assert cv2.imdecode(np.frombuffer(figure.content, np.uint8), cv2.IMREAD_COLOR).shape[2] == 3
+
+
 def test_too_few_frames_are_named() -> None:
     with pytest.raises(SourceError, match="has 10 frames; the benchmark needs at least 30"):
         run_stream_benchmark(
             load_model("scenenet", input_size=(96, 128)),
             recorded(open_source("scene:fixed?size=96x128&frames=10")),
-            config=EngineConfig(threads=1),
-            matching=MatchingConfig(),
-            frames=12,
-            warm_up=28,
+            StreamPlan(own=bounded(), frames=12, warm_up=28),
         )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +16,8 @@ from rich.table import Table
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.config import Value
-from cacheinf_ros.engine import DensePrecision, EngineConfig
+from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.matching import MatchingConfig
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.bench.stream_nodes import StreamNodes
@@ -58,6 +58,7 @@ class StreamOptions:
     ] = True
     max_loss: Annotated[float, described(EngineConfig, "max_loss")] = _DEFAULTS.max_loss
     dense_precision: Annotated[DensePrecision, described(EngineConfig, "dense_precision")] = _DEFAULTS.dense_precision
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page to look at to this file.")] = None
     out: Annotated[Path, typer.Option(help="Folder for the nodes' logs.")] = Path("out/bench_stream")
 
 
@@ -69,27 +70,45 @@ def stream(options: StreamOptions) -> None:
 
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
+    from cacheinf_ros.bench.own_way import OwnSettings
+    from cacheinf_ros.bench.page import stream_page, write_page
     from cacheinf_ros.bench.shots import recorded
-    from cacheinf_ros.bench.stream import run_stream_benchmark
+    from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
     from cacheinf_ros.sources import open_source
 
     source = open_source(options.measured.source)
     fps = options.rate or source.fps
-    report = run_stream_benchmark(
-        options.measured.load(),
-        recorded(source),
-        config=EngineConfig(
-            threads=options.measured.threads, max_loss=options.max_loss, dense_precision=options.dense_precision
-        ),
-        matching=MatchingConfig(),
+    config = EngineConfig(
+        mode=Mode.BOUNDED,
+        threads=options.measured.threads,
+        max_loss=options.max_loss,
+        dense_precision=options.dense_precision,
+    )
+    plan = StreamPlan(
+        own={BOUNDED: OwnSettings(config=config)},
         frames=options.frames,
         warm_up=options.warm_up,
         fps=fps,
         truth_class=options.truth_class,
-        nodes=_through_nodes(options, fps) if options.nodes else None,
     )
-    options.measured.write(report)
-    _print(report)
+    nodes = _through_nodes(options, fps) if options.nodes else None
+    run = run_stream_benchmark(options.measured.load(), recorded(source), plan, nodes=nodes)
+    options.measured.write(run.report)
+    _print(run.report)
+    if options.html is not None:
+        write_page(stream_page(run, _settings(options)), options.html)
+        Console().print(f"{options.html} shows it", highlight=False, soft_wrap=True)
+
+
+def _settings(options: StreamOptions) -> dict[str, str]:
+    measured = options.measured
+    return {
+        "source": Path(measured.source).name,
+        "model": measured.model,
+        "max_loss": f"{options.max_loss:g}",
+        "dense_precision": options.dense_precision.value,
+        "threads": str(measured.threads),
+    }
 
 
 def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
@@ -112,7 +131,7 @@ def _through_nodes(options: StreamOptions, fps: float) -> StreamNodes:
     )  # fmt: skip
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: Mapping[str, Any]) -> None:
     console, loss = Console(), report["loss"]
     title = f"{report['model']} {report['size']}, {report['frames']} frames at {report['fps']:.4g} Hz"
     nodes = report["nodes"]["rows"] if report["nodes"] else []

@@ -64,6 +64,11 @@ class Loss:
         """
         return self.whole <= max_loss and self.moving <= MOVING_ALLOWANCE * max_loss
 
+    @property
+    def promise(self) -> float:
+        """The least ``max_loss`` that it is within; 0 where nothing is lost."""
+        return max(self.whole, self.moving / MOVING_ALLOWANCE, 0.0)
+
 
 MOVING_ALLOWANCE = 2.5
 """Factor of ``max_loss`` that is allowed where the consensus moves."""

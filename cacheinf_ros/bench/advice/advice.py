@@ -1,0 +1,196 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The choice between ways that were measured, and the reasons for it in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cacheinf_ros.bench.advice.choices import Choice, Kind
+from cacheinf_ros.bench.advice.target import DEFAULT_LOSS, Goal, Target
+from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.engine.decisions import Loss
+
+CLEARLY = 0.95
+"""Share of a plainer way's time that another must not exceed to be worth it."""
+_ALIKE = 0.002  # losses that nobody can tell apart
+_FEW_DECISIONS = 12.0  # boxes count twice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A way, and what was measured of it.
+
+    Attributes:
+        mean_ms: per frame of the camera.
+        slowest_ms: 95th percentile of the frames that are computed.
+        loss: against dense execution.
+        held: share of the frames whose answer is that to an earlier one.
+    """
+
+    choice: Choice
+    mean_ms: float
+    slowest_ms: float
+    loss: Loss
+    held: float
+
+    @property
+    def promise(self) -> float:
+        """The least ``max_loss`` that it is within."""
+        return self.loss.promise
+
+    def meets(self, target: Target) -> bool:
+        """Whether it is within the target's limit."""
+        if target.goal is Goal.RATE:
+            return self.mean_ms <= 1e3 / target.limit
+        if target.goal is Goal.LATENCY:
+            return self.slowest_ms <= target.limit
+        return self.loss.within(target.limit)
+
+    def report(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "way": self.choice.name,
+            "title": self.choice.title,
+            "mean_ms": round(self.mean_ms, 3),
+            "p95_ms": round(self.slowest_ms, 3),
+            "loss": round(self.loss.whole, 4),
+            "loss_where_it_moves": round(self.loss.moving, 4),
+            "held": round(self.held, 4),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to run.
+
+    Attributes:
+        ways: all that were measured.
+        chosen: one that the nodes have.
+        is_met: whether the target is.
+        caching_pays: whether a cache clearly saves time against everything else that meets the target.
+        verdict: sentences for the user, the most important first.
+    """
+
+    target: Target
+    ways: Sequence[Measured]
+    chosen: Measured
+    is_met: bool
+    caching_pays: bool
+    verdict: Sequence[str]
+
+    def report(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "target": str(self.target),
+            "recommended": self.chosen.choice.name,
+            "target_met": self.is_met,
+            "caching_pays": self.caching_pays,
+            "verdict": list(self.verdict),
+            "ways": [way.report() for way in self.ways],
+        }
+
+
+def advise(run: StreamRun, choices: Sequence[Choice], target: Target) -> Advice:
+    """Choose among ways that were measured in one run; ``choices``: the plainest first, one of them dense."""
+    ways = [
+        Measured(
+            choice=choice,
+            mean_ms=run.mean_ms(choice.name),
+            slowest_ms=run.slowest_ms(choice.name),
+            loss=run.loss(choice.name),
+            held=run.held_share(choice.name),
+        )
+        for choice in choices
+    ]
+    usable = [way for way in ways if way.choice.parameters is not None]
+    meeting = [way for way in usable if way.meets(target)]
+    # dense execution loses nothing, so there always is one
+    considered = meeting or [way for way in usable if way.loss.within(DEFAULT_LOSS)]
+    chosen = best_of(considered, target if meeting else Target())
+    return Advice(
+        target=target,
+        ways=ways,
+        chosen=chosen,
+        is_met=bool(meeting),
+        caching_pays=chosen.choice.kind is Kind.CACHING,
+        verdict=tuple(_sentences(run, ways, considered, chosen, target)),
+    )
+
+
+def best_of(ways: Sequence[Measured], target: Target) -> Measured:
+    """The fastest, or where time is limited the fastest of those that lose the least; of equals the plainest.
+
+    Args:
+        ways: the plainest first.
+    """
+    if target.goal is not Goal.LOSS:
+        least = min(way.promise for way in ways)
+        ways = [way for way in ways if way.promise <= least + _ALIKE]
+    fastest = min(way.mean_ms for way in ways)
+    return next(way for way in ways if CLEARLY * way.mean_ms <= fastest)
+
+
+def _sentences(
+    run: StreamRun, ways: Sequence[Measured], considered: Sequence[Measured], chosen: Measured, target: Target
+) -> list[str]:
+    dense = next(way for way in ways if way.choice.name == DENSE)
+    return [
+        *_recommendation(chosen, dense, target),
+        _about_caching(considered, chosen, dense),
+        *_warnings(run, ways, chosen, target),
+    ]
+
+
+def _recommendation(chosen: Measured, dense: Measured, target: Target) -> list[str]:
+    unmet = [] if chosen.meets(target) else [f"Nothing here reaches {target}; this is the fastest that loses little."]
+    of_dense = "" if chosen is dense else f", {chosen.mean_ms / dense.mean_ms:.2f} of the fastest dense engine's time"
+    loses = (
+        f"loses {max(chosen.loss.whole, 0.0):.3f} ({max(chosen.loss.moving, 0.0):.3f} where things move)"
+        if chosen.promise > 0
+        else "loses nothing"
+    )
+    return [
+        f"Run {chosen.choice.title}: {chosen.mean_ms:.1f} ms per frame in the mean{of_dense}, "
+        f"{chosen.slowest_ms:.1f} ms in slow frames; it {loses} against dense execution.",
+        *unmet,
+    ]
+
+
+def _about_caching(considered: Sequence[Measured], chosen: Measured, dense: Measured) -> str:
+    if chosen.choice.kind is Kind.CACHING:
+        return f"Caching pays here: a frame takes {chosen.mean_ms:.1f} ms, densely {dense.mean_ms:.1f}."
+    caching = [way for way in considered if way.choice.kind is Kind.CACHING]
+    if not caching:
+        return "Caching is not worth it here: no mode that caches is within the target."
+    best = min(caching, key=lambda way: way.mean_ms)
+    return (
+        f"Caching is not worth it here: the fastest mode that caches and would do, {best.choice.title}, takes "
+        f"{best.mean_ms:.1f} ms per frame and loses {best.promise:z.3f}; {chosen.choice.name} takes "
+        f"{chosen.mean_ms:.1f} and loses {chosen.promise:z.3f}."
+    )
+
+
+def _warnings(run: StreamRun, ways: Sequence[Measured], chosen: Measured, target: Target) -> list[str]:
+    found = []
+    if chosen.choice.kind is Kind.SKIPPING:
+        found.append(
+            "Nothing watches what skipping loses: where the scene may become livelier than this recording, take "
+            "bounded mode, which measures its loss while it runs."
+        )
+    quicker = [way for way in ways if way.choice.kind is Kind.PRECISION and way.meets(target)]
+    best = best_of([chosen, *quicker], target)
+    if best is not chosen:
+        found.append(
+            f"Dense in lower precision, {best.choice.name}, would take {best.mean_ms:.1f} ms and lose "
+            f"{best.promise:z.3f}. No mode of the nodes is just that, but bounded mode computes frames so where that "
+            "is allowed (dense_precision) and keeps its promise."
+        )
+    decisions = run.losses.score(DENSE).total
+    if decisions < _FEW_DECISIONS:
+        found.append(
+            "Hardly anything is found in this recording, so losses say little: take one that shows what you look for."
+        )
+    return found

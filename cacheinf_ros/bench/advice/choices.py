@@ -1,0 +1,113 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The ways that a user can choose from, and the nodes' parameters for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from cacheinf_ros.bench.advice.target import Target
+from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.own_way import OwnSettings
+from cacheinf_ros.bench.stream import BOUNDED
+from cacheinf_ros.config import Value
+from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.matching.matching_config import IDENTICAL
+
+DROPPED_TOPIC = "camera/image_drop"
+"""Where frames come from when another node drops the others."""
+OFF = "off"
+
+
+class Kind(Enum):
+    """What saves the time."""
+
+    DENSE = "dense"
+    PRECISION = "lower precision"
+    SKIPPING = "frame skipping"
+    CACHING = "caching"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One of the ways.
+
+    Attributes:
+        name: among the ways that are measured.
+        title: in plain words.
+        parameters: of the nodes, beside the model's; None: they have no such mode.
+        beside: a command that must run beside the launch file; empty: none.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    parameters: Mapping[str, Value] | None = None
+    beside: str = ""
+
+
+def choices_for(dense_engine: str, lossy: Iterable[str], own: Mapping[str, OwnSettings]) -> list[Choice]:
+    """List the ways, the plainest first.
+
+    Args:
+        dense_engine: the fastest in float32.
+        lossy: engines of lower precision that were measured.
+        own: modes of this package that were measured.
+    """
+    densely = {**_parameters(own[BOUNDED]), "max_loss": 0.0}
+    title = f"every frame, dense, on the fastest engine ({dense_engine})"
+    ways = [Choice(name=DENSE, title=title, kind=Kind.DENSE, parameters=densely)]
+    ways += [Choice(name=name, title=f"every frame, dense, {name}", kind=Kind.PRECISION) for name in lossy]
+    ways += [
+        Choice(
+            name=f"every {every}",
+            title=f"every {ordinal} frame, dense; else the last answer",
+            kind=Kind.SKIPPING,
+            parameters={**densely, "image_topic": DROPPED_TOPIC},
+            beside=f"ros2 run topic_tools drop camera/image {every - 1} {every} {DROPPED_TOPIC}",
+        )
+        for every, ordinal in ((2, "second"), (3, "third"))
+    ]
+    return ways + [_own(name, settings) for name, settings in own.items()]
+
+
+def own_settings(target: Target, config: EngineConfig) -> dict[str, OwnSettings]:
+    """The modes of this package that are worth measuring, by name: bounded with three promises, exact, and dense."""
+    identical = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=IDENTICAL)
+    low, asked, high = target.promises
+    bounded = {BOUNDED: asked, f"{BOUNDED} {low:g}": low, f"{BOUNDED} {high:g}": high}
+    return {
+        **{
+            name: OwnSettings(config=config.changed(mode=Mode.BOUNDED, max_loss=promise))
+            for name, promise in bounded.items()
+        },
+        Mode.EXACT.value: OwnSettings(config=config.changed(mode=Mode.EXACT), matching=identical),
+        OFF: OwnSettings(config=config.changed(mode=Mode.DENSE), matching=identical),
+    }
+
+
+def _own(name: str, settings: OwnSettings) -> Choice:
+    mode, parameters = settings.config.mode, _parameters(settings)
+    if mode is Mode.BOUNDED:
+        title = f"bounded mode, max_loss {settings.config.max_loss:g}"
+        return Choice(name=name, title=title, kind=Kind.CACHING, parameters=parameters)
+    if mode is Mode.EXACT:
+        title = "exact mode: reuses only what is equal in every byte"
+        return Choice(name=name, title=title, kind=Kind.CACHING, parameters=parameters)
+    title = "off: every frame, by this package's own engine, without its cache"
+    return Choice(name=name, title=title, kind=Kind.DENSE, parameters=parameters)
+
+
+def _parameters(settings: OwnSettings) -> dict[str, Value]:
+    """The nodes' parameters: the mode, and all that differs from its default."""
+    values: dict[str, Value] = {}
+    for config in (settings.config, settings.matching):
+        for each in config.declarations():
+            value = getattr(config, each.field)
+            if value != each.info.default or each.name == "mode":
+                values[each.name] = value.value if isinstance(value, Enum) else value
+    if settings.config.mode is Mode.BOUNDED:
+        values["max_loss"] = settings.config.max_loss
+    return values

@@ -1,0 +1,46 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A way to run a model as a file of parameters that the launch files take."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from cacheinf_ros.bench.advice.choices import Choice
+from cacheinf_ros.config import Value
+from cacheinf_ros.graph.card import TRUSTED
+
+_COLUMNS = 110
+
+
+def parameters_yaml(
+    choice: Choice, model: str, *, weights: Path | None = None, size: str | None = None, comments: Sequence[str] = ()
+) -> str:
+    """Write the parameters for all nodes, those of the model included.
+
+    Args:
+        choice: one that the nodes have.
+        model: a reference; of a file, the path is made absolute, as nodes start in any folder.
+        size: of the model's input, HEIGHTxWIDTH.
+        comments: sentences to put first.
+    """
+    assert choice.parameters is not None
+    parameters: dict[str, Value] = {"model": absolute_reference(model)}
+    if weights is not None:
+        parameters["weights"] = str(weights.resolve())
+    if size:
+        parameters["input_size"] = size
+    text = yaml.safe_dump({"/**": {"ros__parameters": {**parameters, **choice.parameters}}}, sort_keys=False)
+    beside = (f"Needs beside it: {choice.beside}",) if choice.beside else ()
+    lines = [line for comment in (*comments, *beside) for line in textwrap.wrap(comment, _COLUMNS)]
+    return "".join(f"# {line}\n" for line in lines) + text
+
+
+def absolute_reference(model: str) -> str:
+    """The reference of a model with the path of its file made absolute; as it is where it names no file."""
+    prefix = TRUSTED if model.startswith(TRUSTED) else ""
+    path, colon, factory = model.removeprefix(prefix).partition(":")
+    return f"{prefix}{Path(path).resolve()}{colon}{factory}" if Path(path).is_file() else model

@@ -1,0 +1,65 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""One of this package's modes on a stream, as the nodes run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cacheinf_ros.bench.shots import Shot
+from cacheinf_ros.bench.timing import measured
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.graph import Model
+from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSettings:
+    """How one of the modes runs."""
+
+    config: EngineConfig
+    matching: MatchingConfig = field(default_factory=MatchingConfig)
+
+
+class OwnWay:
+    """Answers frames in one mode.
+
+    Attributes:
+        notes: what diagnostics would say, by name.
+    """
+
+    def __init__(self, model: Model, settings: OwnSettings) -> None:
+        """Compile the model; for mode bounded wait until its dense engines are prepared, which takes seconds."""
+        self.notes: dict[str, str] = {}
+        self._mode = settings.config.mode
+        self._engine = Engine(model, settings.config)
+        self._matching = MatchingStream(settings.matching)
+        self._promised: PromisedAnswers | None = None
+        if self._mode is Mode.BOUNDED:
+            self._promised = PromisedAnswers(model, self._engine, settings.config, self.notes.__setitem__)
+            self._promised.wait()
+
+    def __call__(self, shot: Shot) -> tuple[Any, Any]:
+        """Outputs by name and their motion; None and None where the last answer stands."""
+        if self._promised is not None:
+            return self._bounded(self._promised, shot)
+        cache_map = None if self._mode is Mode.DENSE else self._matching.match(shot.image)
+        result = self._engine.run(shot.image, cache_map)
+        if cache_map is not None:
+            self._matching.learn(self._matching.choice, result.active_share, result.stage_ms["compute"])
+        return result.outputs, result.motion
+
+    def _bounded(self, promised: PromisedAnswers, shot: Shot) -> tuple[Any, Any]:
+        if promised.stands(shot.image):
+            return None, None
+        cache_map: CacheMap | None = None
+        matching_ms = 0.0
+        if promised.wants_maps:
+            cache_map, matching_ms = measured(self._matching.match, shot.image)
+        else:
+            self._matching.reset("nobody wants maps")
+            self._engine.reset()
+        result = promised.run(shot.image, cache_map, matching_ms)
+        return result.outputs, result.motion

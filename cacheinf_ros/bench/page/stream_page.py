@@ -1,0 +1,151 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The page of ``cacheinf bench stream``, and the parts that it has in common with that of ``cacheinf advise``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.page.page import Figure, Page, Section
+from cacheinf_ros.bench.page.plots import Point, draw_pareto, draw_timeline, pareto_front
+from cacheinf_ros.bench.page.worst_frames import WorstFrame, worst_frames
+from cacheinf_ros.bench.stream import BOUNDED
+from cacheinf_ros.bench.stream_run import StreamRun
+
+EXPLAINED = (
+    "Loss: how much less often a way is right than dense execution; right is what dense answers to nine neighbouring "
+    "frames agree on. Negative: it is right more often, as it flickers less. Where things move, 2.5 times as much is "
+    "within a promise.",
+    "Times are those of this machine, of one thread of work after another: matching, preparing the picture and "
+    "computing, without what cameras and ROS add.",
+)
+
+
+def stream_page(run: StreamRun, settings: Mapping[str, str]) -> Page:
+    """What bounded mode did on a recording, beside what a user could do instead."""
+    report = run.report
+    nodes = [_nodes_section(report["nodes"])] if report["nodes"] else []
+    return Page(
+        title=f"{report['model']} on {settings['source']}",
+        subtitle=described(run),
+        verdict=_verdict(run),
+        sections=[
+            _ways_section(run),
+            *nodes,
+            timeline_section(run, BOUNDED),
+            worst_section(run, BOUNDED),
+            settings_section(settings),
+        ],
+    )
+
+
+def described(run: StreamRun) -> str:
+    """The model's size, the frames, their rate, and the threads."""
+    report = run.report
+    return (
+        f"{report['frames']} frames at {report['fps']:.4g} Hz after {report['warm_up']} to learn from, "
+        f"input {report['size']}, {report['threads']} threads"
+    )
+
+
+def timeline_section(run: StreamRun, name: str) -> Section:
+    """Each frame's time, what was held, and its loss."""
+    figure = Figure(
+        content=draw_timeline(run, name),
+        text=f"milliseconds and loss of each frame, {name} and dense",
+        caption=f"Each frame's time, and its loss against dense execution, with {name}.",
+    )
+    return Section(title="Frame by frame", figures=[figure])
+
+
+def worst_section(run: StreamRun, name: str) -> Section:
+    """The frames with the largest loss: the dense answer beside ours."""
+    worst = worst_frames(run, name)
+    if not worst:
+        return Section(title="The worst frames", paragraphs=[f"On no frame was {name} right less often than dense."])
+    return Section(
+        title="The worst frames",
+        paragraphs=["Dense execution's answer, and the one that was given. Thin boxes count in part."],
+        pairs=[_pair(each, name) for each in worst],
+    )
+
+
+def settings_section(settings: Mapping[str, str]) -> Section:
+    """What was asked for, and what the figures mean."""
+    return Section(title="Settings", paragraphs=EXPLAINED, rows=list(settings.items()))
+
+
+def _pair(worst: WorstFrame, name: str) -> tuple[Figure, Figure]:
+    frame = f"frame {worst.index}"
+    return (
+        Figure(content=worst.dense, text=f"{frame}, dense answer", caption=f"{frame}, dense"),
+        Figure(content=worst.ours, text=f"{frame}, {name}", caption=f"{frame}, {name}: loss {worst.loss:z.2f}"),
+    )
+
+
+def _verdict(run: StreamRun) -> list[str]:
+    report, loss = run.report, run.report["loss"]
+    bounded_ms, dense_ms = run.mean_ms(BOUNDED), run.mean_ms(DENSE)
+    kept = "its promise is kept" if loss["kept"] else "its promise is broken"
+    share = bounded_ms / dense_ms
+    found = [
+        f"Bounded mode takes {bounded_ms:.1f} ms per frame, {share:.2f} of the {dense_ms:.1f} ms of the fastest dense "
+        f"engine ({report['best_dense_fp32']}), and {kept}."
+        if share < 1
+        else f"Bounded mode saves nothing here: {bounded_ms:.1f} ms per frame, {dense_ms:.1f} on the fastest dense "
+        f"engine ({report['best_dense_fp32']}); {kept}.",
+        f"It loses {loss['measured']:z.3f} ({loss['where_it_moves']:z.3f} where things move) of {loss['asked']:g} that "
+        f"it may; {report['held']:.0%} of its answers were those to earlier frames.",
+    ]
+    skipping = run.loss("every 2")
+    return [
+        *found,
+        f"Computing every second frame only would take {run.mean_ms('every 2'):.1f} ms and lose {skipping.whole:z.3f} "
+        f"({skipping.moving:z.3f} where things move).",
+    ]
+
+
+def _ways_section(run: StreamRun) -> Section:
+    names = list(run.losses.decisions)
+    rows = []
+    for name in names:
+        loss, mean_ms = run.loss(name), run.mean_ms(name)
+        title = f"dense ({run.report['best_dense_fp32']})" if name == DENSE else name
+        figures = (f"{mean_ms:.1f}", f"{run.slowest_ms(name):.1f}", f"{mean_ms / run.mean_ms(DENSE):.2f}")
+        rows.append((title, *figures, f"{loss.whole:z.3f}", f"{loss.moving:z.3f}", f"{run.held_share(name):.0%}"))
+    points = [
+        Point(name=name, mean_ms=run.mean_ms(name), loss=run.loss(name).promise, is_ours=name in run.held)
+        for name in names
+    ]
+    return Section(
+        title="The ways to answer this camera",
+        heads=("", "ms, mean", "ms, slow frames", "of dense", "loss", "where it moves", "last answer"),
+        rows=rows,
+        marked=names.index(BOUNDED),
+        figures=[pareto_figure(points)],
+    )
+
+
+def pareto_figure(points: list[Point]) -> Figure:
+    """The plot of time against loss, with what it means."""
+    return Figure(
+        content=draw_pareto(points, pareto_front(points)),
+        text="time per frame against loss of each way",
+        caption="Further left is faster, further down is better: the dotted line joins the ways that no other beats in "
+        "both. Loss as a promise counts it: the whole, or where things move by 2.5, whichever is more.",
+    )
+
+
+def _nodes_section(nodes: Mapping[str, Any]) -> Section:
+    rows = []
+    for row in nodes["rows"]:
+        latency = row["latency_ms"]
+        heard = (f"{latency['p50']:.1f}", f"{latency['p95']:.1f}", f"{row['held']:.0%}") if latency else ("-", "-", "-")
+        rows.append((row["way"], f"{row['results']} of {row['published']}", *heard, f"{1e3 * row['processor_s']:.1f}"))
+    return Section(
+        title="Through the real nodes",
+        paragraphs=["From the camera's frame to the result that a subscriber gets."],
+        heads=("", "results", "ms, median", "ms, slow frames", "last answer", "processor ms"),
+        rows=rows,
+    )

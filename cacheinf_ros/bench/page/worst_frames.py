@@ -1,0 +1,110 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The frames on which a way lost most, with what it and dense execution answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
+
+Image = NDArray[np.uint8]
+_APART = 5  # frames between two that are shown: neighbours show the same
+_WIDTH = 480  # pixels
+_QUALITY = 80  # of JPEG
+_SEEN = 0.5  # weight of a box whose score is at the threshold
+_TINT = 0.5
+_GOLDEN = 0.618  # steps of the hue that come near to none before them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstFrame:
+    """A frame, and both answers to it.
+
+    Attributes:
+        index: among those that count.
+        loss: of this frame.
+        dense, ours: JPEG files of the frame with the answer drawn in.
+    """
+
+    index: int
+    loss: float
+    dense: bytes
+    ours: bytes
+
+
+def worst_frames(run: StreamRun, name: str, most: int = 4) -> list[WorstFrame]:
+    """The frames that a way lost most on, the worst first, none near another; fewer where it lost on fewer."""
+    losses = run.frame_losses(name)
+    chosen: list[int] = []
+    for index in sorted(range(len(losses)), key=lambda index: -losses[index]):
+        if losses[index] <= 0 or len(chosen) == most:
+            break
+        if all(abs(index - other) >= _APART for other in chosen):
+            chosen.append(index)
+    decisions = run.losses.decisions
+    return [
+        WorstFrame(
+            index=index,
+            loss=losses[index],
+            dense=_jpeg(draw_decision(run.shots[index].image, decisions[DENSE][index], run.labels)),
+            ours=_jpeg(draw_decision(run.shots[index].image, decisions[name][index], run.labels)),
+        )
+        for index in chosen
+    ]
+
+
+def draw_decision(image: Image, decision: Any, labels: Sequence[str]) -> Image:
+    """The frame, uint8 [height, width, 3], with what was decided about it drawn in, as wide as pages show it.
+
+    Values that nobody can read are not drawn.
+    """
+    scale = _WIDTH / image.shape[1]
+    size = (round(image.shape[1] * scale), round(image.shape[0] * scale))
+    drawn = np.array(cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR), np.uint8)
+    if isinstance(decision, SoftBoxes):
+        _draw_boxes(drawn, decision, scale, labels)
+    elif isinstance(decision, np.ndarray) and decision.size == 1:
+        _write(drawn, _name(int(decision.flat[0]), labels), (6, 18), (255, 255, 255))
+    elif isinstance(decision, np.ndarray):
+        classes = cv2.resize(decision.astype(np.int16), size, interpolation=cv2.INTER_NEAREST)
+        colours = np.array([_colour(index) for index in range(int(classes.max()) + 1)], np.float32)
+        drawn = np.asarray((1 - _TINT) * drawn + _TINT * colours[classes], np.uint8)
+    return drawn
+
+
+def _draw_boxes(drawn: Image, found: SoftBoxes, scale: float, labels: Sequence[str]) -> None:
+    for box, class_id, weight in zip(found.boxes * scale, found.classes, found.weights, strict=True):
+        x, y, width, height = (round(float(value)) for value in box)
+        colour = _colour(int(class_id))
+        cv2.rectangle(drawn, (x, y), (x + width, y + height), colour, 2 if weight >= _SEEN else 1)
+        if weight >= _SEEN:
+            _write(drawn, _name(int(class_id), labels), (x, max(12, y - 4)), colour)
+
+
+def _name(class_id: int, labels: Sequence[str]) -> str:
+    return labels[class_id] if 0 <= class_id < len(labels) else str(class_id)
+
+
+def _colour(class_id: int) -> tuple[int, int, int]:
+    hue = np.array([[[int(180 * (_GOLDEN * class_id % 1.0)), 220, 235]]], np.uint8)
+    blue, green, red = (int(value) for value in cv2.cvtColor(hue, cv2.COLOR_HSV2BGR)[0, 0])
+    return blue, green, red
+
+
+def _write(drawn: Image, text: str, place: tuple[int, int], colour: tuple[int, int, int]) -> None:
+    for each, thickness in (((0, 0, 0), 3), (colour, 1)):
+        cv2.putText(drawn, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.45, each, thickness, cv2.LINE_AA)
+
+
+def _jpeg(image: Image) -> bytes:
+    done, content = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+    assert done
+    return content.tobytes()

@@ -1,0 +1,70 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""All that was measured of a stream: the figures, and every way's answer to each frame for whoever looks closer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cacheinf_ros.bench.alternatives import Alternative
+from cacheinf_ros.bench.loss import DENSE, LossMeter
+from cacheinf_ros.bench.shots import Shot
+from cacheinf_ros.engine.decisions import Loss, score_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamRun:
+    """What was measured of the frames that count.
+
+    Attributes:
+        report: the figures, for JSON.
+        labels: names of the model's classes; empty: they have none.
+        shots: the frames.
+        losses: judges what each way decided.
+        took_ms: of each way and frame; None where nothing is done for it, and the last answer stands.
+        held: of this package's ways: whether the frame's answer is that to an earlier one.
+    """
+
+    report: Mapping[str, Any]
+    labels: Sequence[str]
+    shots: Sequence[Shot]
+    losses: LossMeter
+    took_ms: Mapping[str, Sequence[float | None]]
+    held: Mapping[str, Sequence[bool]]
+
+    def way(self, name: str) -> Alternative:
+        """One of the ways, frame by frame."""
+        return Alternative(name=name, decisions=self.losses.decisions[name], took_ms=self.took_ms[name])
+
+    def mean_ms(self, name: str) -> float:
+        """Milliseconds per frame of the camera."""
+        return float(np.mean([took or 0.0 for took in self.took_ms[name]]))
+
+    def slowest_ms(self, name: str) -> float:
+        """95th percentile of the milliseconds of those frames that are computed."""
+        pairs = zip(self.took_ms[name], self.is_held(name), strict=True)
+        return float(np.percentile([took for took, held in pairs if took is not None and not held], 95))
+
+    def is_held(self, name: str) -> Sequence[bool]:
+        """Whether a frame's answer is that to an earlier one, for each frame."""
+        return self.held[name] if name in self.held else [took is None for took in self.took_ms[name]]
+
+    def held_share(self, name: str) -> float:
+        """Share of the frames whose answer is that to an earlier one."""
+        return float(np.mean(self.is_held(name)))
+
+    def loss(self, name: str) -> Loss:
+        """How much less often a way is right than dense execution."""
+        return Loss.of(self.losses.score(name), self.losses.score(DENSE))
+
+    def frame_losses(self, name: str) -> list[float]:
+        """The loss on each frame alone, -1 to 1; negative where dense execution is right less often."""
+        task, agreed, decisions = self.losses.task, self.losses.agreed, self.losses.decisions
+        return [
+            score_at(task, decisions[DENSE][index], agreed, index).whole
+            - score_at(task, decisions[name][index], agreed, index).whole
+            for index in range(len(agreed))
+        ]

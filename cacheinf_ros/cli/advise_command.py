@@ -1,0 +1,162 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf advise``: how to run a model on a camera, from a recording of it, before anything is deployed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from cacheinf_ros.cli.bench.bench_report import write_report
+from cacheinf_ros.cli.options import Size, Threads, Weights, with_options
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import EngineConfig
+
+if TYPE_CHECKING:
+    from cacheinf_ros.bench.advice import Advice, Target
+    from cacheinf_ros.bench.own_way import OwnSettings
+    from cacheinf_ros.bench.stream_run import StreamRun
+
+_EXPLAINED = (
+    "ms: per frame of the camera, and of the slowest twentieth of those that are computed; loss: how much less often "
+    "right than dense, in all / where things move; last answer: share of frames that get an earlier frame's"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviseOptions:
+    """What ``cacheinf advise`` measures, and what is wanted."""
+
+    recording: Annotated[
+        str, typer.Argument(help="A video, a bag (bag:/topic picks a topic), a folder of images, or scene:NAME.")
+    ]
+    model: Annotated[
+        str, typer.Argument(help="An .onnx file, a card .yaml, torchvision:NAME, ...; see `cacheinf models list`.")
+    ]
+    target: Annotated[
+        str,
+        typer.Option(
+            help="15fps: to keep up with such a camera; latency=50ms: of computed frames; loss=0.02: against dense "
+            "execution (the default). Within a limit on time the least loss is wanted, else the least time."
+        ),
+    ] = ""
+    weights: Weights = None
+    size: Size = None
+    threads: Threads = EngineConfig().threads
+    frames: Annotated[int, typer.Option(min=2, help="How many frames are counted.")] = 200
+    warm_up: Annotated[
+        int, typer.Option(min=1, help="Frames before them: bounded mode computes the first 24 densely, to learn.")
+    ] = 32
+    int8: Annotated[bool, typer.Option("--int8/--no-int8", help="Quantise the model as well, which takes minutes.")] = (
+        True
+    )
+    out: Annotated[Path, typer.Option(help="Folder for the page, the plot, the parameters and the figures.")] = Path(
+        "out/advice"
+    )
+
+
+@with_options(AdviseOptions)
+def advise(options: AdviseOptions) -> None:
+    """Tell which way to run a model on a camera's recording: dense, lower precision, frame skipping, or a cache.
+
+    Writes OUT/params.yaml, which `ros2 launch cacheinf_ros cacheinf.launch.py params_file:=...` takes as it is,
+    OUT/advice.html, a page to look at, OUT/pareto.png and OUT/advice.json.
+
+    Example: cacheinf advise drive.mcap detector.onnx --target 15fps
+    """
+    from cacheinf_ros.bench.advice import Target, choices_for
+    from cacheinf_ros.bench.advice import advise as advise_on
+
+    target = Target.parse(options.target)
+    run = _measure(options, target)
+    choices = choices_for(run.report["best_dense_fp32"], run.report["contender_losses"], _own(options, target))
+    advice = advise_on(run, choices, target)
+    console = Console()
+    console.print(_table(advice))
+    for sentence in advice.verdict:
+        console.print(sentence)
+    console.print(f"[dim]{_EXPLAINED}[/]", highlight=False)
+    launch = _write(advice, run, options)
+    console.print(f"{options.out / 'advice.html'} shows it. To run it:\n{launch}", highlight=False, soft_wrap=True)
+
+
+def _measure(options: AdviseOptions, target: Target) -> StreamRun:
+    from cacheinf_ros.bench.shots import recorded
+    from cacheinf_ros.bench.stream import ENGINES, StreamPlan, run_stream_benchmark
+    from cacheinf_ros.engine import DensePrecision
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.sources import open_source
+
+    source = open_source(options.recording)
+    model = load_model(options.model, weights=options.weights, input_size=parse_size(options.size))
+    plan = StreamPlan(
+        own=_own(options, target),
+        frames=options.frames,
+        warm_up=options.warm_up,
+        fps=source.fps,
+        contenders=[each for each in ENGINES if options.int8 or each.precision is not DensePrecision.INT8],
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+        task = bar.add_task("preparing every way", total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, description="frames, by every way", completed=done, total=total)
+
+        return run_stream_benchmark(model, recorded(source), plan, progress=show)
+
+
+def _own(options: AdviseOptions, target: Target) -> dict[str, OwnSettings]:
+    from cacheinf_ros.bench.advice import own_settings
+
+    return own_settings(target, EngineConfig(threads=options.threads))
+
+
+def _table(advice: Advice) -> Table:
+    table = Table(title=f"Wanted: {advice.target}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for number, head in enumerate(("", "ms, mean", "slow", "loss", "last answer", "enough")):
+        table.add_column(head, justify="right" if number else "left")
+    for way in advice.ways:
+        table.add_row(
+            way.choice.title,
+            f"{way.mean_ms:.1f}",
+            f"{way.slowest_ms:.1f}",
+            f"{way.loss.whole:z.3f} / {way.loss.moving:z.3f}",
+            f"{way.held:.0%}",
+            "yes" if way.meets(advice.target) else "no",
+            style="bold" if way is advice.chosen else "",
+        )
+    return table
+
+
+def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
+    """Write everything, and return the commands that start what is advised."""
+    from cacheinf_ros.bench.advice import advice_page, parameters_yaml, points_of
+    from cacheinf_ros.bench.page import pareto_figure, write_page
+
+    source, file = Path(options.recording).name, options.out / "params.yaml"
+    launch = f"ros2 launch cacheinf_ros cacheinf.launch.py params_file:={file.resolve()}"
+    if advice.chosen.choice.beside:
+        launch = f"{advice.chosen.choice.beside} &\n{launch}"
+    comments = [f"Advice of cacheinf for {run.report['model']} on {source}. Wanted: {advice.target}.", *advice.verdict]
+    parameters = parameters_yaml(
+        advice.chosen.choice, options.model, weights=options.weights, size=options.size, comments=comments
+    )
+    settings = {
+        "source": source,
+        "model": options.model,
+        "target": str(advice.target),
+        "threads": str(options.threads),
+        "modes": ", ".join(way.choice.name for way in advice.ways),
+    }
+    write_report(options.out / "advice.json", {"source": source, "advice": advice.report(), **run.report})
+    file.write_text(parameters, encoding="utf-8")
+    (options.out / "pareto.png").write_bytes(pareto_figure(points_of(advice)).content)
+    write_page(advice_page(advice, run, settings, launch), options.out / "advice.html")
+    return launch

@@ -1,0 +1,80 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Reads HTML pages, to look at what is in them."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+
+VOID = {"meta", "img", "link", "br", "hr", "input"}
+
+
+@dataclass
+class ReadPage(HTMLParser):
+    """What a page holds.
+
+    Attributes:
+        text: all that is read.
+        tables: their rows of cells.
+        images: alternative text -> content of the file.
+        outside: whatever would be fetched from elsewhere.
+        viewport: what phones are told.
+        wide: tables that are not in a box of their own that scrolls.
+    """
+
+    text: str = ""
+    tables: list[list[list[str]]] = field(default_factory=list)
+    images: dict[str, bytes] = field(default_factory=dict)
+    outside: list[str] = field(default_factory=list)
+    viewport: str = ""
+    wide: int = 0
+    _open: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "meta" and given.get("name") == "viewport":
+            self.viewport = given["content"]
+        address = given.get("src", given.get("href", ""))
+        if address.startswith("data:image/"):
+            self.images[given["alt"]] = base64.b64decode(address.partition("base64,")[2], validate=True)
+        elif address or tag in ("script", "iframe", "link"):
+            self.outside.append(f"{tag} {address}")
+        if tag == "table":
+            self.wide += ("div", "table") not in self._open
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        if tag not in VOID:
+            self._open.append((tag, given.get("class", "")))
+
+    def handle_endtag(self, tag: str) -> None:
+        opened, _ = self._open.pop()
+        assert opened == tag, f"{opened} is ended by {tag}"
+
+    def handle_data(self, data: str) -> None:
+        inside = self._open[-1][0] if self._open else ""
+        if inside == "style":
+            self.outside += ["style" for word in ("url(", "@import") if word in data]
+            return
+        self.text += data
+        if inside in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+
+
+def read_page(path: Path) -> ReadPage:
+    """Read a page that stands alone and suits a phone; fails where it does not."""
+    page = ReadPage()
+    page.feed(path.read_text(encoding="utf-8"))
+    page.close()
+    assert not page._open
+    assert page.outside == [] and page.wide == 0
+    assert page.viewport == "width=device-width, initial-scale=1"
+    assert all(len(row) == len(table[0]) for table in page.tables for row in table)
+    return page
