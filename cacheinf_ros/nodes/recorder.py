@@ -132,7 +132,7 @@ class Recorder(ListeningNode):
                 raise ConfigError(f"node {node} did not answer within {_ANSWER_S:g} s")
             refused = [answer.reason for answer in future.result().results if not answer.successful]
         finally:
-            self.node.destroy_client(client)
+            self.call(lambda: self.node.destroy_client(client))
         if refused:
             raise ConfigError(f"node {node} refuses {values}: {'; '.join(refused)}")
 

@@ -117,7 +117,7 @@ class Station(SpinningNode):
             answered.wait(ANSWER_S)
         elapsed = time.perf_counter() - start
         results = list(future.result().results)
-        self.node.destroy_client(client)
+        self.call(lambda: self.node.destroy_client(client))
         return results, elapsed
 
     def _keep(self, message: Any) -> None:

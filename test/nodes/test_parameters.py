@@ -226,7 +226,7 @@ def test_a_list_of_parameters_fits_on_a_screen(
     future = client.call_async(ListParameters.Request())
     assert wait_until(future.done, 20.0)
     names = sorted(future.result().result.names)
-    station.node.destroy_client(client)
+    station.call(lambda: station.node.destroy_client(client))
     process.stop()
     assert "parameters:" not in process.output
     assert len(names) <= most, names

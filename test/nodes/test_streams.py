@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def test_the_overlay_is_drawn_for_those_who_look(
         sent.append(camera_image(next(stamps)))
         listening.answer(sent[-1])
     for subscription in looking:
-        listening.node.destroy_subscription(subscription)
+        listening.call(partial(listening.node.destroy_subscription, subscription))
     assert {(p.height, p.width, p.encoding) for p in pictures} == {(48, 64, "bgr8")}
     assert set(headers(pictures)) <= set(headers(sent))
 

@@ -47,7 +47,7 @@ def answer(nodes: NodeGroup, shared_station: Any, inference_command: Callable[..
         results = station.expect(FRAMES)
         assert wait_until(lambda: len(messages) >= FRAMES, DEADLINE_S)
         assert process.stop() == 0
-        station.node.destroy_subscription(subscription)
+        station.call(lambda: station.node.destroy_subscription(subscription))
         assert [message.header for message in messages] == [result.header for result in results]
         return list(zip(results, messages, strict=True))
 
