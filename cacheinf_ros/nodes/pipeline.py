@@ -15,6 +15,7 @@ from cacheinf_ros.energy.power_model import PowerModel, Spent
 from cacheinf_ros.engine import Decoded, EngineConfig, Mode
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.energy import reported_energy
+from cacheinf_ros.nodes.figures import FigureTopic
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
@@ -82,6 +83,7 @@ class Pipeline:
             self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=use.use_server)
         self._runner.warm_up()
         self._results = ResultTopics(node, get(ResultConfig))
+        self._figures = FigureTopic(node)
         sender = Sender(node, get(LimitConfig))
         self._connection = ServerConnection(node, topics, sender) if use.use_server else None
         self._whole = self._sharing = None
@@ -121,6 +123,8 @@ class Pipeline:
         with guarded(f"what follows frame {arrival.stamp_ns}") as failure:
             self._results.publish(result)
             self._node.health.result(arrival.age_ms, result.reuse_ratio, result.error)
+            if self._figures.publisher.get_subscription_count():
+                self._publish_figures(result, arrival.age_ms)
             self._energy.add(time.monotonic(), self._spent)
             if prepared is not None:
                 self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
@@ -155,6 +159,12 @@ class Pipeline:
             self._runner.audit_if_due(idle=True)
         if failure:
             self._dropped(failure.reason)
+
+    def _publish_figures(self, result: InferenceResult, latency_ms: float) -> None:
+        config, promised = self._node.parameters.get(EngineConfig), self._runner.promised
+        asked = config.max_loss if config.mode is Mode.BOUNDED else None
+        measured = None if asked is None or promised is None else promised.measured
+        self._figures.publish(result, latency_ms, asked, measured)
 
     def _dropped(self, reason: str) -> Outcome:
         """Nobody knows what the cache holds after a failure beside a frame: it is dropped, and /diagnostics say why."""

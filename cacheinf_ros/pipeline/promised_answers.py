@@ -32,7 +32,7 @@ from cacheinf_ros.engine import (
     RemotePeer,
     Selection,
 )
-from cacheinf_ros.engine.decisions import Task, task_of_model
+from cacheinf_ros.engine.decisions import Loss, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
@@ -101,6 +101,12 @@ class PromisedAnswers:
         """Whether cache maps are any use for the next frame."""
         in_burst = self._holder is None or self._holder.wants_dense
         return self.trial.reuses and (self.trial.way is Way.CACHED or (in_burst and self.trial.is_on))
+
+    @property
+    def measured(self) -> Loss | None:
+        """The loss that the last burst showed; None before there was one."""
+        report = None if self._holder is None else self._holder.report
+        return None if report is None else report.measured
 
     def configure(self, config: EngineConfig) -> None:
         """Take over the promise."""

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.msg import FrameFigures
 from cacheinf_ros.pipeline.polling import wait_until
 
 PREPARED_S = 120.0
@@ -48,6 +50,8 @@ def test_a_still_camera_is_answered_without_computing_and_a_new_picture_at_once(
     for node in started:
         node.wait_ready()
     station.wait_for_nodes(camera_image(0), subscribers=len(started))
+    figures: list[FrameFigures] = []
+    station.node.create_subscription(FrameFigures, f"{executable}/figures", figures.append, 1000)
     film = Film(station, camera_image)
     assert wait_until(lambda: is_held(film, 1), PREPARED_S)  # a dense backend is prepared, a burst is seen
     assert wait_until(lambda: "loss" in station.said(executable), PREPARED_S)
@@ -56,6 +60,12 @@ def test_a_still_camera_is_answered_without_computing_and_a_new_picture_at_once(
     assert "ms" in said["dense_backend"] and "ms" in said["cached_engine"]
     changed = film.show(2)
     assert changed.mode != "held" and changed.active_share > 0
+    assert wait_until(lambda: bool(figures) and figures[-1].header == changed.header, PREPARED_S)
+    last = figures[-1]
+    assert last.active_share == changed.active_share and last.held == last.failed == 0 and last.loss_asked > 0
+    assert last.total_ms == pytest.approx(sum(changed.stage_ms)) and 0 < last.compute_ms <= last.total_ms
+    assert math.isnan(last.link_ms) and not math.isnan(last.loss_measured)
+    assert any(each.held for each in figures) and all(each.latency_ms > 0 for each in figures)
     for node in reversed(started):
         assert node.stop() == 0
         assert "Traceback" not in node.output

@@ -109,37 +109,44 @@ def advise(run: StreamRun, choices: Sequence[Choice], target: Target) -> Advice:
     meeting = [way for way in usable if way.meets(target)]
     # dense execution loses nothing, so there always is one
     considered = meeting or [way for way in usable if way.loss.within(DEFAULT_LOSS)]
-    chosen = best_of(considered, target if meeting else Target())
+    rivals = _rivals(considered, target if meeting else Target())
+    chosen = best_of(rivals, Target())
     return Advice(
         target=target,
         ways=ways,
         chosen=chosen,
         is_met=bool(meeting),
         caching_pays=chosen.choice.kind is Kind.CACHING,
-        verdict=tuple(_sentences(run, ways, considered, chosen, target)),
+        verdict=tuple(_sentences(run, ways, rivals, chosen, target)),
     )
 
 
 def best_of(ways: Sequence[Measured], target: Target) -> Measured:
-    """The fastest, or where time is limited the fastest of those that lose the least; of equals the plainest.
+    """The fastest of those that lose little enough; of equals the plainest.
 
     Args:
         ways: the plainest first.
     """
-    if target.goal is not Goal.LOSS:
-        least = min(way.promise for way in ways)
-        ways = [way for way in ways if way.promise <= least + _ALIKE]
-    fastest = min(way.mean_ms for way in ways)
-    return next(way for way in ways if CLEARLY * way.mean_ms <= fastest)
+    rivals = _rivals(ways, target)
+    fastest = min(way.mean_ms for way in rivals)
+    return next(way for way in rivals if CLEARLY * way.mean_ms <= fastest)
+
+
+def _rivals(ways: Sequence[Measured], target: Target) -> list[Measured]:
+    """Those that lose the least, where the target limits time; else all."""
+    if target.goal is Goal.LOSS:
+        return list(ways)
+    least = min(way.promise for way in ways)
+    return [way for way in ways if way.promise <= least + _ALIKE]
 
 
 def _sentences(
-    run: StreamRun, ways: Sequence[Measured], considered: Sequence[Measured], chosen: Measured, target: Target
+    run: StreamRun, ways: Sequence[Measured], rivals: Sequence[Measured], chosen: Measured, target: Target
 ) -> list[str]:
     dense = next(way for way in ways if way.choice.name == DENSE)
     return [
         *_recommendation(chosen, dense, target),
-        _about_caching(considered, chosen, dense),
+        _about_caching(rivals, chosen, dense),
         *_warnings(run, ways, chosen, target),
     ]
 
@@ -159,17 +166,16 @@ def _recommendation(chosen: Measured, dense: Measured, target: Target) -> list[s
     ]
 
 
-def _about_caching(considered: Sequence[Measured], chosen: Measured, dense: Measured) -> str:
+def _about_caching(rivals: Sequence[Measured], chosen: Measured, dense: Measured) -> str:
     if chosen.choice.kind is Kind.CACHING:
         return f"Caching pays here: a frame takes {chosen.mean_ms:.1f} ms, densely {dense.mean_ms:.1f}."
-    caching = [way for way in considered if way.choice.kind is Kind.CACHING]
+    caching = [way for way in rivals if way.choice.kind is Kind.CACHING]
     if not caching:
-        return "Caching is not worth it here: no mode that caches is within the target."
+        return "Caching is not worth it here: no mode that caches loses little enough."
     best = min(caching, key=lambda way: way.mean_ms)
     return (
-        f"Caching is not worth it here: the fastest mode that caches and would do, {best.choice.title}, takes "
-        f"{best.mean_ms:.1f} ms per frame and loses {best.promise:z.3f}; {chosen.choice.name} takes "
-        f"{chosen.mean_ms:.1f} and loses {chosen.promise:z.3f}."
+        f"Caching is not worth it here: the fastest mode that caches and loses little enough, {best.choice.title}, "
+        f"takes {best.mean_ms:.1f} ms per frame; {chosen.choice.name} takes {chosen.mean_ms:.1f}."
     )
 
 
@@ -180,6 +186,9 @@ def _warnings(run: StreamRun, ways: Sequence[Measured], chosen: Measured, target
             "Nothing watches what skipping loses: where the scene may become livelier than this recording, take "
             "bounded mode, which measures its loss while it runs."
         )
+    promised = (chosen.choice.parameters or {}).get("max_loss", 0.0)
+    if target.goal is Goal.LOSS and isinstance(promised, float) and promised > target.limit:
+        found.append(f"With max_loss {promised:g} it may lose more than {target.limit:g} elsewhere; it did not here.")
     quicker = [way for way in ways if way.choice.kind is Kind.PRECISION and way.meets(target)]
     best = best_of([chosen, *quicker], target)
     if best is not chosen:

@@ -1,0 +1,52 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What frames take and lose, as numbers at their rate, for whoever plots them."""
+
+from __future__ import annotations
+
+import math
+
+from rclpy.node import Node
+
+from cacheinf_ros.engine.decisions import Loss
+from cacheinf_ros.msg import FrameFigures, InferenceResult
+from cacheinf_ros.nodes.topics import profile, publish_on
+from cacheinf_ros.pipeline.frame_result import HELD
+
+_DEPTH = 10
+_STAGES = ("match", "prepare", "compute", "decode", "link")
+
+
+class FigureTopic:
+    """``~/figures``.
+
+    Attributes:
+        publisher: tells whether anybody subscribes; without that nothing needs to be published.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.publisher = publish_on(node, FrameFigures, "~/figures", profile(_DEPTH))
+
+    def publish(self, result: InferenceResult, latency_ms: float, asked: float | None, measured: Loss | None) -> None:
+        """Publish the numbers of a frame.
+
+        Args:
+            latency_ms: from the arrival of the image to its result.
+            asked: the loss that is allowed; None: nothing is promised.
+            measured: the loss in the last burst; None: there was none.
+        """
+        stage_ms = dict(zip(result.stage_names, result.stage_ms, strict=True))
+        self.publisher.publish(
+            FrameFigures(
+                header=result.header,
+                latency_ms=latency_ms,
+                total_ms=float(sum(result.stage_ms)),
+                **{f"{stage}_ms": float(stage_ms.get(stage, math.nan)) for stage in _STAGES},
+                reuse_ratio=result.reuse_ratio,
+                active_share=result.active_share,
+                held=float(result.mode == HELD),
+                failed=float(bool(result.error)),
+                loss_asked=math.nan if asked is None else asked,
+                loss_measured=math.nan if measured is None else measured.whole,
+                loss_measured_moving=math.nan if measured is None else measured.moving,
+            )
+        )
