@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The arguments of the launch files, and what they make of the nodes' parameters.
 
-Nothing here imports launch, which has no wheel, nor the nodes' configurations, which take seconds to import. A test
-asserts that names, types and choices are those of the configurations.
+Nothing here imports launch, which has no wheel, nor the nodes' configurations, which take seconds to import: names,
+types, descriptions and defaults are read from their source.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cacheinf_ros.config_source import declared_parameters
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.parameter_names import RENAMED, meant_by, what_became_of
 
@@ -29,10 +30,12 @@ class Kind:
     Attributes:
         read: from text; ValueError or KeyError where that is not possible.
         wanted: what to give.
+        more: what a description has to add.
     """
 
     read: Callable[[str], Value]
     wanted: str
+    more: str = ""
 
 
 def _parts(text: str) -> list[str]:
@@ -43,8 +46,10 @@ FLAG = Kind(lambda text: _FLAGS[text.lower()], "true or false")
 INTEGER = Kind(int, "a whole number")
 NUMBER = Kind(float, "a number")
 TEXT = Kind(str, "text")
-TEXTS = Kind(_parts, "texts, separated by commas")
-NUMBERS = Kind(lambda text: [float(part) for part in _parts(text)], "numbers, separated by commas")
+TEXTS = Kind(_parts, "texts, separated by commas", "; separated by commas")
+NUMBERS = Kind(
+    lambda text: [float(part) for part in _parts(text)], "numbers, separated by commas", "; separated by commas"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Argument:
 
     Attributes:
         default: as text; empty: what params_file says, or else the node.
+        nodes_default: what the node says.
         is_parameter: of the nodes; else it is about the launch itself.
     """
 
@@ -60,12 +66,18 @@ class Argument:
     kind: Kind
     description: str
     default: str = ""
+    nodes_default: str = ""
     is_parameter: bool = True
 
     @property
     def help(self) -> str:
         """What ``--show-args`` says."""
-        return self.description + ("; empty: see params_file" if self.is_parameter and not self.default else "")
+        described = f"{self.description}{self.kind.more}"
+        if self.default or not self.is_parameter:
+            return described
+        return f"{described}; not given: as in params_file" + (
+            f", else {self.nodes_default}" * bool(self.nodes_default)
+        )
 
     def but(self, default: str) -> Argument:
         """The same with another default."""
@@ -79,67 +91,56 @@ class Argument:
             raise ConfigError(f"{self.name}:={text}: give {self.kind.wanted}") from None
 
 
+_KINDS = {"bool": FLAG, "int": INTEGER, "float": NUMBER, "tuple[str, ...]": TEXTS, "tuple[float, ...]": NUMBERS}
+_NODES = "pipeline/node_configs.py"
+_CATALOGS = "catalog/serving/catalog_node_configs.py"
+
+
+def _declared(file: str, config: str, *names: str) -> tuple[Argument, ...]:
+    """Arguments for parameters of a configuration; what has no kind of its own is a text or one of several."""
+    found = [declared_parameters(file, config)[name] for name in names]
+    return tuple(
+        Argument(each.name, _KINDS.get(each.type, TEXT), each.description, nodes_default=each.default) for each in found
+    )
+
+
 NAMESPACE = Argument("namespace", TEXT, "namespace of the nodes", is_parameter=False)
 PARAMS_FILE = Argument("params_file", TEXT, "YAML file of parameters", is_parameter=False)
 LOG_LEVEL = Argument("log_level", TEXT, "debug, info, warn, error", "info", is_parameter=False)
 USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
 COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, USE_SIM_TIME)
 
-IMAGE_TOPIC = Argument("image_topic", TEXT, "the images; '/compressed' is appended for compressed transport")
-IMAGE_TRANSPORT = Argument("image_transport", TEXT, "raw or compressed")
-CAMERA = (IMAGE_TOPIC, IMAGE_TRANSPORT, Argument("image_reliability", TEXT, "auto, reliable or best_effort"))
-MATCHING = (
-    Argument("matcher", TEXT, "auto, identity, diamond_optimised or homography"),
-    Argument("threshold", NUMBER, "least PSNR of a reusable block, dB; 100: only what is equal in every byte"),
-    Argument("block_size", INTEGER, "side of a block, pixels"),
-    Argument("expiry", INTEGER, "frames after which the reference is dropped; mode deepcache needs about 10"),
+CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability")
+MATCHING = _declared("matching/matching_config.py", "MatchingConfig", "matcher", "threshold", "block_size", "expiry")
+MODEL = _declared(_NODES, "ModelConfig", "model", "weights", "input_size")
+ENGINE = _declared(
+    "engine/engine_config.py", "EngineConfig", "mode", "max_error", "dense_precision", "device", "threads"
 )
-MODEL = (
-    Argument("model", TEXT, "torchvision:NAME, package.module:factory, an .onnx file, ...: see docs/nodes.md"),
-    Argument("weights", TEXT, "file of weights in place of the model's own"),
-    Argument("input_size", TEXT, "size of the model's input, such as 480x640 (height x width)"),
-)
-ENGINE = (
-    Argument("mode", TEXT, "what is taken from the cache: dense, exact, deepcache or bounded"),
-    Argument("max_error", NUMBER, "mode bounded: error to stay below"),
-    Argument("dense_precision", TEXT, "mode bounded: float32, float16, bfloat16 or int8, the least to compute in"),
-    Argument("device", TEXT, "that holds the model: cpu, cuda, cuda:1"),
-    Argument("threads", INTEGER, "threads of the engine's own kernels"),
-)
-RESULTS = (Argument("outputs", TEXT, "what results carry: decoded or all"),)
-USE_SERVER = Argument("server.use", FLAG, "share frames with a server")
-START_SERVER = Argument("server.use", FLAG, "start a server too, and share frames with it")
-OFFLOAD_POLICY = Argument("server.policy", TEXT, "who computes what, with a server: see docs/nodes.md")
+RESULTS = _declared(_NODES, "ResultConfig", "outputs")
+(USE_SERVER,) = _declared(_NODES, "UseServerConfig", "server.use")
+START_SERVER = replace(USE_SERVER, description="start a server too, and share frames with it")
+(OFFLOAD_POLICY,) = _declared(_NODES, "SharingConfig", "server.policy")
 SINGLE_PROCESS = Argument(
     "single_process", FLAG, "matching and inference in one process, or in two", "true", is_parameter=False
 )
-CATALOGS = Argument("catalogs", TEXTS, "folders, separated by commas")
+CATALOGS = _declared(_CATALOGS, "CatalogFoldersConfig", "catalogs")
 
 ROBOT = (*CAMERA, *MODEL, *MATCHING, *ENGINE, *RESULTS, OFFLOAD_POLICY, SINGLE_PROCESS, *COMMON)
-SERVER = (*MODEL, *MATCHING, *ENGINE, *RESULTS, CATALOGS, *COMMON)
+SERVER = (*MODEL, *MATCHING, *ENGINE, *RESULTS, *CATALOGS, *COMMON)
 CATALOG = (
     *CAMERA,
-    CATALOGS,
-    Argument("rates", NUMBERS, "Hz, separated by commas: one per catalog, or one for all"),
-    Argument("energy_budget_j", NUMBER, "energy until the horizon, J"),
-    Argument("cloud_budget", NUMBER, "what the server may be paid until the horizon, dollars"),
-    Argument("budget_horizon_s", NUMBER, "how long the budgets are to last, s"),
-    Argument("device_memory_mb", NUMBER, "memory for variants on this device, 10**6 bytes"),
-    Argument("policy", TEXT, "who serves: accuracy, server_first, device_first, server_only or device_only"),
+    *CATALOGS,
+    *_declared(_CATALOGS, "CatalogConfig", "rates"),
+    *_declared(_CATALOGS, "CatalogBudgetConfig", "energy_budget_j", "cloud_budget", "budget_horizon_s"),
+    *_declared(_CATALOGS, "CatalogConfig", "device_memory_mb", "policy", "server.use"),
     *MATCHING,
     *ENGINE,
-    USE_SERVER,
     OFFLOAD_POLICY,
     Argument("server", FLAG, "start the server on this machine too, and use it", "false", is_parameter=False),
     *COMMON,
 )
 REPLAY = (
-    Argument("source", TEXT, "video, bag, folder or scene:NAME"),
-    Argument("rate", NUMBER, "images per second; 0: the source's own rate"),
-    Argument("loop", FLAG, "start again at the end"),
-    Argument("publish_clock", FLAG, "publish the source's time on /clock"),
-    IMAGE_TOPIC,
-    IMAGE_TRANSPORT,
+    *_declared(_NODES, "ReplayConfig", "source", "rate", "loop", "publish_clock", "image_topic", "image_transport"),
     NAMESPACE,
     PARAMS_FILE,
     LOG_LEVEL,

@@ -7,6 +7,8 @@ import copy
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from cacheinf_ros.catalog.build.techniques import Recipe, pack, unpack
 from cacheinf_ros.catalog.catalog_folder import (
     CatalogFile,
@@ -23,6 +25,10 @@ from cacheinf_ros.graph.identity import graph_hash
 
 TINY = f"{Path(__file__).parent / 'networks' / 'tiny.py'}:tiny"
 """Five classes from a frame of 48x64 pixels."""
+OTHER = f"{Path(__file__).parent / 'networks' / 'small.py'}:mixed"
+"""Another model, that no catalog is for."""
+MODELS = ("left", "right")
+"""Names of :func:`two_catalogs`."""
 ORIGINAL, SMALL = Recipe(), Recipe(bits=8)
 
 
@@ -36,6 +42,11 @@ def made_catalog(folder: Path, name: str, costs: Mapping[Place, Cost], reference
         CatalogFile(format=1, name=name, model=reference, input_size=size, measure="", data="", variants=variants),
     )
     return read_catalog(folder)
+
+
+def two_catalogs(factory: pytest.TempPathFactory, costs: Mapping[Place, Cost]) -> list[str]:
+    """The folders of a catalog for each of :data:`MODELS`."""
+    return [str(made_catalog(factory.mktemp(name), name, costs).path) for name in MODELS]
 
 
 def _variant(folder: Path, model: Model, recipe: Recipe, accuracy: float, costs: Mapping[Place, Cost]) -> VariantEntry:

@@ -90,14 +90,28 @@ def test_a_launch_file_is_python_with_the_entry_point(file: Path) -> None:
 
 @pytest.mark.parametrize("nodes", ARGUMENTS)
 def test_arguments_are_parameters_with_their_types_and_choices(nodes: str) -> None:
-    """They are written anew because importing the configurations takes seconds."""
+    """They are read from the source because importing the configurations takes seconds."""
     declared = fields(
         *{"catalog": (*CONFIGS, CatalogConfig, CatalogBudgetConfig), "replay": (ReplayConfig,)}.get(nodes, CONFIGS)
     )
     declared |= fields(CatalogConfig) if nodes == "server" else {}
     for argument in ARGUMENTS[nodes]:
         if argument.is_parameter and argument.name != "use_sim_time":  # that one is rclpy's
-            assert_agrees(argument, declared[argument.name].annotation)
+            info = declared[argument.name]
+            assert_agrees(argument, info.annotation)
+            assert argument is START_SERVER or argument.description == info.description
+            assert argument.value(argument.nodes_default) == argument.value(text_of(info.default))
+            assert argument.nodes_default in argument.help
+
+
+def text_of(default: Any) -> str:
+    return ",".join(map(str, default)) if isinstance(default, tuple) else str(plain(default))
+
+
+@pytest.mark.parametrize("nodes", ARGUMENTS)
+def test_each_argument_is_there_once(nodes: str) -> None:
+    names = [argument.name for argument in ARGUMENTS[nodes]]
+    assert len(set(names)) == len(names)
 
 
 def assert_agrees(argument: Argument, expected: Any) -> None:

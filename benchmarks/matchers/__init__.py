@@ -2,17 +2,17 @@
 """Matchers that the package's own are compared with (DeepCache's Table 4)."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from benchmarks.matchers.deepmon import DeepMon
-from benchmarks.matchers.searches import Diamond, Exhaustive, ThreeStep
+from benchmarks.matchers.comparator import Comparator
+from benchmarks.matchers.deepmon import deepmon
+from benchmarks.matchers.searches import diamond, exhaustive, three_step
 from cacheinf_ros.matching import Matcher, MatchingConfig
 
 COMPARATORS: Mapping[str, Callable[[MatchingConfig], Matcher]] = {
-    "diamond": Diamond,
-    "exhaustive": Exhaustive,
-    "three_step": ThreeStep,
-    "deepmon": DeepMon,
+    compare.__name__: partial(Comparator, compare.__name__, compare)
+    for compare in (diamond, exhaustive, three_step, deepmon)
 }
 """By the name that reports call them; a configuration's own ``matcher`` does not count."""
 
-__all__ = ["COMPARATORS", "DeepMon", "Diamond", "Exhaustive", "ThreeStep"]
+__all__ = ["COMPARATORS"]

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,27 +18,15 @@ ALLOWED_DISTANCE = 0.1
 """Largest chi-square distance of histograms that count as equal; they sum to 1 per channel."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeepMon:
+def deepmon(pair: ImagePair, config: MatchingConfig) -> CacheMap:
     """Compares histograms, so that noise hardly counts, and neither does a change that keeps the colours.
 
     Its blocks do not reach the PSNR of the configuration's threshold.
     """
-
-    config: MatchingConfig
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Matcher.name`."""
-        return "deepmon"
-
-    def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
-        """As :meth:`Matcher.match`, but for the criterion."""
-        pair = ImagePair.of(reference, frame)
-        reusable = np.zeros(grid_shape(pair.image_size, self.config.block_size), np.bool_)
-        counts = np.empty((2, pair.channels, BINS), np.int32)
-        _compare(pair.images, self.config.block_size, pair.channels, ALLOWED_DISTANCE, reusable, counts)
-        return CacheMap.of_blocks(reusable, pair.image_size, self.config.block_size, Motion.none())
+    reusable = np.zeros(grid_shape(pair.image_size, config.block_size), np.bool_)
+    counts = np.empty((2, pair.channels, BINS), np.int32)
+    _compare(pair.images, config.block_size, pair.channels, ALLOWED_DISTANCE, reusable, counts)
+    return CacheMap.of_blocks(reusable, pair.image_size, config.block_size, Motion.none())
 
 
 @compiled(IMAGES, INT, INT, FLOAT, FLAGS, Array("int32", 3, writable=True))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,56 +19,20 @@ from cacheinf_ros.matching.kernels import Area, Best, Images
 _NO_LIMIT = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class Diamond:
+def diamond(pair: ImagePair, config: MatchingConfig) -> CacheMap:
     """DeepCache's search without its two short cuts: every block is searched, and none is remembered."""
-
-    config: MatchingConfig
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Matcher.name`."""
-        return "diamond"
-
-    def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
-        """As :meth:`Matcher.match`."""
-        pair = ImagePair.of(reference, frame)
-        search, _ = search_by_diamond(pair, self.config, skip=1)
-        return _rechecked(pair, self.config, search)
+    search, _ = search_by_diamond(pair, config, skip=1)
+    return _rechecked(pair, config, search)
 
 
-@dataclass(frozen=True, slots=True)
-class Exhaustive:
+def exhaustive(pair: ImagePair, config: MatchingConfig) -> CacheMap:
     """Looks at all (2 ``search_range`` + 1)^2 places of every block: slow, and never worse."""
-
-    config: MatchingConfig
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Matcher.name`."""
-        return "exhaustive"
-
-    def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
-        """As :meth:`Matcher.match`."""
-        pair = ImagePair.of(reference, frame)
-        return _rechecked(pair, self.config, _search(pair, self.config, in_three_steps=False))
+    return _rechecked(pair, config, _search(pair, config, in_three_steps=False))
 
 
-@dataclass(frozen=True, slots=True)
-class ThreeStep:
+def three_step(pair: ImagePair, config: MatchingConfig) -> CacheMap:
     """Looks around every block in steps that halve (Koga et al., 1981)."""
-
-    config: MatchingConfig
-
-    @property
-    def name(self) -> str:
-        """As :attr:`Matcher.name`."""
-        return "three_step"
-
-    def match(self, reference: NDArray[np.uint8], frame: NDArray[np.uint8]) -> CacheMap:
-        """As :meth:`Matcher.match`."""
-        pair = ImagePair.of(reference, frame)
-        return _rechecked(pair, self.config, _search(pair, self.config, in_three_steps=True))
+    return _rechecked(pair, config, _search(pair, config, in_three_steps=True))
 
 
 def _rechecked(pair: ImagePair, config: MatchingConfig, search: Search) -> CacheMap:

@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, shown_progress, write_report
-from cacheinf_ros.cli.options import JsonFile, ModelReference, Size, SourceReference, Weights, described, with_options
+from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
+from cacheinf_ros.cli.bench.measured_options import RecordingOptions
+from cacheinf_ros.cli.options import JsonFile, described, with_options
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.offload import OffloadConfig, WireImage
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
 class OffloadOptions:
     """What ``cacheinf bench offload`` measures: policies, links, and how slow the robot is."""
 
-    model: ModelReference = "scenenet"
-    weights: Weights = None
-    size: Size = None
-    source: SourceReference = DEFAULT_SCENE
+    played: RecordingOptions
     bandwidth: Annotated[
         str,
         typer.Option(
@@ -62,7 +60,7 @@ def offload(options: OffloadOptions) -> None:
     from benchmarks.offload.run import run_offload_benchmark
     from cacheinf_ros.sources import open_source
 
-    open_source(options.source)  # a mistake is told before anything starts
+    open_source(options.played.source)  # a mistake is told before anything starts
     setting = _setting(options)
     with shown_progress("starting the server") as show:
         report = run_offload_benchmark(setting, _links(options.bandwidth), show)
@@ -79,10 +77,10 @@ def _setting(options: OffloadOptions) -> Setting:
         if name not in SYSTEMS:
             raise ConfigError(f"policy {name!r}: known are {', '.join(SYSTEMS)}")
     return Setting(
-        model=options.model,
-        weights=str(options.weights or ""),
-        size=options.size or "",
-        source=options.source,
+        model=options.played.model,
+        weights=str(options.played.weights or ""),
+        size=options.played.size or "",
+        source=options.played.source,
         frames=options.frames,
         rounds=options.rounds,
         systems={name: SYSTEMS[name] for name in names},

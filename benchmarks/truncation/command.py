@@ -13,18 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.bench_report import DEFAULT_SCENE, write_report
-from cacheinf_ros.cli.options import (
-    JsonFile,
-    ModelReference,
-    Size,
-    SourceReference,
-    Threads,
-    Weights,
-    described,
-    with_options,
-)
-from cacheinf_ros.config import parse_size
+from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
+from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.engine import EngineConfig, Mode, matching_for
 
 _DEFAULTS = EngineConfig()
@@ -34,39 +24,32 @@ _DEFAULTS = EngineConfig()
 class TruncationOptions:
     """What ``cacheinf bench truncation`` compares, and on which frames."""
 
-    model: ModelReference = "scenenet"
-    weights: Weights = None
-    size: Size = None
-    source: SourceReference = DEFAULT_SCENE
+    measured: MeasuredOptions
     frames: Annotated[int, typer.Option(min=3, help="How many frames are measured, after those to learn from.")] = 20
     skip: Annotated[int, typer.Option(min=0, help="Frames of the source to leave out first.")] = 0
     calibration_frames: Annotated[int, typer.Option(min=2, help="How many frames the strategies learn from.")] = 8
     max_error: Annotated[float, described(EngineConfig, "max_error")] = _DEFAULTS.max_error
     max_missed: Annotated[float, described(EngineConfig, "max_missed")] = _DEFAULTS.max_missed
-    threads: Threads = _DEFAULTS.threads
-    json_file: JsonFile = None
 
 
 @with_options(TruncationOptions)
 def truncation(options: TruncationOptions) -> None:
     """Ways to decide what bounded mode holds back: time against error of each."""
     from benchmarks.truncation.comparison import run_truncation_benchmark
-    from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
 
-    last = options.skip + options.calibration_frames + options.frames
-    images = [frame.image for frame in itertools.islice(open_source(options.source), options.skip, last)]
+    measured, last = options.measured, options.skip + options.calibration_frames + options.frames
+    images = [frame.image for frame in itertools.islice(open_source(measured.source), options.skip, last)]
     report = run_truncation_benchmark(
-        load_model(options.model, weights=options.weights, input_size=parse_size(options.size)),
+        measured.load(),
         images,
         config=EngineConfig(
-            mode=Mode.BOUNDED, threads=options.threads, max_error=options.max_error, max_missed=options.max_missed
+            mode=Mode.BOUNDED, threads=measured.threads, max_error=options.max_error, max_missed=options.max_missed
         ),
         matching=matching_for(Mode.BOUNDED),
         calibration_frames=options.calibration_frames,
     )
-    report = {"source": Path(options.source).name, **report}
-    write_report(options.json_file, report)
+    measured.write(report)
     _print(report)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_iou
+from cacheinf_ros.engine.counts import Counts
 from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.sources import TrueObject
@@ -22,7 +23,7 @@ _FOUND = 0.5  # weight of a box whose score is at the threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruthScore:
+class TruthScore(Counts):
     """Counts over any number of frames.
 
     Attributes:
@@ -34,13 +35,6 @@ class TruthScore:
     objects: int = 0
     found: int = 0
     overlap: float = 0.0
-
-    def __add__(self, other: TruthScore) -> TruthScore:
-        return TruthScore(
-            objects=self.objects + other.objects,
-            found=self.found + other.found,
-            overlap=self.overlap + other.overlap,
-        )
 
     def report(self) -> dict[str, float | int | None]:
         """Recall, and the mean overlap of objects with their best box; None where there are no objects."""

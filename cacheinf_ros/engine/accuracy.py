@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.counts import Counts
 from cacheinf_ros.engine.decoders import Box
 from cacheinf_ros.sources import SceneTruth
 
@@ -50,19 +51,12 @@ class Detections:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionScore:
+class DetectionScore(Counts):
     """Counts over any number of frames."""
 
     true_positives: int = 0
     false_positives: int = 0
     false_negatives: int = 0
-
-    def __add__(self, other: DetectionScore) -> DetectionScore:
-        return DetectionScore(
-            true_positives=self.true_positives + other.true_positives,
-            false_positives=self.false_positives + other.false_positives,
-            false_negatives=self.false_negatives + other.false_negatives,
-        )
 
     @property
     def precision(self) -> float:

@@ -8,24 +8,8 @@ from collections.abc import Iterable
 import torch
 
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.activation import Activation, ActivationKind
-from cacheinf_ros.graph.ir import (
-    ChannelNorm,
-    ChannelSoftmax,
-    Concat,
-    Conv,
-    Elementwise,
-    Global,
-    GlobalMean,
-    Graph,
-    Operator,
-    PixelShuffle,
-    Pointwise,
-    Pool,
-    Resample,
-    Select,
-    TensorSpec,
-)
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
 from cacheinf_ros.graph.window import Window
 
@@ -33,7 +17,7 @@ _LARGEST_SIDE = 2**15
 _MOST_VALUES = 2**31 - 1  # of a tensor: kernels count in int32
 
 
-def check_graph(graph: Graph) -> None:
+def check_graph(graph: ir.Graph) -> None:
     """Compare what each operator says with the tensors that it reads and writes.
 
     Raises:
@@ -55,8 +39,8 @@ def check_graph(graph: Graph) -> None:
     _demand(all(name in written for _, name in graph.outputs), "an output is never written")
 
 
-def _fits(operator: Operator, inputs: list[TensorSpec], output: TensorSpec) -> bool:
-    if isinstance(operator, Global):
+def _fits(operator: ir.Operator, inputs: list[ir.TensorSpec], output: ir.TensorSpec) -> bool:
+    if isinstance(operator, ir.Global):
         return True  # torch checks its arguments
     if not inputs or not all(_is_image(spec) for spec in (*inputs, output)):
         return False
@@ -65,51 +49,51 @@ def _fits(operator: Operator, inputs: list[TensorSpec], output: TensorSpec) -> b
         len(inputs) == 1, first.size == output.size, first.channels == output.channels
     )  # fmt: skip
     match operator:
-        case Conv():
+        case ir.Conv():
             return _conv_fits(operator, inputs, output)
-        case Pool():
+        case ir.Pool():
             return is_alone and keeps_channels and _window_fits(operator.window, first, output)
-        case Elementwise():
+        case ir.Elementwise():
             return _elementwise_fits(operator, inputs, output)
-        case ChannelNorm():
+        case ir.ChannelNorm():
             parameters = [operator.weight, operator.bias]
             return is_alone and keeps_channels and keeps_size and _are_per_channel(parameters, output.channels)
-        case ChannelSoftmax():
+        case ir.ChannelSoftmax():
             return is_alone and keeps_channels and keeps_size
-        case Resample():
+        case ir.Resample():
             return (
                 is_alone
                 and keeps_channels
                 and all(map(_taps_fit, (operator.rows, operator.columns), *_sizes(first, output)))
             )
-        case PixelShuffle():
+        case ir.PixelShuffle():
             factor, (height, width) = operator.factor, first.size
             return (
                 is_alone and 0 < factor < _LARGEST_SIDE and first.channels == output.channels * factor**2
                 and output.size == (height * factor, width * factor)
             )  # fmt: skip
-        case Select():
+        case ir.Select():
             channels = operator.channels
             is_inside = all(type(channel) is int and 0 <= channel < first.channels for channel in channels)
             return is_alone and keeps_size and len(channels) == output.channels and is_inside
-        case GlobalMean():
+        case ir.GlobalMean():
             return is_alone and keeps_channels and output.pixels == 1
-        case Concat():
+        case ir.Concat():
             return sum(spec.channels for spec in inputs) == output.channels and _are_of_size(inputs, output.size)
-        case Pointwise():
+        case ir.Pointwise():
             return _are_of_size(inputs, output.size)
     return False
 
 
-def _is_image(spec: TensorSpec) -> bool:
+def _is_image(spec: ir.TensorSpec) -> bool:
     return spec.is_map and min(spec.shape) > 0 and max(spec.size) < _LARGEST_SIDE
 
 
-def _are_of_size(specs: Iterable[TensorSpec], size: tuple[int, int]) -> bool:
+def _are_of_size(specs: Iterable[ir.TensorSpec], size: tuple[int, int]) -> bool:
     return all(spec.size == size for spec in specs)
 
 
-def _sizes(*specs: TensorSpec) -> list[tuple[int, int]]:
+def _sizes(*specs: ir.TensorSpec) -> list[tuple[int, int]]:
     return [spec.size for spec in specs]
 
 
@@ -123,7 +107,7 @@ def _activation_fits(activation: Activation, channels: int) -> bool:
     return has_slope and _are_per_channel([activation.slope], channels)
 
 
-def _conv_fits(conv: Conv, inputs: list[TensorSpec], output: TensorSpec) -> bool:
+def _conv_fits(conv: ir.Conv, inputs: list[ir.TensorSpec], output: ir.TensorSpec) -> bool:
     weight, channels = conv.weight, output.channels
     if weight.dim() != 4 or weight.dtype != torch.float32 or conv.groups < 1 or len(inputs) > 2:
         return False
@@ -140,7 +124,7 @@ def _conv_fits(conv: Conv, inputs: list[TensorSpec], output: TensorSpec) -> bool
     )
 
 
-def _window_fits(window: Window, source: TensorSpec, output: TensorSpec) -> bool:
+def _window_fits(window: Window, source: ir.TensorSpec, output: ir.TensorSpec) -> bool:
     if window.in_size != source.size or window.out_size != output.size:
         return False
     axes = zip(
@@ -154,7 +138,7 @@ def _window_fits(window: Window, source: TensorSpec, output: TensorSpec) -> bool
     )
 
 
-def _elementwise_fits(operator: Elementwise, inputs: list[TensorSpec], output: TensorSpec) -> bool:
+def _elementwise_fits(operator: ir.Elementwise, inputs: list[ir.TensorSpec], output: ir.TensorSpec) -> bool:
     channels = output.channels
     return (
         len(inputs) <= (1 if operator.combine is None else 2)

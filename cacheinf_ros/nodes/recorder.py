@@ -29,6 +29,7 @@ from cacheinf_ros.pipeline.polling import wait_until
 _DEPTH = 1000
 _ANSWER_S = 20.0
 _NS_PER_S = 1_000_000_000
+_AS_SENT = ("model", "variant", "why", "mode", "where", "error", "reuse_ratio", "active_share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +145,7 @@ class Recorder(ListeningNode):
                 stamp_ns=stamp_ns(message.header),
                 arrived_s=time.monotonic(),
                 arrived_ns=arrived_ns,
-                model=message.model,
-                variant=message.variant,
-                why=message.why,
-                mode=message.mode,
-                where=message.where,
-                error=message.error,
-                reuse_ratio=message.reuse_ratio,
-                active_share=message.active_share,
+                **{field: getattr(message, field) for field in _AS_SENT},
                 compute_ms=float(sum(message.stage_ms)),
                 boxes=decoded_from(message).boxes,
                 serialized=bytes(serialized),

@@ -15,7 +15,7 @@ from rclpy.node import Node
 from cacheinf_ros.energy.power_model import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
 from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession, WireImage
 from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload, load_or_solve
 from cacheinf_ros.offload.planning import profile as profile_of
@@ -82,7 +82,9 @@ class RowSharing:
         self._choice: Choice | None = None
         self._partner: FramePeer | None = None
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
-        self._said = ""
+        self._report = ServerReport(
+            node, health, started="a session has started", until="a session starts", prefix=prefix
+        )
         name = f"robot_{secrets.token_hex(4)}"
         self.session = RowSession(name, identity, engine.shared.space, config, connection.send)
         self._is_closing = self._is_begun = False
@@ -182,7 +184,7 @@ class RowSharing:
             self._is_searched = True
             threading.Thread(target=self._solve, args=(self._scheduler,), daemon=True).start()
         if not self._policy.sends_frames:
-            self._say(self.session.complaint)
+            self._report.say(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Partition | None:
         assert self._scheduler is not None
@@ -226,13 +228,3 @@ class RowSharing:
 
     def _note(self, name: str, text: str) -> None:
         self._health.note(f"{self._prefix}{name}", text)
-
-    def _say(self, complaint: str) -> None:
-        self._note("server", complaint or "up")
-        if complaint == self._said:
-            return
-        self._said = complaint
-        if complaint:
-            self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until a session starts")
-        else:
-            self._logger.info(f"{self._prefix}server: a session has started")

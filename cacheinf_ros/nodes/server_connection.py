@@ -15,10 +15,39 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to_one
 from cacheinf_ros.offload import Packet
+from cacheinf_ros.pipeline.health import Health
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way: a whole frame's rows
 _LAST_WORDS = Duration(seconds=1.0)
+
+
+class ServerReport:
+    """Says how a session with the server is doing: always in diagnostics, in the log only what is new."""
+
+    def __init__(self, node: Node, health: Health, *, started: str, until: str, prefix: str) -> None:
+        """Prepare.
+
+        Args:
+            started: what the log says once all is well.
+            until: what ends the time in which frames are computed here.
+            prefix: of what is said, where the node has several sessions.
+        """
+        self._logger = node.get_logger()
+        self._health = health
+        self._started, self._until, self._prefix = started, until, prefix
+        self._said = ""
+
+    def say(self, complaint: str) -> None:
+        """Tell why the server is not waited for; empty: it is."""
+        self._health.note(f"{self._prefix}server", complaint or "up")
+        if complaint == self._said:
+            return
+        self._said = complaint
+        if complaint:
+            self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until {self._until}")
+        else:
+            self._logger.info(f"{self._prefix}server: {self._started}")
 
 
 class ServerConnection:

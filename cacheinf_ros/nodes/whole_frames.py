@@ -16,7 +16,7 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.conversions import encode
 from cacheinf_ros.nodes.packet_messages import result_from, whole_frame
-from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
 from cacheinf_ros.offload import Identity, OffloadConfig, Ticket, WholeFrameSession, WireImage
 from cacheinf_ros.pipeline.health import Health
 
@@ -58,7 +58,7 @@ class WholeFrames:
         self._is_wanted = is_wanted
         self._prefix = prefix
         self._logger = node.get_logger()
-        self._said = ""
+        self._report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
         self._is_begun = self._is_closing = False
         name = f"robot_{secrets.token_hex(4)}"
         self._session = WholeFrameSession(name, identity, config, connection.send)
@@ -124,20 +124,10 @@ class WholeFrames:
         if self._is_begun:
             self._session.poll()
         if is_wanted:
-            self._say(self._session.complaint)
+            self._report.say(self._session.complaint)
 
     def _end(self) -> None:
         """End, and tell the server; by the executor's thread, or when that has ended."""
         self._session.close()
         self._connection.leave(self._session.name)
         self._node.destroy_timer(self._timer)
-
-    def _say(self, complaint: str) -> None:
-        self._health.note(f"{self._prefix}server", complaint or "up")
-        if complaint == self._said:
-            return
-        self._said = complaint
-        if complaint:
-            self._logger.warning(f"{self._prefix}server: {complaint}; frames are computed here until it answers")
-        else:
-            self._logger.info(f"{self._prefix}server: answers")

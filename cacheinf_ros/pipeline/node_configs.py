@@ -66,7 +66,7 @@ class ImageConfig(Config):
     image_topic: str = parameter(
         "camera/image", "the camera's images; '/compressed' is appended for compressed transport"
     )
-    image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
+    image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images: raw or compressed")
     image_reliability: Reliability = unlisted(
         Reliability.AUTO,
         "auto: reliable where all publishers are, which loses nothing, else best_effort, which receives from every one",
@@ -207,7 +207,7 @@ class ReplayConfig(Config):
         1, "publish every so many images of the source only, at its times: a slower camera", low=1, high=1000
     )
     image_topic: str = parameter("camera/image", "where to publish; '/compressed' is appended for compressed transport")
-    image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images")
+    image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images: raw or compressed")
     frame_id: str = parameter("camera", "frame_id of the images' headers")
     stamp: StampSource = parameter(StampSource.CLOCK, "stamps: this node's clock, or the source's time from 1 s on")
     publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")

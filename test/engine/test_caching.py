@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lowered import graph_of
 from programs import change, changing_frames
 from random_graphs import random_network
+from small_inputs import each_network
 from torch import Tensor, nn
 
 from cacheinf_ros.engine.backends import Backend, ReferenceBackend, choose_backend
@@ -65,20 +66,10 @@ def test_random_networks(seed: int, share: float, dense: bool) -> None:
     assert_same_outputs(graph, both(graph, caching), seed, rounding=1e-5 if by_torch else 0.0)
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("torchvision:resnet50", (96, 128)),
-        ("torchvision:efficientnet_b0", (96, 128)),
-        ("torchvision:convnext_tiny", (64, 96)),
-        ("torchvision:shufflenet_v2_x1_0", (96, 128)),
-        ("torchvision:deeplabv3_mobilenet_v3_large", (96, 128)),
-        (str(NETWORKS / "espnet.yaml"), (128, 192)),
-        (str(NETWORKS / "pose.yaml"), (96, 128)),
-        ("scenenet", (96, 128)),
-    ],
-    ids=lambda value: Path(value).stem if isinstance(value, str) else None,
-)
+@each_network(
+    "resnet50", "efficientnet_b0", "convnext_tiny", "shufflenet_v2_x1_0", "deeplabv3_mobilenet_v3_large",
+    "espnet", "pose", "scenenet",
+)  # fmt: skip
 @pytest.mark.parametrize("kind", ["half", "all", "dense"])
 def test_networks(name: str, size: tuple[int, int], kind: str) -> None:
     graph = load_model(name, input_size=size).graph

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lowered import graph_of
 from oracle import assert_equals_dense, changed
 from random_graphs import random_network
+from small_inputs import each_network
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
@@ -44,30 +45,7 @@ def test_sequences_equal_dense(size: tuple[int, int], block: int, shares: list[f
         assert_equals_dense(engine, image, cache_map)
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("torchvision:alexnet", (128, 160)),
-        ("torchvision:vgg19", (64, 96)),
-        ("torchvision:googlenet", (96, 128)),
-        ("torchvision:resnet50", (96, 128)),
-        ("torchvision:mobilenet_v2", (96, 128)),
-        ("torchvision:squeezenet1_1", (96, 128)),
-        ("torchvision:regnet_x_16gf", (64, 96)),
-        ("torchvision:convnext_tiny", (64, 96)),
-        ("torchvision:densenet121", (64, 96)),
-        ("torchvision:efficientnet_b0", (96, 128)),
-        ("torchvision:shufflenet_v2_x1_0", (96, 128)),
-        ("torchvision:deeplabv3_mobilenet_v3_large", (96, 128)),
-        ("torchvision:fcn_resnet50", (64, 96)),
-        ("torchvision:lraspp_mobilenet_v3_large", (96, 128)),
-        (f"{SMALL}:pilotnet", (66, 200)),
-        (str(NETWORKS / "espnet.yaml"), (128, 192)),
-        (str(NETWORKS / "pose.yaml"), (96, 128)),
-        ("scenenet", (96, 128)),
-    ],
-    ids=lambda value: Path(value).stem if isinstance(value, str) else None,
-)
+@each_network()
 def test_networks_equal_dense(name: str, size: tuple[int, int]) -> None:
     torch.manual_seed(0)
     model = load_model(name, input_size=size)

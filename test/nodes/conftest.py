@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,23 @@ def new_nodes(domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def shared_station(domain: int) -> Iterator[Station]:
     with Station(domain) as station:
         yield station
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rig:
+    """What most tests need: nodes to start, the station beside them, images and commands for both."""
+
+    nodes: NodeGroup
+    station: Station
+    image: Callable[..., Any]
+    command: Callable[..., NodeCommand]
+
+
+@pytest.fixture
+def rig(
+    nodes: NodeGroup, station: Station, camera_image: Callable[..., Any], inference_command: Callable[..., NodeCommand]
+) -> Rig:
+    return Rig(nodes=nodes, station=station, image=camera_image, command=inference_command)
 
 
 @pytest.fixture

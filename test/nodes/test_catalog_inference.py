@@ -8,11 +8,10 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-from catalogs import TINY, made_catalog
+from catalogs import MODELS, OTHER, TINY, two_catalogs
 
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.harness import NodeCommand, NodeGroup
@@ -22,8 +21,6 @@ pytest.importorskip("rclpy", reason="needs ROS 2")
 
 DEADLINE_S = 60.0
 START_S = 60.0
-MODELS = ("left", "right")
-OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
 COSTS = {
     Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0),
     Place.CLOUD: Cost(energy_j=0.1, money=1e-4),
@@ -33,7 +30,7 @@ COSTS = {
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Two catalogs of the tiny network with known costs."""
-    return [str(made_catalog(tmp_path_factory.mktemp(name), name, COSTS).path) for name in MODELS]
+    return two_catalogs(tmp_path_factory, COSTS)
 
 
 def test_what_cannot_start_says_why_in_one_line(nodes: NodeGroup, catalogs: list[str]) -> None:

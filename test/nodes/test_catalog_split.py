@@ -8,13 +8,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from catalogs import made_catalog
+from catalogs import MODELS, OTHER, two_catalogs
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
@@ -28,8 +27,6 @@ from cacheinf_ros.pipeline.polling import wait_until
 
 DEADLINE_S = 60.0
 START_S = 60.0
-MODELS = ("left", "right")
-OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
 COSTS = {
     Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000, load_energy_j=1.0),
     Place.SPLIT: Cost(energy_j=0.01, money=1e-4, memory_bytes=30_000, load_energy_j=1.0, load_money=1.0),
@@ -101,7 +98,7 @@ def test_engines_that_could_be_shared_stay_while_there_is_memory() -> None:
 
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return [str(made_catalog(tmp_path_factory.mktemp(name), name, COSTS).path) for name in MODELS]
+    return two_catalogs(tmp_path_factory, COSTS)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.harness import NodeCommand
 from cacheinf_ros.msg import FrameFigures
 from cacheinf_ros.pipeline.polling import wait_until
 
@@ -38,24 +38,21 @@ def is_held(film: Film, seed: int) -> bool:
 def test_a_still_camera_is_answered_without_computing_and_a_new_picture_at_once(
     *,
     in_two_processes: bool,
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
+    rig: Any,
 ) -> None:
     executable = "inference" if in_two_processes else "cached_inference"
-    started = [nodes.start(inference_command(executable, mode="bounded"))]
+    started = [rig.nodes.start(rig.command(executable, mode="bounded"))]
     if in_two_processes:
-        started.append(nodes.start(NodeCommand(executable="matcher")))
+        started.append(rig.nodes.start(NodeCommand(executable="matcher")))
     for node in started:
         node.wait_ready()
-    station.wait_for_nodes(camera_image(0), subscribers=len(started))
+    rig.station.wait_for_nodes(rig.image(0), subscribers=len(started))
     figures: list[FrameFigures] = []
-    station.node.create_subscription(FrameFigures, f"{executable}/figures", figures.append, 1000)
-    film = Film(station, camera_image)
+    rig.station.node.create_subscription(FrameFigures, f"{executable}/figures", figures.append, 1000)
+    film = Film(rig.station, rig.image)
     assert wait_until(lambda: is_held(film, 1), PREPARED_S)  # a dense backend is prepared, a burst is seen
-    assert wait_until(lambda: "loss" in station.said(executable), PREPARED_S)
-    said = station.said(executable)
+    assert wait_until(lambda: "loss" in rig.station.said(executable), PREPARED_S)
+    said = rig.station.said(executable)
     assert said["loss"].endswith("of 0.02 asked") and said["bursts"].endswith("broken in 0")
     assert "ms" in said["dense_backend"] and "ms" in said["cached_engine"]
     changed = film.show(2)

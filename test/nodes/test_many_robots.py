@@ -59,13 +59,8 @@ class Robot:
         assert np.allclose(*(np.frombuffer(r.data, np.float32) for r in (result, right)), rtol=1e-5, atol=1e-5)
 
 
-def test_each_gets_its_share_and_its_own_results(
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
-) -> None:
-    robots = [Robot(number, nodes, station, inference_command) for number in range(ROBOTS)]
+def test_each_gets_its_share_and_its_own_results(rig: Any) -> None:
+    robots = [Robot(number, rig.nodes, rig.station, rig.command) for number in range(ROBOTS)]
     for robot in robots:
         robot.process.wait_ready()
         assert wait_until(lambda robot=robot: robot.camera.get_subscription_count() == 1, START_S)  # type: ignore[misc]
@@ -75,16 +70,17 @@ def test_each_gets_its_share_and_its_own_results(
         before = [len(robot.results) for robot in robots]
         first = number % ROBOTS  # each in turn: who is first meets an idle server and waits for the others' messages
         for robot in (*robots[first:], *robots[:first]):
-            robot.publish(number, camera_image)
+            robot.publish(number, rig.image)
         ends = list(zip(robots, before, strict=True))
         assert wait_until(lambda: all(len(robot.results) > had for robot, had in ends), FRAME_S)
         return [robot.results[-1] for robot in robots]
 
-    assert wait_until(lambda: all(station.node.count_publishers(f"/robot{i}/results") for i in range(ROBOTS)), START_S)
+    count = rig.station.node.count_publishers
+    assert wait_until(lambda: all(count(f"/robot{i}/results") for i in range(ROBOTS)), START_S)
     for number in range(PICTURES):
         for robot, result in zip(robots, film(number), strict=True):
             robot.right.append(result)
-    server = nodes.start(inference_command("server", **{"server.max_robots": ROBOTS}, **TOPICS))
+    server = rig.nodes.start(rig.command("server", **{"server.max_robots": ROBOTS}, **TOPICS))
     server.wait_ready()
     number = PICTURES
     while not all(result.where == "shared" for result in film(number)):

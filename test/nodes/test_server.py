@@ -31,55 +31,43 @@ def robot(nodes: NodeGroup, station: Any, inference_command: Callable[..., NodeC
     assert "Traceback" not in node.output
 
 
-def test_frames_are_computed_by_the_server_while_there_is_one(
-    robot: Any,
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
-) -> None:
+def test_frames_are_computed_by_the_server_while_there_is_one(robot: Any, rig: Any) -> None:
     stamps = iter(range(10**12, 10**13, 50_000_000))
 
     def film_until(where: str) -> None:
         deadline = time.monotonic() + START_S
-        station.clear()
-        while station.answer(camera_image(next(stamps))).where != where:
+        rig.station.clear()
+        while rig.station.answer(rig.image(next(stamps))).where != where:
             assert time.monotonic() < deadline
 
-    station.wait_for_nodes(camera_image(0), subscribers=1)
+    rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     film_until("local")
-    server = nodes.start(inference_command("server"))
+    server = rig.nodes.start(rig.command("server"))
     server.wait_ready()
     film_until("server")
-    station.clear()
-    station.publish(*(camera_image(next(stamps)) for _ in range(3)))
-    results = station.expect(3)
+    rig.station.clear()
+    rig.station.publish(*(rig.image(next(stamps)) for _ in range(3)))
+    results = rig.station.expect(3)
     assert [result.where for result in results] == ["server"] * 3
     assert results[2].reuse_ratio == pytest.approx(1.0)
     assert results[2].mode == "exact"
     assert server.stop() == 0
     assert "Traceback" not in server.output
     film_until("local")
-    assert not any(result.error for result in station.results)
+    assert not any(result.error for result in rig.station.results)
     assert "server: answers" in robot.output
-    another = nodes.start(inference_command("server"))
+    another = rig.nodes.start(rig.command("server"))
     another.wait_ready()
     film_until("server")
     another.stop()
 
 
-def test_a_server_with_another_model_is_refused(
-    robot: Any,
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
-) -> None:
-    server = nodes.start(inference_command("server", model=OTHER))
+def test_a_server_with_another_model_is_refused(robot: Any, rig: Any) -> None:
+    server = rig.nodes.start(rig.command("server", model=OTHER))
     server.wait_ready()
-    station.wait_for_nodes(camera_image(0), subscribers=1)
+    rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     deadline, stamps = time.monotonic() + START_S, iter(range(10**13, 2 * 10**13, 50_000_000))
     while "start both with the same model" not in robot.output and time.monotonic() < deadline:
-        assert station.answer(camera_image(next(stamps))).where == "local"
+        assert rig.station.answer(rig.image(next(stamps))).where == "local"
     assert "start both with the same model" in robot.output
     server.stop()

@@ -33,18 +33,15 @@ def robot_command(inference_command: Callable[..., NodeCommand]) -> Callable[[st
 @pytest.mark.parametrize("policy", ["remote", "cacheinf"])
 def test_frames_are_shared_while_there_is_a_server(
     policy: str,
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
+    rig: Any,
     robot_command: Callable[[str], NodeCommand],
 ) -> None:
-    robot = nodes.start(robot_command(policy))
+    robot = rig.nodes.start(robot_command(policy))
     robot.wait_ready()
     stamps = iter(range(10**12, 10**13, 50_000_000))
 
     def film(count: int) -> list[Any]:
-        results = [station.answer(camera_image(next(stamps))) for _ in range(count)]
+        results = [rig.station.answer(rig.image(next(stamps))) for _ in range(count)]
         assert not any(result.error for result in results)
         return results
 
@@ -54,11 +51,11 @@ def test_frames_are_shared_while_there_is_a_server(
             assert time.monotonic() < deadline
             film(1)
 
-    station.wait_for_nodes(camera_image(0), subscribers=1)
+    rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     (alone,) = film(1)
     assert alone.where == "local"
     for _ in range(2):
-        server = nodes.start(inference_command("server"))
+        server = rig.nodes.start(rig.command("server"))
         server.wait_ready()
         sessions = robot.output.count("a session has started")
         while robot.output.count("a session has started") == sessions:
@@ -75,41 +72,30 @@ def test_frames_are_shared_while_there_is_a_server(
     assert "Traceback" not in robot.output
 
 
-def test_a_server_with_another_model_is_refused(
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
-) -> None:
-    robot = nodes.start(inference_command("cached_inference", **{"server.use": True, "server.probe_s": 0.1}))
+def test_a_server_with_another_model_is_refused(rig: Any) -> None:
+    robot = rig.nodes.start(rig.command("cached_inference", **{"server.use": True, "server.probe_s": 0.1}))
     robot.wait_ready()
-    server = nodes.start(inference_command("server", model=OTHER))
+    server = rig.nodes.start(rig.command("server", model=OTHER))
     server.wait_ready()
-    station.wait_for_nodes(camera_image(0), subscribers=1)
+    rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     deadline, stamps = time.monotonic() + START_S, iter(range(10**13, 2 * 10**13, 50_000_000))
     while "start both with the same model" not in robot.output:
         assert time.monotonic() < deadline
-        assert station.answer(camera_image(next(stamps))).where == "local"
-    assert wait_until(lambda: station.said("server").get("sharing robots") == "0", START_S)  # it keeps no place
+        assert rig.station.answer(rig.image(next(stamps))).where == "local"
+    assert wait_until(lambda: rig.station.said("server").get("sharing robots") == "0", START_S)  # it keeps no place
     assert server.stop() == 0
     assert robot.stop() == 0
 
 
-def test_the_policy_changes_while_the_robot_works(
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
-    robot_command: Callable[[str], NodeCommand],
-) -> None:
-    robot = nodes.start(robot_command("remote"))
-    server = nodes.start(inference_command("server"))
+def test_the_policy_changes_while_the_robot_works(rig: Any, robot_command: Callable[[str], NodeCommand]) -> None:
+    robot = rig.nodes.start(robot_command("remote"))
+    server = rig.nodes.start(rig.command("server"))
     robot.wait_ready()
     server.wait_ready()
     stamps = iter(range(2 * 10**13, 3 * 10**13, 50_000_000))
 
     def frame() -> Any:
-        result = station.answer(camera_image(next(stamps)))
+        result = rig.station.answer(rig.image(next(stamps)))
         assert not result.error
         return result
 
@@ -121,10 +107,10 @@ def test_the_policy_changes_while_the_robot_works(
         return result
 
     def change(policy: str) -> Any:
-        (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": policy})
+        (answer,), _ = rig.station.set_parameters("cached_inference", **{"server.policy": policy})
         return answer
 
-    station.wait_for_nodes(camera_image(0), subscribers=1)
+    rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     right = np.frombuffer(frame_from("shared").data, np.float32)
     for policy, where in (("local", "local"), ("remote", "shared"), ("remote_jpeg", "server"), ("remote", "shared")):
         assert change(policy).successful
@@ -171,25 +157,22 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
 @pytest.mark.parametrize("started_with", ["local", "remote_jpeg"])
 def test_what_was_started_without_sharing_shares_when_told_to(
     started_with: str,
-    nodes: NodeGroup,
-    station: Any,
-    camera_image: Callable[..., Any],
-    inference_command: Callable[..., NodeCommand],
+    rig: Any,
     robot_command: Callable[[str], NodeCommand],
 ) -> None:
-    robot = nodes.start(robot_command(started_with))
-    server = nodes.start(inference_command("server"))
+    robot = rig.nodes.start(robot_command(started_with))
+    server = rig.nodes.start(rig.command("server"))
     robot.wait_ready()
     server.wait_ready()
     stamps = iter(range(4 * 10**13, 5 * 10**13, 50_000_000))
-    station.wait_for_nodes(camera_image(0), subscribers=1)
+    rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     for policy, where in (("", "server" if started_with == "remote_jpeg" else "local"), ("remote", "shared")):
         if policy:
-            (answer,), _ = station.set_parameters("cached_inference", **{"server.policy": policy})
+            (answer,), _ = rig.station.set_parameters("cached_inference", **{"server.policy": policy})
             assert answer.successful
         deadline = time.monotonic() + START_S
         while True:
-            result = station.answer(camera_image(next(stamps)))
+            result = rig.station.answer(rig.image(next(stamps)))
             assert not result.error
             if result.where == where:
                 break

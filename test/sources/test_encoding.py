@@ -45,13 +45,13 @@ def padded(rows: np.ndarray, padding: int, whole_last_row: bool) -> tuple[int, b
     return wide.shape[1], wide.tobytes()[: wide.size if whole_last_row else wide.size - padding]
 
 
-@given(
-    name=st.sampled_from(sorted(TO_WIRE)),
-    height=st.integers(1, 9),
-    width=st.integers(1, 9),
-    padding=st.integers(0, 5),
-    whole_last_row=st.booleans(),
-)
+COLOURS = {
+    "name": st.sampled_from(sorted(TO_WIRE)), "height": st.integers(1, 9), "width": st.integers(1, 9),
+    "padding": st.integers(0, 5),
+}  # fmt: skip
+
+
+@given(**COLOURS, whole_last_row=st.booleans())
 def test_colour_round_trip_with_padded_rows(name, height, width, padding, whole_last_row):
     image = picture(height, width)
     step, data = padded(TO_WIRE[name](image).reshape(height, -1), padding, whole_last_row)
@@ -60,13 +60,7 @@ def test_colour_round_trip_with_padded_rows(name, height, width, padding, whole_
     np.testing.assert_array_equal(decoded, image)
 
 
-@given(
-    name=st.sampled_from(sorted(TO_WIRE)),
-    height=st.integers(1, 9),
-    width=st.integers(1, 9),
-    padding=st.integers(0, 5),
-    is_bigendian=st.booleans(),
-)
+@given(**COLOURS, is_bigendian=st.booleans())
 def test_colour_of_16_bits_keeps_the_upper_byte(name, height, width, padding, is_bigendian):
     image = picture(height, width)
     wire = TO_WIRE[name](image)

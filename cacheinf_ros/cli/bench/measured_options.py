@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredOptions:
-    """Which model runs on which recording, with how many threads, and where the figures go."""
+class RecordingOptions:
+    """Which model runs on which recording."""
 
     model: ModelReference = "scenenet"
     weights: Weights = None
     size: Size = None
     source: SourceReference = DEFAULT_SCENE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredOptions(RecordingOptions):
+    """The same, with how many threads, and where the figures go."""
+
     threads: Threads = EngineConfig().threads
     json_file: JsonFile = None
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cacheinf_ros.engine.counts import Counts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Counts):
     """Counts over any number of frames.
 
     Attributes:
@@ -19,14 +21,6 @@ class Score:
     total: float = 0.0
     moving_right: float = 0.0
     moving_total: float = 0.0
-
-    def __add__(self, other: Score) -> Score:
-        return Score(
-            right=self.right + other.right,
-            total=self.total + other.total,
-            moving_right=self.moving_right + other.moving_right,
-            moving_total=self.moving_total + other.moving_total,
-        )
 
     @property
     def whole(self) -> float:

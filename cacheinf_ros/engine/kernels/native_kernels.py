@@ -27,19 +27,8 @@ from cacheinf_ros.engine.kernels.abi import (
     combine_number,
 )
 from cacheinf_ros.engine.kernels.prepared import NativeCall
+from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.activation import Activation
-from cacheinf_ros.graph.ir import (
-    ChannelNorm,
-    ChannelSoftmax,
-    Conv,
-    Elementwise,
-    GlobalMean,
-    Operator,
-    PixelShuffle,
-    Pool,
-    Resample,
-    Select,
-)
 
 _CPU = torch.device("cpu")
 _FEW_CHANNELS = 32  # of the output, for which gathering inputs first does not pay
@@ -54,7 +43,7 @@ class NativeKernels:
         self._library = library
         self._bfloat16 = bfloat16
 
-    def prepare(self, op: Operator, sources: Sequence[MapBuffer], channels: int) -> NativeCall | None:
+    def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> NativeCall | None:
         """The call of a local operator, or None where only torch can do it.
 
         Args:
@@ -62,23 +51,23 @@ class NativeKernels:
             channels: of the output.
         """
         match op:
-            case Conv():
+            case ir.Conv():
                 return self._conv(op, sources)
-            case Pool():
+            case ir.Pool():
                 return _pool(op, sources[0])
-            case Elementwise():
+            case ir.Elementwise():
                 return _elementwise(op, sources)
-            case ChannelNorm():
+            case ir.ChannelNorm():
                 return _channel_norm(op, sources[0])
-            case ChannelSoftmax():
+            case ir.ChannelSoftmax():
                 return _channel_softmax(op, sources[0])
-            case Resample():
+            case ir.Resample():
                 return _resample(op, sources[0])
-            case PixelShuffle():
+            case ir.PixelShuffle():
                 return _pixel_shuffle(op, sources[0], channels)
-            case Select():
+            case ir.Select():
                 return _select(op, sources[0])
-            case GlobalMean():
+            case ir.GlobalMean():
                 return _global_mean(sources[0])
         return None
 
@@ -87,7 +76,7 @@ class NativeKernels:
         other = _ALTERNATIVES.get(call.kind)
         return None if other is None else replace(call, kind=other)
 
-    def _conv(self, op: Conv, sources: Sequence[MapBuffer]) -> NativeCall:
+    def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> NativeCall:
         kind = _conv_kind(op, bfloat16=self._bfloat16)
         source, residual = sources[0].pixels, sources[1].pixels if len(sources) > 1 else None
         weight = _by_tap(op) if kind is KernelKind.DEPTHWISE else self._packed(op)
@@ -110,7 +99,7 @@ class NativeKernels:
         )
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
 
-    def _packed(self, op: Conv) -> torch.Tensor:
+    def _packed(self, op: ir.Conv) -> torch.Tensor:
         outputs, inputs, height, width = op.weight.shape
         sizes = (op.groups, outputs // op.groups, inputs, height * width)
         packed = MapBuffer.allocate((1, 1), self._library.ci_packed_size(*sizes), _CPU).pixels
@@ -126,7 +115,7 @@ class NativeKernels:
         return halves.copy_(pairs.reshape(1, -1))
 
 
-def _conv_kind(op: Conv, *, bfloat16: bool) -> KernelKind:
+def _conv_kind(op: ir.Conv, *, bfloat16: bool) -> KernelKind:
     """The kernel that is likely to be the fastest; measurements decide (see ``alternative``)."""
     if op.is_depthwise:
         return KernelKind.DEPTHWISE
@@ -135,12 +124,12 @@ def _conv_kind(op: Conv, *, bfloat16: bool) -> KernelKind:
     return KernelKind.CONV_BFLOAT16 if bfloat16 else KernelKind.CONV
 
 
-def _by_tap(op: Conv) -> torch.Tensor:
+def _by_tap(op: ir.Conv) -> torch.Tensor:
     """[channels, 1, kernel_y, kernel_x] -> [taps, channels]."""
     return op.weight.flatten(1).t().contiguous()
 
 
-def _pool(op: Pool, source: MapBuffer) -> NativeCall:
+def _pool(op: ir.Pool, source: MapBuffer) -> NativeCall:
     params = CPool(
         window=CWindow.of(op.window),
         channels=source.pixels.shape[1],
@@ -151,7 +140,7 @@ def _pool(op: Pool, source: MapBuffer) -> NativeCall:
     return NativeCall(kind=KernelKind.POOL, params=params, kept=(source,))
 
 
-def _elementwise(op: Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
+def _elementwise(op: ir.Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
     a, b = sources[0].pixels, sources[-1].pixels if op.combine else None  # one source twice: x * x
     scale, shift = (None if t is None else t.contiguous() for t in (op.scale, op.shift))
     activation, slope = _activation(op.activation)
@@ -169,7 +158,7 @@ def _elementwise(op: Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
     return NativeCall(kind=KernelKind.ELEMENTWISE, params=params, kept=(a, b, scale, shift, slope))
 
 
-def _channel_norm(op: ChannelNorm, source: MapBuffer) -> NativeCall:
+def _channel_norm(op: ir.ChannelNorm, source: MapBuffer) -> NativeCall:
     weight, bias = op.weight.contiguous(), op.bias.contiguous()
     params = CChannelNorm(
         channels=source.pixels.shape[1],
@@ -181,12 +170,12 @@ def _channel_norm(op: ChannelNorm, source: MapBuffer) -> NativeCall:
     return NativeCall(kind=KernelKind.CHANNEL_NORM, params=params, kept=(source, weight, bias))
 
 
-def _channel_softmax(op: ChannelSoftmax, source: MapBuffer) -> NativeCall:
+def _channel_softmax(op: ir.ChannelSoftmax, source: MapBuffer) -> NativeCall:
     params = CChannelSoftmax(channels=source.pixels.shape[1], log=op.log, **_input(source))
     return NativeCall(kind=KernelKind.CHANNEL_SOFTMAX, params=params, kept=(source,))
 
 
-def _resample(op: Resample, source: MapBuffer) -> NativeCall:
+def _resample(op: ir.Resample, source: MapBuffer) -> NativeCall:
     index_y, index_x = (taps.index.to(torch.int32).contiguous() for taps in (op.rows, op.columns))
     weight_y, weight_x = (taps.weight.contiguous() for taps in (op.rows, op.columns))
     params = CResample(
@@ -205,7 +194,7 @@ def _resample(op: Resample, source: MapBuffer) -> NativeCall:
     return NativeCall(kind=KernelKind.RESAMPLE, params=params, kept=(source, index_y, index_x, weight_y, weight_x))
 
 
-def _pixel_shuffle(op: PixelShuffle, source: MapBuffer, channels: int) -> NativeCall:
+def _pixel_shuffle(op: ir.PixelShuffle, source: MapBuffer, channels: int) -> NativeCall:
     params = CPixelShuffle(
         channels=channels,
         out_width=source.size[1] * op.factor,
@@ -216,7 +205,7 @@ def _pixel_shuffle(op: PixelShuffle, source: MapBuffer, channels: int) -> Native
     return NativeCall(kind=KernelKind.PIXEL_SHUFFLE, params=params, kept=(source,))
 
 
-def _select(op: Select, source: MapBuffer) -> NativeCall:
+def _select(op: ir.Select, source: MapBuffer) -> NativeCall:
     first, count = op.channels[0], len(op.channels)
     if op.is_together:
         part = source.channels(first, count)

@@ -29,12 +29,7 @@ from cacheinf_ros.graph.window import Pair
 
 SEEDS = st.integers(0, 1000)
 COMBINE: dict[Combine, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    Combine.ADD: torch.add,
-    Combine.SUB: torch.sub,
-    Combine.MUL: torch.mul,
-    Combine.DIV: torch.div,
-    Combine.MAXIMUM: torch.maximum,
-    Combine.MINIMUM: torch.minimum,
+    combine: getattr(torch, combine.value) for combine in Combine
 }
 
 

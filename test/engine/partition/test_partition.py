@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from partitions import nearest
 from programs import change, changing_frames
 from random_graphs import random_network
+from small_inputs import each_network
 from torch import nn
 
 from cacheinf_ros.engine.backends import Backend, ReferenceBackend, choose_backend
@@ -146,17 +147,7 @@ def test_random_networks(seed: int) -> None:
     assert_one_and_two_agree(graph, seed, rounding=1e-5 if by_torch else 0.0)
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("torchvision:resnet50", (96, 128)),
-        ("torchvision:efficientnet_b0", (96, 128)),
-        (str(NETWORKS / "espnet.yaml"), (128, 192)),
-        (str(NETWORKS / "pose.yaml"), (96, 128)),
-        ("scenenet", (96, 128)),
-    ],
-    ids=lambda value: Path(value).stem if isinstance(value, str) else None,
-)
+@each_network("resnet50", "efficientnet_b0", "espnet", "pose", "scenenet")
 def test_networks(name: str, size: tuple[int, int]) -> None:
     assert_one_and_two_agree(load_model(name, input_size=size).graph, 0)
 
