@@ -2,7 +2,7 @@
 #
 #   make build    virtual environment in .venv, pinned packages, messages, kernels, this package (editable)
 #   make demo     build, then the nodes on built-in scenes
-#   make test     build, then format, lint, types, layers, tests
+#   make test     build, then format, lint, types, layers, decoders with their coverage, all other tests
 #   make fuzz     every decoder under Atheris, sharing so many seconds: make fuzz SECONDS=60
 #   make sanitize kernels with ASan and UBSan, then with TSan, and the tests that run them: minutes
 #   make clean    remove what was built; `make distclean` removes .venv too
@@ -53,12 +53,23 @@ $(DONE)/package: $(BUILT_FROM) $(DONE)/requirements
 demo: build
 	@$(BIN)/cacheinf demo
 
+# Their coverage is enforced (test/fuzzing/coverage.cfg), so they run by themselves, and the others without a tracer.
+DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test_damaged_stores.py test_disk_cache.py \
+	engine/bounded/test_store.py engine/cost/test_measure.py graph/test_check.py graph/test_graph_io.py graph/test_load.py \
+	nodes/test_conversions.py nodes/test_image_messages.py nodes/test_packet_messages.py \
+	offload/protocol/test_greeting.py offload/protocol/test_hostile_peers.py offload/protocol/test_mailbox.py \
+	offload/protocol/test_patches.py offload/protocol/test_pixels.py pipeline/test_map_chain.py \
+	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py)
+TEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
 test: build
-	@echo "[1/5] format";  $(BIN)/ruff format --check .
-	@echo "[2/5] lint";    $(BIN)/ruff check .
-	@echo "[3/5] types";   $(BIN)/mypy cacheinf_ros benchmarks
-	@echo "[4/5] layers";  $(BIN)/lint-imports
-	@echo "[5/5] tests";   $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	@echo "[1/6] format";  $(BIN)/ruff format --check .
+	@echo "[2/6] lint";    $(BIN)/ruff check .
+	@echo "[3/6] types";   $(BIN)/mypy cacheinf_ros benchmarks
+	@echo "[4/6] layers";  $(BIN)/lint-imports
+	@mkdir -p build/coverage
+	@echo "[5/6] decoders"; $(TEST) --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
+	@echo "[6/6] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS))
 
 # Targets share the seconds; what is found stays in build/fuzzing, and the next run goes on from there.
 SECONDS ?= 60

@@ -1,0 +1,162 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A server's places: noise keeps none, and a model that cannot be compiled is not tried again and again."""
+
+# ruff: noqa: E402  the tests are skipped before the imports that need ROS
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter
+
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.msg import SplitPacket
+from cacheinf_ros.nodes import robot_sessions
+from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
+from cacheinf_ros.nodes.parameters import Parameters
+from cacheinf_ros.nodes.robot_sessions import RobotSessions
+from cacheinf_ros.nodes.topics import profile
+from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.offload import Identity, Work
+from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.node_configs import LimitConfig, ResultConfig, ServerConfig, ServerTopicsConfig
+
+DEADLINE_S = 30.0
+
+
+class Models:
+    """Knows no model; every one that is asked for is a failure of this kind."""
+
+    def __init__(self, failure: Exception) -> None:
+        self.asked: list[tuple[str, bool]] = []
+        self._failure = failure
+
+    def find(self, asked: Identity, prepares: bool = True) -> Any:
+        self.asked.append((asked.network, prepares))
+        raise self._failure
+
+
+class Server:
+    """A node with the sessions of robots, and what it answers them."""
+
+    def __init__(self, context: Any, failure: Exception) -> None:
+        one_place = [Parameter("server.max_robots", value=1)]
+        node = rclpy.create_node("server", context=context, parameter_overrides=one_place)
+        configs = (EngineConfig, MatchingConfig, ResultConfig, ServerConfig, ServerTopicsConfig, LimitConfig)
+        parameters, health, self.models = Parameters(node, *configs), Health(), Models(failure)
+        whole = WholeFrameModels(self.models, 0.0, parameters, health)  # type: ignore[arg-type]
+        sender = Sender(node, parameters.get(LimitConfig))
+        self.sessions = RobotSessions(node, self.models, whole, parameters, health, sender)  # type: ignore[arg-type]
+        self.robots = rclpy.create_node("robots", context=context)
+        self._sent = self.robots.create_publisher(SplitPacket, "frame_shares", profile(10))
+        self._executor = SingleThreadedExecutor(context=context)
+        self._executor.add_node(node)
+        self._executor.add_node(self.robots)
+        self.until(lambda: self._sent.get_subscription_count() == 1)
+
+    def until(self, holds: Callable[[], bool], *packets: Packet) -> None:
+        """Send these packets until something holds."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not holds():
+            assert time.monotonic() < deadline
+            for packet in packets:
+                self._sent.publish(packet_message(packet))
+            self._executor.spin_once(0.02)
+
+    def take(self, packet: Packet) -> None:
+        """Let the sessions have a packet now, and none later."""
+        self.sessions._receive(packet_message(packet))
+
+    @property
+    def robots_served(self) -> list[str]:
+        return list(self.sessions._robots)
+
+    def refusal(self, greeting: Packet) -> str:
+        """What a robot that greets until it is refused is told."""
+        told: list[str] = []
+
+        def hear(message: SplitPacket) -> None:
+            packet = packet_from(message)
+            if packet.kind == Kind.REFUSED:
+                told.append(packet.data.decode())
+
+        subscription = self.robots.create_subscription(
+            SplitPacket, f"frame_shared/{greeting.session}", hear, profile(10)
+        )
+        self.until(lambda: bool(told), greeting)
+        self.robots.destroy_subscription(subscription)
+        return told[0]
+
+
+@pytest.fixture
+def serving(domain: int) -> Iterator[Callable[[Exception], Server]]:
+    context, servers = rclpy.Context(), []
+    rclpy.init(context=context, domain_id=domain)
+
+    def make(failure: Exception) -> Server:
+        servers.append(Server(context, failure))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.sessions.close()
+    rclpy.try_shutdown(context=context)
+
+
+def greeting(robot: str, network: str = "0", work: Work = Work.ROWS) -> Packet:
+    hello = Hello(
+        protocol=PROTOCOL, model="m", network=network, work=work, wire_type="float32", compress=False, patience_ms=1.0
+    )
+    (packet,) = cut(written(hello), session=robot, epoch=1, kind=Kind.HELLO)
+    return packet
+
+
+def test_a_model_that_breaks_the_compiler_is_compiled_once(serving: Callable[[Exception], Server]) -> None:
+    server = serving(ValueError("a bug"))
+    server.refusal(greeting("first"))
+    for robot in ("first", "second"):
+        assert "'m' cannot be compiled by the server: ValueError: a bug" in server.refusal(greeting(robot))
+    assert server.models.asked == [("0", True)]
+    server.refusal(greeting("third", network="1"))
+    server.refusal(greeting("fourth", work=Work.FRAMES))
+    assert {network for network, _ in server.models.asked} == {"0", "1"}, "another model"
+    assert len(server.models.asked) == 3, "and other work with the first"
+
+
+def test_a_model_that_is_not_there_may_come(serving: Callable[[Exception], Server]) -> None:
+    server = serving(MessageError("no such model"))
+    for robot in ("first", "second"):
+        assert server.refusal(greeting(robot)) == "no such model"
+    assert len(server.models.asked) >= 2
+
+
+def test_only_sound_packets_keep_a_place(
+    serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(robot_sessions, "_SILENT_S", 0.3)
+    server, over = serving(MessageError("no such model")), threading.Event()
+    monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # they stay open
+    first, second = greeting("first"), greeting("second")
+    server.take(first)
+    assert server.robots_served == ["first"]
+    deadline = time.monotonic() + DEADLINE_S
+    while server.robots_served != ["second"]:
+        assert time.monotonic() < deadline
+        server.take(replace(first, checksum=first.checksum ^ 1))
+        server.take(second)
+        time.sleep(0.02)
+    over.set()
