@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cacheinf_ros.cli.options import with_options
+from cacheinf_ros.harness.churn import Column
 from cacheinf_ros.sources import open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
@@ -32,13 +33,15 @@ class SoakOptions:
     rate: Annotated[float, typer.Option(min=0.05, help="Images per second of each camera.")] = 1.0
     model: Annotated[str, typer.Option("--model", "-m", help="What the robots run.")] = "scenenet"
     source: Annotated[str, typer.Option(help="What their cameras see.")] = "scene:fixed?size=240x320"
-    policy: Annotated[str, typer.Option(help="server.policy of the robots: one that loses nothing.")] = "remote"
+    policy: Annotated[str, typer.Option(help="server.policy of the robots; all: they take turns.")] = "all"
     fault_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between faults of processes, s.")] = 5.0
     server_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what befalls the server.")] = 0.2
+    cut_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what cuts the link.")] = 0.1
     camera_share: Annotated[float, typer.Option(min=0, max=1, help="Of the images, those something befalls.")] = 0.1
     link_share: Annotated[float, typer.Option(min=0, max=1, help="Of the packets, those something befalls.")] = 0.01
     visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
+    faults: Annotated[int, typer.Option(min=0, help="End after so many in each column; 0: do not.")] = 0
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
     out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/soak")
 
@@ -47,10 +50,11 @@ class SoakOptions:
 def soak(options: SoakOptions) -> None:
     """Let robots share a server for hours while things go wrong, and check every result against dense execution.
 
-    Processes are killed, restarted and paused; images are lost, doubled, reordered, damaged, and their clock is set
-    back; packets are lost, late, doubled, damaged, cut off, foreign or old; other robots come and go, some with other
-    weights. Every image that a node could take must have one right result or a stated error. Writes OUT/report.json.
-    Exit code 1 where anything happened that must never happen.
+    Processes are killed, restarted, paused and find their disk full; images are lost, late, doubled, reordered,
+    damaged, and their clock jumps; packets are lost, late, doubled, reordered, damaged, cut off, foreign or old, and
+    the link is cut; other robots come and go, some with other weights or another version. Every image that a node could
+    take must have one right result or a stated error. Writes OUT/report.json. Exit code 1 where anything happened that
+    must never happen.
     """
     from cacheinf_ros.harness.domains import private_domain
     from cacheinf_ros.harness.soak import soak as run
@@ -75,16 +79,21 @@ def soak(options: SoakOptions) -> None:
 
 def figures(report: SoakReport) -> dict[str, Any]:
     """The report as JSON has it."""
-    recovery = np.array(report.recovery_s)
+    kinds = sorted({fault for fault, _ in report.recovery_s})
+    recovery = {kind: [seconds for fault, seconds in report.recovery_s if fault == kind] for kind in kinds}
     return {
         "frames": {fate.value: count for fate, count in report.fates.items()},
-        "injected": dict(report.injected),
+        "injected": {
+            column.value: {
+                kind: count for (whom, kind), count in sorted(report.injected.items(), key=str) if whom is column
+            }
+            for column in Column
+        },
         "visits": dict(report.visits),
         "where": dict(report.where),
-        "recovery_s": {
-            "count": len(recovery),
-            **({f"p{q}": float(np.percentile(recovery, q)) for q in (50, 95, 99)} if len(recovery) else {}),
-        },
+        "recovery_s": {"all": _spread([seconds for _, seconds in report.recovery_s])}
+        | {kind: _spread(seconds) for kind, seconds in recovery.items()},
+        "starts_s": _spread(report.starts_s),
         "growth": [asdict(growth) for growth in report.growth],
         "diagnostics": report.diagnostics,
         "sessions": report.sessions,
@@ -94,11 +103,20 @@ def figures(report: SoakReport) -> dict[str, Any]:
     }
 
 
+def _spread(seconds: list[float]) -> dict[str, float]:
+    spread = {f"p{q}": float(np.percentile(seconds, q)) for q in (50, 95, 99)} if seconds else {}
+    return {"count": len(seconds), **spread}
+
+
 def _tables(report: SoakReport) -> list[Table]:
+    table = Table("fault", *(column.value for column in Column), title="faults")
+    kinds = dict.fromkeys(kind for _, kind in report.injected)
+    for kind in kinds:
+        table.add_row(kind, *(f"{report.injected[column, kind] or ''}" for column in Column))
+    table.add_section()
+    sums = {column: sum(count for (whom, _), count in report.injected.items() if whom is column) for column in Column}
+    table.add_row("all", *(f"{count}" for count in sums.values()))
     counts = Table("what", "how often", title="soak")
-    for name, count in sorted(report.injected.items()):
-        counts.add_row(name, f"{count}")
-    counts.add_section()
     for name, count in sorted(report.visits.items()):
         counts.add_row(f"visitor {name}", f"{count}")
     counts.add_row("sessions begun by one process of the server", f"{report.sessions}")
@@ -107,9 +125,9 @@ def _tables(report: SoakReport) -> list[Table]:
         counts.add_row(f"frame: {fate.value}", f"[red]{count}[/]" if fate.is_fault and count else f"{count}")
     for name, count in sorted(report.where.items()):
         counts.add_row(f"computed: {name}", f"{count}")
-    if report.recovery_s:
-        p50, p99 = np.percentile(report.recovery_s, (50, 99))
-        counts.add_row("right again after, s: p50, p99", f"{p50:.2f}, {p99:.2f}")
+    for what, spread in {**figures(report)["recovery_s"], "processes' starts": _spread(report.starts_s)}.items():
+        if spread["count"]:
+            counts.add_row(f"seconds, {what}: p50, p99", f"{spread['p50']:.2f}, {spread['p99']:.2f}")
     for line in [*report.deaths, *report.tracebacks]:
         counts.add_row("[red]died, or has a traceback[/]", line)
     growth = Table("process", "lived s", "MB", "MB per hour", "threads", "descriptors", title="growth")
@@ -118,4 +136,4 @@ def _tables(report: SoakReport) -> list[Table]:
             each.name, f"{each.lived_s:.0f}", f"{each.memory_mb:.0f}", f"{each.memory_mb_per_hour:+.1f}",
             "{} to {}".format(*each.threads), "{} to {}".format(*each.descriptors),
         )  # fmt: skip
-    return [counts, growth]
+    return [table, counts, growth]

@@ -4,31 +4,45 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 _LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 3.0
-SERVER = -1
-"""The target of faults of the server; robots are numbered from 0."""
+
+
+class Column(Enum):
+    """Whom a fault befalls: a column of the table of faults."""
+
+    CAMERA = "camera"
+    MATCHER = "matcher"
+    INFERENCE = "inference"
+    SERVER = "server"
+    LINK = "link"
 
 
 class ProcessFault(Enum):
-    """What befalls a process."""
+    """What befalls a process, or a link."""
 
     KILLED = "killed"
     RESTARTED = "restarted"
     PAUSED = "paused"
+    FULL_DISK = "full disk"
+    CUT = "cut"
 
 
 class CameraFault(Enum):
-    """What befalls a frame of a camera."""
+    """What befalls a frame of a camera, or the camera."""
 
     LOST = "lost"
+    LATE = "late"
     TWICE = "twice"
     REORDERED = "reordered"
     DAMAGED = "damaged"
     CLOCK_BACK = "clock set back"
+    CLOCK_AHEAD = "clock set ahead"
+    RESTARTED = "restarted"
+    PAUSED = "paused"
 
 
 class Visit(Enum):
@@ -51,18 +65,27 @@ class Fault:
 
     Attributes:
         at_s: since the start.
-        target: number of a robot, or :data:`SERVER`.
+        column: whom it befalls.
+        robot: whose matcher or inference; meaningless of server and link.
         lasts_s: of a pause, or until a process that ended is started again.
     """
 
     at_s: float
-    target: int
+    column: Column
+    robot: int
     kind: ProcessFault
     lasts_s: float
 
 
 def plan_process_faults(
-    seed: int, *, duration_s: float, every_s: float, robots: Sequence[int], server_share: float
+    seed: int,
+    *,
+    duration_s: float,
+    every_s: float,
+    robots: Sequence[int],
+    matchers: Collection[int],
+    server_share: float,
+    cut_share: float,
 ) -> list[Fault]:
     """Draw faults at random times (a Poisson process), in order of time.
 
@@ -70,23 +93,35 @@ def plan_process_faults(
         duration_s: in which they fall.
         every_s: mean time between two.
         robots: the numbers of those that something may befall.
-        server_share: the probability that it is the server.
+        matchers: of these, those whose matcher is a process of its own; half of what befalls them befalls that.
+        server_share, cut_share: the probabilities that it is the server, and that the link is cut.
     """
     rng = random.Random(seed)
     plan: list[Fault] = []
     at_s = rng.expovariate(1 / every_s)
     while at_s < duration_s:
-        is_server = not robots or rng.random() < server_share
-        plan.append(
-            Fault(
-                at_s=at_s,
-                target=SERVER if is_server else rng.choice(robots),
-                kind=rng.choice(list(ProcessFault)),
-                lasts_s=rng.uniform(_LEAST_PAUSE_S, _LONGEST_PAUSE_S),
-            )
-        )
+        column, robot = _befallen(rng, robots, matchers, server_share, cut_share)
+        kinds = [ProcessFault.CUT] if column is Column.LINK else _OF_PROCESSES
+        lasts_s = rng.uniform(_LEAST_PAUSE_S, _LONGEST_PAUSE_S)
+        plan.append(Fault(at_s=at_s, column=column, robot=robot, kind=rng.choice(kinds), lasts_s=lasts_s))
         at_s += rng.expovariate(1 / every_s)
     return plan
+
+
+def _befallen(
+    rng: random.Random, robots: Sequence[int], matchers: Collection[int], server_share: float, cut_share: float
+) -> tuple[Column, int]:
+    drawn = rng.random()
+    if not robots or drawn < server_share:
+        return Column.SERVER, 0
+    if drawn < server_share + cut_share:
+        return Column.LINK, 0
+    robot = rng.choice(robots)
+    is_matcher = robot in matchers and rng.random() < 0.5
+    return Column.MATCHER if is_matcher else Column.INFERENCE, robot
+
+
+_OF_PROCESSES = [kind for kind in ProcessFault if kind is not ProcessFault.CUT]
 
 
 class CameraFaults:

@@ -17,45 +17,44 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cacheinf_ros.engine import Engine, EngineConfig, Mode
-from cacheinf_ros.graph import load_model
-from cacheinf_ros.harness.churn import SERVER, Fault, Visit, plan_process_faults
+from cacheinf_ros.harness.churn import Column, Fault, Visit, plan_process_faults
 from cacheinf_ros.harness.frame_ledger import Fate
-from cacheinf_ros.harness.processes import NodeCommand, NodeGroup
+from cacheinf_ros.harness.full_disk import full_disk
+from cacheinf_ros.harness.processes import NodeGroup
 from cacheinf_ros.harness.resources import ResourceWatch
 from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
-from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot, picture_of
+from cacheinf_ros.harness.soak_setting import (
+    ANSWER_TOPIC,
+    SHARE_TOPIC,
+    Shown,
+    has_matcher,
+    matcher_command,
+    robot_command,
+    server_command,
+)
+from cacheinf_ros.harness.soaked_camera import picture_of
+from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot, Surroundings
 from cacheinf_ros.harness.visitors import Visitors
-from cacheinf_ros.matching.matching_config import IDENTICAL
-from cacheinf_ros.nodes.packet_relay import SERVER as RELAYED
 from cacheinf_ros.nodes.packet_relay import Relay
 from cacheinf_ros.nodes.robot_station import Heard, RobotStation
-from cacheinf_ros.offload import Identity
 from cacheinf_ros.offload.protocol.link_faults import KINDS, Faults
-from cacheinf_ros.sources import open_source
 
-SHARE_TOPIC, ANSWER_TOPIC = "/frame_shares", "/frame_shared"
-_PICTURES = 16
-_LOSSLESS = 1000  # frames that wait in a node
 _TICK_S = 0.01
 _SAMPLE_S = 5.0
 _GREET_S = 0.5
 _START_S = 120.0
-_DEADLINE_MS = (
-    2000.0  # as many processes share a few cores: a server that is slow is not to be taken for one that is gone
-)
 _LAST_WORDS_S = 5.0
-_TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
-_SECOND_NS = 1_000_000_000
+_TOLD_S = 60.0
 
 
 def soak(
-    config: SoakConfig, *, domain: int, folder: Path, progress: Callable[[str], None] = lambda line: None
+    config: SoakConfig,
+    *,
+    domain: int,
+    folder: Path,
+    progress: Callable[[str], None] = lambda line: None,
+    make_group: Callable[..., NodeGroup] = NodeGroup,
 ) -> SoakReport:
     """Run it.
 
@@ -63,6 +62,7 @@ def soak(
         domain: ROS domain of the nodes.
         folder: receives the processes' logs.
         progress: takes a line now and then.
+        make_group: of what starts the nodes.
 
     Raises:
         ProcessError: a node does not start.
@@ -70,12 +70,18 @@ def soak(
     relay = Relay(domain)
     relay.faults = Faults(config.seed, config.link_share, KINDS)
     try:
-        with NodeGroup(folder, domain=domain) as group, RobotStation(domain) as station:
-            run = _Soak(config, group, station, folder / "samples.csv")
+        with (
+            full_disk(folder / "full_disk") as disk,
+            make_group(folder, domain=domain) as group,
+            RobotStation(domain) as station,
+        ):
+            resources = ResourceWatch()
+            surroundings = Surroundings(group=group, watch=resources.watch, full_disk=disk)
+            run = _Soak(config, surroundings, station, relay, resources)
             run.start()
             progress(f"{config.robots} robots and a server are up")
-            run.go_on(progress)
-            return run.report(relay.faults.counts)
+            run.go_on(progress, folder / "samples.csv")
+            return run.report()
     finally:
         relay.close()
 
@@ -88,27 +94,38 @@ class _Timer:
 
 
 class _Soak:
-    def __init__(self, config: SoakConfig, group: NodeGroup, station: RobotStation, samples: Path) -> None:
+    def __init__(
+        self,
+        config: SoakConfig,
+        surroundings: Surroundings,
+        station: RobotStation,
+        relay: Relay,
+        resources: ResourceWatch,
+    ) -> None:
         self._config = config
-        self._samples = samples
         self._station = station
+        self._relay = relay
+        self._resources = resources
         self._random = random.Random(config.seed)
-        self._pictures, self._right, model, shared = _expected(config)
+        self._shown = shown = Shown.of(config)
         self._heard: queue.SimpleQueue[tuple[SoakedRobot, Heard]] = queue.SimpleQueue()
-        self._resources = ResourceWatch()
-        self._injected: Counter[str] = Counter()
+        self._injected: Counter[tuple[Column, str]] = Counter()
         self._where: Counter[str] = Counter()
         self._diagnostics: dict[str, int] = {}
         self._sessions = 0
         self._timers: list[_Timer] = []
         self._numbers = itertools.count()
-        watch = self._resources.watch
-        self._server = SoakedNode("server", _server(config), group, watch)
+        self._end = 0.0
+        self._server = SoakedNode("server", server_command(config), surroundings)
+        numbers = range(config.robots)
         self._robots = [
-            SoakedRobot(number, _robot(config, number), group, watch, station, config)
-            for number in range(config.robots)
+            SoakedRobot(number, robot_command(config, number), surroundings, station, config) for number in numbers
         ]
-        self._visitors = Visitors(station, model, shared, SHARE_TOPIC, ANSWER_TOPIC, config.seed)
+        self._matchers = {
+            number: SoakedNode(f"robot{number}/matcher{number}", matcher_command(number), surroundings)
+            for number in filter(has_matcher, numbers)
+        }
+        self._visitors = Visitors(station, shown.identity, shown.space, SHARE_TOPIC, ANSWER_TOPIC, config.seed)
 
     def start(self) -> None:
         """Start all processes; cameras begin when all are there."""
@@ -120,44 +137,39 @@ class _Soak:
         for node in self._nodes:
             node.wait_up(deadline)
 
-    def go_on(self, progress: Callable[[str], None]) -> None:
-        """Send frames and faults until the time is over, then wait for the last results."""
-        config, began = self._config, time.monotonic()
-        end = began + config.duration_s
-        plan = plan_process_faults(
-            config.seed, duration_s=config.duration_s, every_s=config.fault_every_s,
-            robots=range(1, config.robots), server_share=config.server_share,
-        )  # fmt: skip
-        for fault in plan:
-            self._at(began + fault.at_s, lambda fault=fault: self._befall(fault))  # type: ignore[misc]
-        for robot in self._robots:
-            self._at(began + self._random.random() / config.rate, lambda robot=robot: self._film(robot, end))  # type: ignore[misc]
-        self._at(began, lambda: self._sample(end))
-        self._at(began + config.visit_every_s, lambda: self._visit(end))
-        self._at(began, lambda: self._greet(end))
-        said = began
+    def go_on(self, progress: Callable[[str], None], samples: Path) -> None:
+        """Send frames and faults until the time is over or there were enough, then wait for the last results.
+
+        Args:
+            samples: file that receives what each process held, every now and then.
+        """
+        began = said = time.monotonic()
+        self._end = began + self._config.duration_s
+        self._plan(began)
         while self._timers or any(robot.ledger.waiting for robot in self._robots):
             now = time.monotonic()
-            if now > end + config.patience_s + _LAST_WORDS_S:
+            if now > self._end + self._config.patience_s + _LAST_WORDS_S:
                 break
+            if 0 < self._config.faults <= min(self._of_columns.values()):
+                self._end = min(self._end, now)
             self._tick(now)
-            if now - said > 60:
+            if now - said > _TOLD_S:
                 said = now
                 progress(f"{now - began:.0f} s: {self._fates}")
-                self._resources.save(self._samples)
+                self._resources.save(samples)
         for robot in self._robots:
-            robot.ledger.settle(time.monotonic() + config.patience_s)
-        self._resources.save(self._samples)
+            robot.ledger.settle(time.monotonic() + self._config.patience_s)
+        self._resources.save(samples)
 
-    def report(self, of_link: Counter[str]) -> SoakReport:
-        """What came of it so far; ``of_link``: how often each fault befell a packet."""
-        recovery = [seconds for robot in self._robots for seconds in robot.recoveries()]
+    def report(self) -> SoakReport:
+        """What came of it so far."""
         return SoakReport(
             fates=self._counted,
-            injected=self._injected + Counter({f"packet {kind}": count for kind, count in of_link.items()}),
+            injected=self._all_injected,
             visits=self._visitors.went,
             where=self._where,
-            recovery_s=recovery,
+            recovery_s=[each for robot in self._robots for each in robot.recoveries()],
+            starts_s=[seconds for robot in self._robots for seconds in robot.starts_s],
             growth=self._resources.growth(self._config.duration_s / 4),
             diagnostics=self._diagnostics,
             sessions=self._sessions,
@@ -167,7 +179,37 @@ class _Soak:
 
     @property
     def _nodes(self) -> list[SoakedNode]:
-        return [self._server, *self._robots]
+        return [self._server, *self._robots, *self._matchers.values()]
+
+    @property
+    def _all_injected(self) -> Counter[tuple[Column, str]]:
+        of_link = Counter({(Column.LINK, kind): count for kind, count in self._relay.faults.counts.items()})
+        refused = [kind for kind in Visit if kind.is_refused]
+        of_server = Counter({(Column.SERVER, kind.value): self._visitors.came[kind] for kind in refused})
+        return self._injected + of_link + of_server
+
+    @property
+    def _of_columns(self) -> Counter[Column]:
+        """How many faults befell each so far; none can befall matchers where there are none."""
+        columns = [column for column in Column if column is not Column.MATCHER or self._matchers]
+        counts = Counter(dict.fromkeys(columns, 0))
+        for (column, _), count in self._all_injected.items():
+            counts[column] += count
+        return counts
+
+    def _plan(self, began: float) -> None:
+        config = self._config
+        plan = plan_process_faults(
+            config.seed, duration_s=config.duration_s, every_s=config.fault_every_s, robots=range(1, config.robots),
+            matchers=self._matchers, server_share=config.server_share, cut_share=config.cut_share,
+        )  # fmt: skip
+        for fault in plan:
+            self._at(began + fault.at_s, lambda fault=fault: self._befall(fault))  # type: ignore[misc]
+        for robot in self._robots:
+            self._at(began + self._random.random() / config.rate, lambda robot=robot: self._film(robot))  # type: ignore[misc]
+        self._at(began, self._sample)
+        self._at(began + config.visit_every_s, self._visit)
+        self._at(began, self._greet)
 
     @property
     def _counted(self) -> Counter[Fate]:
@@ -191,47 +233,64 @@ class _Soak:
                 self._judge(*self._heard.get_nowait())
 
     def _judge(self, robot: SoakedRobot, heard: Heard) -> None:
-        expected = self._right[picture_of(heard.stamp_ns)]
         if heard.error:
             fate = Fate.STATED
         else:
-            fate = Fate.RIGHT if _agree(heard.outputs, expected) else Fate.WRONG
+            is_right = self._shown.is_right(picture_of(heard.stamp_ns), heard.where, heard.outputs)
+            fate = Fate.RIGHT if is_right else Fate.WRONG
             self._where[heard.where] += 1
         robot.ledger.answer(heard.stamp_ns, heard.at_s, fate)
 
-    def _film(self, robot: SoakedRobot, end: float) -> None:
-        now = time.monotonic()
-        fault = robot.film(now, self._pictures)
+    def _again(self, after_s: float, act: Callable[[], None]) -> None:
+        """Do something once more, unless the time is over by then."""
+        at_s = time.monotonic() + after_s
+        if at_s < self._end:
+            self._at(at_s, act)
+
+    def _film(self, robot: SoakedRobot) -> None:
+        fault = robot.camera.film(time.monotonic(), self._shown.pictures, is_owed=robot.is_owed)
         if fault is not None:
-            self._injected[f"frame {fault.value}"] += 1
-        if now + 1 / self._config.rate < end:
-            self._at(now + 1 / self._config.rate, lambda: self._film(robot, end))
+            self._injected[Column.CAMERA, fault.value] += 1
+            back_s = max(time.monotonic(), robot.camera.paused_until_s)
+            robot.recovers_from(f"{Column.CAMERA.value}: {fault.value}", back_s)
+        self._again(1 / self._config.rate, lambda: self._film(robot))
 
     def _befall(self, fault: Fault) -> None:
-        node = self._server if fault.target == SERVER else self._robots[fault.target]
-        if not node.is_up:
+        if time.monotonic() >= self._end:
             return
-        self._injected[f"{'server' if fault.target == SERVER else 'robot'} {fault.kind.value}"] += 1
-        node.befall(fault.kind)
-        if fault.target == SERVER:  # every robot is to go on
+        if fault.column is Column.LINK:
+            self._relay.faults.is_cut = True
+            self._at(time.monotonic() + fault.lasts_s, self._mend_link)
+        else:
+            node = self._befallen(fault)
+            if not node.is_up:
+                return
+            node.befall(fault.kind)
+            self._at(time.monotonic() + fault.lasts_s, node.restore)
+        self._injected[fault.column, fault.kind.value] += 1
+        if fault.column is Column.MATCHER:
+            self._robots[fault.robot].recovers_from(f"matcher: {fault.kind.value}", time.monotonic())
+        elif fault.column in (Column.SERVER, Column.LINK):  # every robot is to go on
             for robot in filter(lambda robot: robot.is_up, self._robots):
-                robot.recovers_from(time.monotonic())
-        self._at(time.monotonic() + fault.lasts_s, node.restore)
+                robot.recovers_from(f"{fault.column.value}: {fault.kind.value}", time.monotonic())
 
-    def _visit(self, end: float) -> None:
-        now = time.monotonic()
-        self._visitors.come(self._random.choice(list(Visit)), now)
-        at = now + self._random.expovariate(1 / self._config.visit_every_s)
-        if at < end:
-            self._at(at, lambda: self._visit(end))
+    def _befallen(self, fault: Fault) -> SoakedNode:
+        if fault.column is Column.SERVER:
+            return self._server
+        return self._matchers[fault.robot] if fault.column is Column.MATCHER else self._robots[fault.robot]
 
-    def _greet(self, end: float) -> None:
-        now = time.monotonic()
-        self._visitors.poll(now)
-        if now + _GREET_S < end:
-            self._at(now + _GREET_S, lambda: self._greet(end))
+    def _mend_link(self) -> None:
+        self._relay.faults.is_cut = False
 
-    def _sample(self, end: float) -> None:
+    def _visit(self) -> None:
+        self._visitors.come(self._random.choice(list(Visit)), time.monotonic())
+        self._again(self._random.expovariate(1 / self._config.visit_every_s), self._visit)
+
+    def _greet(self) -> None:
+        self._visitors.poll(time.monotonic())
+        self._again(_GREET_S, self._greet)
+
+    def _sample(self) -> None:
         now = time.monotonic()
         self._resources.sample(now)
         for robot in self._robots:
@@ -240,54 +299,4 @@ class _Soak:
             said = self._station.said(node.full_name)
             self._diagnostics[node.full_name] = max(len(said), self._diagnostics.get(node.full_name, 0))
         self._sessions = max(self._sessions, int(self._station.said(self._server.full_name).get("sessions", 0)))
-        if now + _SAMPLE_S < end:
-            self._at(now + _SAMPLE_S, lambda: self._sample(end))
-
-
-def _expected(
-    config: SoakConfig,
-) -> tuple[list[NDArray[np.uint8]], list[dict[str, NDArray[Any]]], Identity, Any]:
-    """The pictures, what dense execution makes of each, and what a visitor of the server must know."""
-    frames = itertools.islice(iter(open_source(config.source)), _PICTURES)
-    pictures = [np.ascontiguousarray(frame.image) for frame in frames]
-    model = load_model(config.model)
-    engine = Engine(model, EngineConfig(mode=Mode.DENSE, threads=1), with_server=True)
-    right = [
-        {name: output.copy() for name, output in engine.run(picture, None).outputs.items()} for picture in pictures
-    ]
-    assert engine.shared is not None
-    return pictures, right, Identity.of(model), engine.shared.space
-
-
-def _agree(outputs: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> bool:
-    if outputs.keys() != expected.keys():
-        return False
-    return all(
-        outputs[name].shape == right.shape
-        and np.allclose(outputs[name], right, rtol=_TOLERANCE, atol=_TOLERANCE * max(1e-6, float(np.abs(right).max())))
-        for name, right in expected.items()
-    )
-
-
-def _robot(config: SoakConfig, number: int) -> NodeCommand:
-    name = f"robot{number}"
-    return NodeCommand(
-        executable="cached_inference",
-        name=name,
-        namespace=f"/{name}",
-        parameters={
-            "model": config.model, "mode": Mode.EXACT.value, "threshold": IDENTICAL, "outputs": "all", "threads": 1,
-            "image_topic": "camera/image", "result_topic": "results", "image_reliability": "reliable",
-            "queue_size": _LOSSLESS, "max_output_bytes": 2**30, "server.use": True, "server.policy": config.policy,
-            "server.share_topic": SHARE_TOPIC, "server.shared_topic": ANSWER_TOPIC, "server.deadline_ms": _DEADLINE_MS,
-        },
-    )  # fmt: skip
-
-
-def _server(config: SoakConfig) -> NodeCommand:
-    return NodeCommand(
-        executable="server",
-        parameters={
-            "model": config.model, "threads": 1, "server.max_robots": config.slots, **RELAYED,
-        },
-    )  # fmt: skip
+        self._again(_SAMPLE_S, self._sample)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from cacheinf_ros.harness.churn import Column
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.resources import Growth
 
@@ -20,14 +21,16 @@ class SoakConfig:
         slots: robots that the server has room for.
         rate: images per second of each camera.
         model, source: what the robots run, and see.
-        policy: server.policy of the robots.
+        policy: server.policy of the robots; "all": they take turns.
         seed: of all that is random.
         fault_every_s: mean time between faults of processes.
         server_share: of them that befall the server.
+        cut_share: of them that cut the link.
         camera_share: of the images that something befalls.
         link_share: of the packets between robots and server that something befalls.
         visit_every_s: mean time between robots that only greet the server.
         patience_s: how long a frame may wait for its result.
+        faults: after so many in each column the soak ends; 0: never.
     """
 
     duration_s: float
@@ -40,10 +43,12 @@ class SoakConfig:
     seed: int
     fault_every_s: float
     server_share: float
+    cut_share: float
     camera_share: float
     link_share: float
     visit_every_s: float
     patience_s: float
+    faults: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +57,12 @@ class SoakReport:
 
     Attributes:
         fates: of all frames.
-        injected: how often each fault was, as "robot killed" or "frame twice".
+        injected: how often each kind of fault befell whom.
         visits: how those went that only greeted: how many had a session, by kind.
         where: where frames were computed.
-        recovery_s: after each fault of a process, from its end to the robot's next right result.
+        recovery_s: faults as "server: killed", and seconds to the next right result of each robot that one concerns:
+            from the fault; of what befalls its own process from when that is up again.
+        starts_s: how long robots' processes took from their start until images reach them and results are heard.
         growth: of the processes that lived for at least a quarter of the time.
         diagnostics: how many values each node reported, at most.
         sessions: that one process of the server began, at most.
@@ -64,10 +71,11 @@ class SoakReport:
     """
 
     fates: Counter[Fate]
-    injected: Counter[str]
+    injected: Counter[tuple[Column, str]]
     visits: Counter[str]
     where: Counter[str]
-    recovery_s: list[float]
+    recovery_s: list[tuple[str, float]]
+    starts_s: list[float]
     growth: list[Growth]
     diagnostics: dict[str, int]
     sessions: int

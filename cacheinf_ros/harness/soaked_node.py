@@ -1,32 +1,25 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node process that is killed, restarted and paused, and a robot with a camera that misbehaves."""
+"""A node process that is killed, restarted, paused and finds its disk full, and a robot with a camera."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cacheinf_ros.harness.churn import CameraFault, CameraFaults, ProcessFault
+from cacheinf_ros.harness.churn import ProcessFault
 from cacheinf_ros.harness.frame_ledger import FrameLedger
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 from cacheinf_ros.harness.soak_report import SoakConfig
+from cacheinf_ros.harness.soaked_camera import SETTLE_S, SoakedCamera
 from cacheinf_ros.pipeline.polling import wait_until
 
 if TYPE_CHECKING:
     from cacheinf_ros.nodes.robot_station import Heard, RobotStation
-
-_BASE_NS = 10**15
-_PICTURES = 1000  # the stamp's last digits say which picture it was
-_BACK_NS = 10 * 10**9
-_NS_PER_S = 10**9
-_SETTLE_S = 1.0  # who is matched may learn of us later than we of it
 
 
 class _State(Enum):
@@ -37,6 +30,21 @@ class _State(Enum):
     DOWN = "down"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all nodes of a soak have in common.
+
+    Attributes:
+        group: starts them.
+        watch: takes name and process id of what starts.
+        full_disk: variables for one that is to find its disk full.
+    """
+
+    group: NodeGroup
+    watch: Callable[[str, int], None]
+    full_disk: Mapping[str, str]
+
+
 class SoakedNode:
     """One node, in as many processes as it takes.
 
@@ -45,15 +53,12 @@ class SoakedNode:
         deaths: what ended without being asked to, or with a code other than 0.
     """
 
-    def __init__(
-        self, full_name: str, command: NodeCommand, group: NodeGroup, watch: Callable[[str, int], None]
-    ) -> None:
-        """``watch``: takes name and process id of what starts."""
+    def __init__(self, full_name: str, command: NodeCommand, surroundings: Surroundings) -> None:
         self.full_name = full_name
         self.deaths: list[str] = []
         self._command = command
-        self._group = group
-        self._watch = watch
+        self._surroundings = surroundings
+        self._finds_disk_full = False
         self._processes: list[NodeProcess] = []
         self._state = _State.DOWN
         self._seen_up: float | None = None
@@ -70,9 +75,12 @@ class SoakedNode:
 
     def start(self) -> None:
         """Start a process, without waiting for it."""
-        process = self._group.start(self._command)
+        command = self._command
+        if self._finds_disk_full:
+            command = replace(command, environment={**command.environment, **self._surroundings.full_disk})
+        process = self._surroundings.group.start(command)
         self._processes.append(process)
-        self._watch(self.full_name, process.pid)
+        self._surroundings.watch(self.full_name, process.pid)
         self._state, self._seen_up = _State.STARTING, None
 
     def wait_up(self, deadline_s: float) -> None:
@@ -101,13 +109,14 @@ class SoakedNode:
         elif self._state is _State.STARTING and self._is_reached(process):
             if self._seen_up is None:
                 self._seen_up = now_s
-            elif now_s - self._seen_up > _SETTLE_S:
+            elif now_s - self._seen_up > SETTLE_S:
                 self._state = _State.UP
                 self._came_up(now_s)
 
     def befall(self, fault: ProcessFault) -> None:
-        """Kill, pause or end it; :meth:`restore` is to be called later."""
+        """Kill, pause or end it; :meth:`restore` is to be called later, and may find the disk full."""
         process = self._processes[-1]
+        self._finds_disk_full = fault is ProcessFault.FULL_DISK
         if fault is ProcessFault.PAUSED:
             os.kill(process.pid, signal.SIGSTOP)
             self._state = _State.PAUSED
@@ -148,82 +157,70 @@ class SoakedNode:
         """It answers nothing any more."""
 
 
-def picture_of(stamp_ns: int) -> int:
-    """Return the number of the picture that a robot's camera sent with a stamp."""
-    return stamp_ns % _PICTURES
-
-
 class SoakedRobot(SoakedNode):
-    """A robot: its node, its camera, and what became of the camera's frames.
+    """A robot: the node that answers, its camera, and what became of the camera's frames.
 
     Attributes:
         ledger: of its frames.
+        camera: of the node.
+        starts_s: how long it took from each start after a fault until images reach it, and results are heard.
     """
 
     def __init__(
         self,
         number: int,
         command: NodeCommand,
-        group: NodeGroup,
-        watch: Callable[[str, int], None],
+        surroundings: Surroundings,
         station: RobotStation,
         config: SoakConfig,
     ) -> None:
-        super().__init__(f"robot{number}/robot{number}", command, group, watch)
+        super().__init__(f"robot{number}/robot{number}", command, surroundings)
         self.ledger = FrameLedger(config.patience_s)
+        self.starts_s: list[float] = []
         self._station = station
         self._images, self._results = f"/robot{number}/camera/image", f"/robot{number}/results"
-        self._faults = CameraFaults(config.seed * 1000 + number, config.camera_share)
-        self._period_ns = round(_NS_PER_S / config.rate / _PICTURES) * _PICTURES
-        self._sent = 0
-        self._back_ns = 0
-        self._later: tuple[int, NDArray[np.uint8]] | None = None
-        self._faults_ended: list[float] = []
+        self.camera = SoakedCamera(self._images, station, self.ledger, config, config.seed * 1000 + number)
+        self._faults_ended: list[tuple[str, float]] = []
+        self._fault = ""
+        self._started_s = 0.0
+        self._known: set[bytes] = set()
 
     def hear(self, hear: Callable[[Heard], None]) -> None:
         """Have its results heard; in the station's thread."""
         self._station.add_robot(self._images, self._results, hear)
 
-    def film(self, now_s: float, pictures: Sequence[NDArray[np.uint8]]) -> CameraFault | None:
-        """Send the next picture, or what a fault makes of it; returns the fault."""
-        fault = self._faults.draw()
-        if fault is CameraFault.CLOCK_BACK:
-            self._back_ns += _BACK_NS + self._period_ns // 2 // _PICTURES * _PICTURES
-        number = self._sent % len(pictures)
-        stamp = _BASE_NS + self._sent * self._period_ns - self._back_ns + number
-        self._sent += 1
-        image = pictures[number]
-        later, self._later = self._later, None
-        if fault is CameraFault.REORDERED and later is None:
-            self._later = stamp, image
-            return fault
-        if fault is not CameraFault.LOST:
-            self._publish(stamp, image, now_s, damaged=fault is CameraFault.DAMAGED)
-        if fault is CameraFault.TWICE:
-            self._publish(stamp, image, now_s)
-        if later is not None:
-            self._publish(*later, now_s)
-        return fault
+    def start(self) -> None:
+        """As :meth:`SoakedNode.start`; ends of topics that are known by now are of earlier processes."""
+        self._started_s = time.monotonic()
+        self._known = set().union(*self._ends())
+        super().start()
 
-    def recovers_from(self, at_s: float) -> None:
+    def befall(self, fault: ProcessFault) -> None:
+        """As :meth:`SoakedNode.befall`."""
+        self._fault = f"inference: {fault.value}"
+        super().befall(fault)
+
+    def recovers_from(self, fault: str, at_s: float) -> None:
         """Something befell what it works with: when it gives its next right result is to be reported."""
-        self._faults_ended.append(at_s)
+        self._faults_ended.append((fault, at_s))
 
-    def recoveries(self) -> list[float]:
-        """Seconds from the end of each fault to the next right result."""
-        found = [self.ledger.recovery_s(since) for since in self._faults_ended]
-        return [seconds for seconds in found if seconds is not None]
-
-    def _publish(self, stamp: int, image: NDArray[np.uint8], now_s: float, *, damaged: bool = False) -> None:
-        self.ledger.send(stamp, now_s, must=self.is_owed)
-        self._station.publish(self._images, stamp, image, damaged=damaged)
+    def recoveries(self) -> list[tuple[str, float]]:
+        """Faults, and seconds from the end of each to the next right result."""
+        found = [(fault, self.ledger.recovery_s(since)) for fault, since in self._faults_ended]
+        return [(fault, seconds) for fault, seconds in found if seconds is not None]
 
     def _is_reached(self, process: NodeProcess) -> bool:
-        return process.is_ready and self._station.is_connected(self._images, self._results)
+        return process.is_ready and all(end - self._known for end in self._ends())
+
+    def _ends(self) -> tuple[set[bytes], set[bytes]]:
+        return self._station.ends(self._command.name, self._images, self._results)
 
     def _came_up(self, now_s: float) -> None:
         self.ledger.postpone(now_s)
-        self._faults_ended.append(now_s)
+        if self._fault:
+            self.recovers_from(self._fault, now_s)
+            if self._fault != f"inference: {ProcessFault.PAUSED.value}":
+                self.starts_s.append(now_s - self._started_s)
 
     def _went(self) -> None:
         self.ledger.excuse()

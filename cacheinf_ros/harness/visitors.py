@@ -23,6 +23,7 @@ class Visitors:
     """All visitors of one server.
 
     Attributes:
+        came: how many came, by kind of visit.
         went: how many came, how many of them were given a session, and how many were refused one, by kind of visit.
     """
 
@@ -36,6 +37,7 @@ class Visitors:
         seed: int,
     ) -> None:
         """``space``: the engine's partition space of the model."""
+        self.came: Counter[Visit] = Counter()
         self.went: Counter[str] = Counter()
         self._station = station
         self._identity = identity
@@ -54,6 +56,7 @@ class Visitors:
         session = RowSession(name, identity, self._space, OffloadConfig(), send)
         self._station.join_server(self._share_topic, f"{self._answer_topic}/{name}", session.receive)
         self._there.append((visit, session, now_s))
+        self.came[visit] += 1
         self.went[f"{visit.value}: came"] += 1
 
     def poll(self, now_s: float) -> None:

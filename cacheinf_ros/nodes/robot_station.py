@@ -66,9 +66,28 @@ class RobotStation(ListeningNode):
 
         self.node.create_subscription(InferenceResult, result_topic, received, _MANY)
 
-    def is_connected(self, image_topic: str, result_topic: str) -> bool:
-        """Whether a robot's node receives its images, and has its results heard."""
-        return self._cameras[image_topic].get_subscription_count() > 0 and self.node.count_publishers(result_topic) > 0
+    def ends(self, node: str, image_topic: str, result_topic: str) -> tuple[set[bytes], set[bytes]]:
+        """Identities of what receives images, and of what publishes results, in nodes of a name, as far as known."""
+        readers = self.node.get_subscriptions_info_by_topic(image_topic)
+        writers = self.node.get_publishers_info_by_topic(result_topic)
+        received, published = (
+            {bytes(end.endpoint_gid) for end in ends if end.node_name == node} for ends in (readers, writers)
+        )
+        return received, published
+
+    def is_seen(self, image_topic: str) -> bool:
+        """Whether anybody receives a robot's images."""
+        return self._cameras[image_topic].get_subscription_count() > 0
+
+    def renew_camera(self, image_topic: str) -> None:
+        """Go on with another publisher of a robot's images, as a camera that was started again."""
+        old = self._cameras[image_topic]
+        self._cameras[image_topic] = self.node.create_publisher(Image, image_topic, _MANY)
+
+        def leave() -> None:
+            self.node.destroy_publisher(old)
+
+        self.call(leave)
 
     def publish(self, image_topic: str, stamp: int, image: NDArray[np.uint8], *, damaged: bool = False) -> None:
         """Publish an image, uint8 [height, width, 3], BGR; a damaged one has a header that lies about its size."""

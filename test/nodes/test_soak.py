@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from forked_nodes import ForkedGroup, NodeFork
+
+from cacheinf_ros.harness.churn import Column
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.soak import soak
 from cacheinf_ros.harness.soak_report import SoakConfig
@@ -16,15 +20,19 @@ from cacheinf_ros.harness.soak_report import SoakConfig
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 
 
-def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(domain: int, tmp_path: Path) -> None:
+def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
+    domain: int, node_fork: NodeFork, tmp_path: Path
+) -> None:
     config = SoakConfig(
-        duration_s=20.0, robots=2, slots=4, rate=5.0, model=TINY, source="scene:fixed?size=48x64", policy="remote",
-        seed=0, fault_every_s=2.0, server_share=0.4, camera_share=0.2, link_share=0.02, visit_every_s=2.0,
-        patience_s=15.0,
+        duration_s=120.0, faults=6, robots=4, slots=6, rate=4.0, model=TINY, source="scene:fixed?size=48x64",
+        policy="all", seed=0, fault_every_s=0.5, server_share=0.25, cut_share=0.2, camera_share=0.2, link_share=0.03,
+        visit_every_s=1.0, patience_s=30.0,
     )  # fmt: skip
-    report = soak(config, domain=domain, folder=tmp_path)
+    report = soak(config, domain=domain, folder=tmp_path, make_group=partial(ForkedGroup, node_fork))
     assert report.is_clean, report
     assert report.fates[Fate.RIGHT] > 50
     assert report.where["shared"] > 0
     assert report.fates[Fate.STATED] > 0
-    assert sum(report.injected.values()) > 20
+    for column in Column:
+        assert sum(count for (whom, _), count in report.injected.items() if whom is column) >= config.faults, column
+    assert sum(report.injected.values()) >= 60

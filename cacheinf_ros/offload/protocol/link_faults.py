@@ -10,7 +10,8 @@ from dataclasses import replace
 from cacheinf_ros.offload.protocol.packets import Packet
 
 HARMLESS = ("twice", "foreign", "past")
-KINDS = ("lost", "later", "damaged", "cut_off", *HARMLESS)
+KINDS = ("lost", "late", "reordered", "damaged", "cut_off", *HARMLESS)
+_OVERTAKEN_BY = {"late": 10, "reordered": 1}  # packets, of all that cross
 
 
 class Faults:
@@ -26,7 +27,7 @@ class Faults:
         self._random = random.Random(seed)
         self._share = share
         self._kinds = kinds
-        self._held: list[Packet] = []
+        self._held: list[tuple[int, Packet]] = []  # and how many packets are still to overtake it
         self.is_cut = False
         self.counts: Counter[str] = Counter()
 
@@ -34,7 +35,9 @@ class Faults:
         """Return what arrives in place of a packet, in this order."""
         if self.is_cut:
             return []
-        held, self._held = self._held, []
+        self._held = [(ahead - 1, packet) for ahead, packet in self._held]
+        held = [packet for ahead, packet in self._held if ahead <= 0]
+        self._held = [each for each in self._held if each[0] > 0]
         if self._random.random() >= self._share:
             return [packet, *held]
         kind = self._random.choice(self._kinds)
@@ -43,8 +46,8 @@ class Faults:
             return held
         if kind == "twice":
             return [packet, packet, *held]
-        if kind == "later":
-            self._held = [packet]
+        if kind in _OVERTAKEN_BY:
+            self._held.append((_OVERTAKEN_BY[kind], packet))
             return held
         if kind == "damaged" and packet.data:
             data = bytearray(packet.data)

@@ -66,7 +66,7 @@ def test_frames_are_shared() -> None:
         assert sessions.robot.up.mbit_s > 1
 
 
-@pytest.mark.parametrize("kind", ["lost", "twice", "later", "damaged", "cut_off", "foreign", "past"])
+@pytest.mark.parametrize("kind", ["lost", "twice", "late", "reordered", "damaged", "cut_off", "foreign", "past"])
 def test_whatever_the_link_does(kind: str) -> None:
     harmless = kind in ("twice", "foreign", "past")
     with both(MODEL, Faults(1, 0.3 if harmless else 0.03, (kind,))) as sessions:

@@ -136,7 +136,7 @@ def test_a_bug_of_the_server_ends_the_session_and_another_starts() -> None:
         assert sessions.ask(b"12") == b"21"
 
 
-@pytest.mark.parametrize("kind", ["lost", "twice", "later", "damaged", "cut_off", "foreign", "past"])
+@pytest.mark.parametrize("kind", ["lost", "twice", "late", "reordered", "damaged", "cut_off", "foreign", "past"])
 def test_whatever_the_link_does(kind: str) -> None:
     with both(faults=Faults(1, 0.2, (kind,))) as sessions:
         answers = []
