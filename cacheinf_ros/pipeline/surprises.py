@@ -41,7 +41,11 @@ class Surprises:
         self._widest = Change(largest=0.0, mean=0.0)
 
     def learn(self, bursts: Sequence[Burst[Any]], max_loss: float) -> None:
-        """Take over what bursts show: how much flickers, how much there is to decide, and what changes they saw."""
+        """Take over what bursts show: how much flickers, how much there is to decide, and what changes they saw.
+
+        What limits grew by belongs to those that were found before: an empty scene lets narrow ones grow fourfold, and
+        wide ones, found when things had come in, would start at four times what any burst had allowed.
+        """
         first = not self._decisions
         beside = [score for burst in bursts for score in burst.beside]
         own = [score for burst in bursts for score in burst.scores(range(len(burst)))]
@@ -53,7 +57,7 @@ class Surprises:
         self._is_sure = usual >= _MANY
         moving = max(moving, _SURELY_MOVING if self._is_sure else _MOVING)
         self._allowed = max_loss * min(1.0, MOVING_ALLOWANCE * moving)
-        self.scale = min(self.scale, self._most)
+        self.scale = min(self.scale, 1.0)
         changes = [change for burst in bursts for change in burst.changes(len(burst))]
         self._widest = Change(
             largest=max((change.largest for change in changes), default=0.0),

@@ -1,9 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Limits follow what computed answers say about the held ones before them."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decisions import Score
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
@@ -16,15 +19,19 @@ LIMIT = Change(largest=5, mean=1)
 RIGHT, WRONG = Score(right=64, total=64), Score(right=16, total=64)
 
 
-def learned(max_loss: float = 0.02, levels: tuple[int, ...] = (40, 60)) -> Surprises:
-    """From a burst in which the light changes, and no decision does."""
+def burst_of_light(levels: tuple[int, ...]) -> Burst[NDArray[Any]]:
+    """The light changes, and no decision does."""
     meter = ChangeMeter(SIZE)
     burst = Burst(ClassMaps("scores", SIZE), meter)
     for index in range(16):
         image = np.full((*SIZE, 3), levels[index % len(levels)], np.uint8)
         burst.add(meter.thumbnail(image), np.zeros((8, 8), np.uint8))
+    return burst
+
+
+def learned(max_loss: float = 0.02) -> Surprises:
     surprises = Surprises()
-    surprises.learn([burst], max_loss)
+    surprises.learn([burst_of_light((40, 60))], max_loss)
     return surprises
 
 
@@ -36,6 +43,15 @@ def test_limits_shrink_at_once_and_grow_slowly() -> None:
     for _ in range(5):
         surprises.see(RIGHT, frames=6)
     assert shrunk < surprises.scale < 1
+
+
+def test_what_an_empty_scene_lets_limits_grow_by_does_not_widen_those_of_the_next_burst() -> None:
+    surprises = learned()
+    for _ in range(40):
+        surprises.see(Score(), frames=6)
+    assert surprises.scale > 2
+    surprises.learn([burst_of_light((40, 60))], 0.02)
+    assert surprises.scale == 1
 
 
 def test_limits_found_on_many_decisions_do_not_grow() -> None:
