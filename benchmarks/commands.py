@@ -10,6 +10,7 @@ from benchmarks.matching.command import matcher
 from benchmarks.nodes.command import nodes
 from benchmarks.offload.bench_offload import offload
 from benchmarks.offload.command import offload_plot
+from benchmarks.papers.command import paper
 from benchmarks.truncation.command import truncation, truncation_plot
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -20,5 +21,6 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "truncation-plot": truncation_plot,
     "catalog": bench_catalog,
     "offload-plot": offload_plot,
+    "paper": paper,
 }
 """By name; :data:`cacheinf_ros.cli.laboratory.COMMANDS` has the same names."""

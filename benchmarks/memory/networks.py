@@ -1,32 +1,38 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The networks of the memory planner's paper, as its runtime saw them (Pisarchyk and Lee, 2020, section 6).
 
-Float32, activations and batch norm fused into the operators before them; inputs, outputs and weights are not among the
-intermediate tensors. Shapes are (height, width, channels), padding is "same" unless said otherwise.
+Float32, with activations, batch norm and identities fused into the operators before them; channels are rounded up to
+four, as the GPU's layout has them. Inputs, outputs and weights are not among the intermediate tensors. The sum of all
+sizes (the paper's row "naive") says which graphs they were: it is the paper's for all but Inception v3 and BlazeFace.
+Shapes are (height, width, channels), padding is "same" unless said otherwise.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
 from cacheinf_ros.memory import TensorRecord
+from cacheinf_ros.memory.records import aligned
 
 Shape: TypeAlias = tuple[int, int, int]
 Tensor: TypeAlias = int  # index of the operator that writes it; the network's input: -1
 INPUT: Tensor = -1
 _BYTES = 4
+_SLICE = 4  # channels that lie together
 _CLASSES = 1001  # with "background"
 
 
 class Tape:
-    """Operators in the order of execution, each with one output."""
+    """Operators in an order of execution, each with one output."""
 
-    def __init__(self, size: int) -> None:
-        self._input: Shape = (size, size, 3)
+    def __init__(self, height: int, width: int | None = None) -> None:
+        """``height`` and ``width`` of the input in pixels; with no width it is square."""
+        self._input: Shape = (height, height if width is None else width, 3)
         self._shapes: list[Shape] = []
-        self._last: list[int] = []  # operator that last reads each output
+        self._inputs: list[list[Tensor]] = []
 
     def shape(self, tensor: Tensor) -> Shape:
         """(height, width, channels)."""
@@ -34,13 +40,9 @@ class Tape:
 
     def add(self, inputs: Sequence[Tensor], shape: Shape) -> Tensor:
         """Note an operator; what it writes."""
-        operator = len(self._shapes)
-        for tensor in inputs:
-            if tensor != INPUT:
-                self._last[tensor] = operator
+        self._inputs.append([tensor for tensor in inputs if tensor != INPUT])
         self._shapes.append(shape)
-        self._last.append(operator)
-        return operator
+        return len(self._shapes) - 1
 
     def window(
         self, x: Tensor, kernel: int, stride: int = 1, channels: int | None = None, *, valid: bool = False
@@ -63,12 +65,42 @@ class Tape:
         x = self.add([x], (1, 1, _CLASSES))
         self.add([x], (1, 1, _CLASSES))
 
-    def records(self) -> list[TensorRecord]:
-        """Of every tensor but the input and the output, which is what the last operator writes."""
+    def records(self, *, outputs: Sequence[Tensor] = (), by_level: bool = False) -> list[TensorRecord]:
+        """Describe every tensor but the input and the outputs: what the last operator writes, and ``outputs``.
+
+        ``by_level``: operators run in the order in which their inputs are complete, instead of the order of the tape.
+        """
+        order = self._by_level() if by_level else range(len(self._shapes))
+        position = {tensor: index for index, tensor in enumerate(order)}
+        last = dict(position)
+        for reader, inputs in enumerate(self._inputs):
+            for tensor in inputs:
+                last[tensor] = max(last[tensor], position[reader])
+        skipped = {*outputs, len(self._shapes) - 1}
         return [
-            TensorRecord(size=_BYTES * height * width * channels, first=operator, last=last, name=f"tensor {operator}")
-            for operator, ((height, width, channels), last) in enumerate(zip(self._shapes, self._last, strict=True))
-        ][:-1]
+            TensorRecord(
+                size=_BYTES * height * width * aligned(channels, _SLICE),
+                first=position[tensor],
+                last=last[tensor],
+                name=f"tensor {tensor}",
+            )
+            for tensor in order
+            if tensor not in skipped
+            for height, width, channels in [self._shapes[tensor]]
+        ]
+
+    def _by_level(self) -> list[Tensor]:
+        missing = [len(inputs) for inputs in self._inputs]
+        ready = deque(index for index, count in enumerate(missing) if count == 0)
+        order: list[Tensor] = []
+        while ready:
+            done = ready.popleft()
+            order.append(done)
+            for reader, inputs in enumerate(self._inputs):
+                missing[reader] -= inputs.count(done)
+                if done in inputs and missing[reader] == 0:
+                    ready.append(reader)
+        return order
 
 
 def mobilenet_v1() -> list[TensorRecord]:
@@ -108,8 +140,65 @@ def mobilenet_v2() -> list[TensorRecord]:
     return tape.records()
 
 
+def deeplab_v3() -> list[TensorRecord]:
+    """Chen et al. (2017) on MobileNet v2 of half width, with atrous convolutions from stride 8 on; 257 x 257."""
+    tape = Tape(257)
+    x = tape.window(tape.window(INPUT, 3, 2, 16), 3)
+    x = tape.window(x, 1, 1, 8)
+    for channels, repeats, stride in ((12, 2, 2), (16, 3, 2), (32, 4, 1), (48, 3, 1), (80, 3, 1), (160, 1, 1)):
+        for i in range(repeats):
+            y = tape.window(x, 1, 1, 6 * tape.shape(x)[2])
+            y = tape.window(tape.window(y, 3, stride if i == 0 else 1), 1, 1, channels)
+            x = tape.add([x, y], tape.shape(y)) if i > 0 else y
+    height, width, _ = tape.shape(x)
+    local = tape.window(x, 1, 1, 256)
+    whole = tape.add([tape.add([x], (1, 1, 160))], (1, 1, 256))  # the mean over the picture, and a convolution of it
+    whole = tape.add([whole], (height, width, 256))
+    x = tape.window(tape.concatenate([whole, local]), 1, 1, 256)
+    tape.add([tape.window(x, 1, 1, 21)], (257, 257, 21))
+    return tape.records()
+
+
+def posenet() -> list[TensorRecord]:
+    """MobileNet v1 of three quarters of its width at stride 16, with four heads; 353 x 257.
+
+    The paper cites Kendall et al. (2015); its figures are those of TensorFlow Lite's pose network of this name.
+    """
+    tape = Tape(353, 257)
+    x = tape.window(INPUT, 3, 2, 24)
+    for stride, channels in ((1, 48), (2, 96), (1, 96), (2, 192), (1, 192), (2, 384), *[(1, 384)] * 7):
+        x = tape.window(tape.window(x, 3, stride), 1, 1, channels)
+    heads = [tape.window(x, 1, 1, 17), tape.window(x, 1, 1, 34)]
+    tape.concatenate([tape.window(x, 1, 1, 32), tape.window(x, 1, 1, 32)])  # displacements there and back
+    return tape.records(outputs=heads)
+
+
+def blazeface() -> list[TensorRecord]:
+    """Bazarevsky et al. (2019), table 4; 128 x 128. Shortcuts are added by the convolution before them."""
+    tape = Tape(128)
+
+    def block(x: Tensor, stride: int, *widths: int) -> Tensor:
+        shortcut = x if stride == 1 else tape.window(x, stride, stride)
+        for i, channels in enumerate(widths):
+            x = tape.window(x, 5, stride if i == 0 else 1)
+            height, width, _ = tape.shape(x)
+            x = tape.add([x, shortcut] if i == len(widths) - 1 else [x], (height, width, channels))
+        return x
+
+    x = tape.window(INPUT, 5, 2, 24)
+    for stride, channels in ((1, 24), (1, 24), (2, 48), (1, 48), (1, 48)):
+        x = block(x, stride, channels)
+    for stride in (2, 1, 1):
+        x = block(x, stride, 24, 96)
+    coarse = x
+    for stride in (2, 1, 1):
+        coarse = block(coarse, stride, 24, 96)
+    heads = [tape.window(level, 1, 1, anchors * 17) for level, anchors in ((x, 2), (coarse, 6))]
+    return tape.records(outputs=heads)
+
+
 def inception_v3() -> list[TensorRecord]:
-    """Szegedy et al. (2016), table 1, with the modules as in TensorFlow's Slim; 299 x 299."""
+    """Szegedy et al. (2016), table 1, level by level; 299 x 299. A concatenation of concatenations is one."""
     tape = Tape(299)
     x = tape.window(INPUT, 3, 2, 32, valid=True)
     x = tape.window(tape.window(x, 3, 1, 32, valid=True), 3, 1, 64)
@@ -140,14 +229,21 @@ def inception_v3() -> list[TensorRecord]:
     x = tape.concatenate([*branches, tape.window(x, 3, 2, valid=True)])
     for _ in range(2):
         one, two = chain(x, (1, 320)), chain(x, (1, 384))
-        two = tape.concatenate([chain(two, (3, 384)), chain(two, (3, 384))])
         three = chain(x, (1, 448), (3, 384))
-        three = tape.concatenate([chain(three, (3, 384)), chain(three, (3, 384))])
-        x = tape.concatenate([one, two, three, pooled(x, 192)])
+        halves = [chain(start, (3, 384)) for start in (two, two, three, three)]
+        x = tape.concatenate([one, *halves, pooled(x, 192)])
     tape.classify(x)
-    return tape.records()
+    return tape.records(by_level=True)
 
 
 PAPER_NETWORKS: Mapping[str, Callable[[], list[TensorRecord]]] = MappingProxyType(
-    {"mobilenet_v1": mobilenet_v1, "mobilenet_v2": mobilenet_v2, "inception_v3": inception_v3}
+    {
+        "mobilenet_v1": mobilenet_v1,
+        "mobilenet_v2": mobilenet_v2,
+        "deeplab_v3": deeplab_v3,
+        "inception_v3": inception_v3,
+        "posenet": posenet,
+        "blazeface": blazeface,
+    }
 )
+"""In the order of the paper's tables."""

@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Strategies that place tensors anywhere in one arena.
 
-Sections 5.2 and 5.3 of Pisarchyk and Lee (2020), and what they compare with: Sekiyama et al., "Profile-guided memory
-optimization for deep neural networks" (2018).
+Sections 5.2 and 5.3 of Pisarchyk and Lee (2020), and what they compare with: tensors in order, after Lee et al. (2019),
+and Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018).
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size, colum
 
 def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
     """Section 5.2: the largest tensors first, each into the smallest gap that takes it."""
-    return _fill_gaps(records, by_size(records))
+    return fill_gaps(records, by_size(records))
 
 
 def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
     """Section 5.3: operators of the largest breadth first."""
-    return _fill_gaps(records, by_breadth(records))
+    return fill_gaps(records, by_breadth(records))
 
 
-def _fill_gaps(records: Sequence[TensorRecord], order: Iterable[int]) -> Placement:
+def greedy_in_order(records: Sequence[TensorRecord]) -> Placement:
+    """Lee et al. (2019): in the order of execution."""
+    return fill_gaps(records, sorted(range(len(records)), key=lambda i: records[i].first))
+
+
+def fill_gaps(records: Sequence[TensorRecord], order: Iterable[int]) -> Placement:
     """Place one after another into the smallest gap between those that live at the same time, or behind them."""
     placed = Placed(len(records))
     offsets = [0] * len(records)
@@ -67,15 +72,19 @@ class Placed:
         self._count += 1
 
 
-def strip_packing_best_fit(records: Sequence[TensorRecord]) -> Placement:
+def strip_packing_best_fit(records: Sequence[TensorRecord], *, largest_first: bool = True) -> Placement:
     """Sekiyama et al. (2018): the best-fit heuristic for strip packing, of which time is the other side.
 
     The skyline's lowest line is filled with the tensor of the longest life that fits between the line's ends; a line
     that takes none is lifted to its lower neighbour.
+
+    Args:
+        largest_first: of tensors that live equally long, the largest is taken; otherwise that which begins earliest.
     """
     if not records:
         return Placement(offsets=(), size=0)
     size, first, last = columns(records)
+    among_equal = -size if largest_first else first
     offsets = np.full(len(records), -1, np.int64)
     skyline = [(int(first.min()), int(last.max()) + 1, 0)]  # (start, end, offset), in time's order
     while (offsets < 0).any():
@@ -85,7 +94,7 @@ def strip_packing_best_fit(records: Sequence[TensorRecord]) -> Placement:
         if not len(fits):
             _lift(skyline, line)
             continue
-        best = int(fits[np.lexsort((-size[fits], first[fits] - last[fits]))[0]])
+        best = int(fits[np.lexsort((among_equal[fits], first[fits] - last[fits]))[0]])
         offsets[best] = offset
         begin, stop, top = int(first[best]), int(last[best]) + 1, offset + int(size[best])
         parts = [(start, begin, offset), (begin, stop, top), (stop, end, offset)]

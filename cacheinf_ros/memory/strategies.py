@@ -27,6 +27,7 @@ OFFSETS: Mapping[str, Strategy] = MappingProxyType(
     {
         "greedy_by_size": offsets.greedy_by_size,
         "greedy_by_breadth": offsets.greedy_by_breadth,
+        "greedy_in_order": offsets.greedy_in_order,
         "strip_packing_best_fit": offsets.strip_packing_best_fit,
         "naive": shared_objects.naive,
     }

@@ -8,7 +8,8 @@ that draw on the resource; damping holds only where something is to be loaded; w
 cheapest variant serves while anything is left. Ours are: what sending takes of the battery counts as well; which is
 the cheapest, and which of equally accurate options serves, is told by what they take of what is left until the end,
 with loading; what has been evicted still counts in line 26; no request takes more than is left in all; what things
-have really taken corrects what the catalog says. The paper's limit on latency after a miss is left out.
+have really taken corrects what the catalog says. Equation 5 is kept with the time that is expected until the next
+request. The paper's limit on how long loading takes after a miss (lines 37 to 40) is left out.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ class Scheduler:
             return None, Why.UNREACHABLE
         current = resident.option if resident else None
         limits = self._limits(known, now_s, now_s - resident.loaded_s if resident else math.inf)
-        offers = [self._offer(known.name, option, current) for option in reachable]
+        offers = [self._offer(known.name, option, current) for option in _in_time(reachable, limits.frequency_hz)]
 
         def takes(offer: _Offer) -> tuple[float, bool]:
             """Tell how much of what is left it takes until the end; where that is equal, what is loaded stays."""
@@ -282,6 +283,12 @@ def _that_fit(catalog: Catalog, cache_bytes: int) -> tuple[Option, ...]:
             "the device more memory, or the catalog smaller variants"
         )
     return options
+
+
+def _in_time(options: Sequence[Option], frequency_hz: float) -> list[Option]:
+    """Equation 5: those that answer before the next request is expected; where none does, the fastest."""
+    slowest_ms = max(1e3 / frequency_hz, min(option.cost.latency_ms for option in options))
+    return [option for option in options if option.cost.latency_ms <= slowest_ms]
 
 
 def _most_accurate(fitting: Iterator[_Offer]) -> Iterator[_Offer]:

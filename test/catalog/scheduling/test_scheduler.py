@@ -312,3 +312,34 @@ def test_without_a_budget_the_most_accurate_serves(day: tuple[list[Catalog], Tra
     for step in steps(robot, trace):
         assert step.decision.variant is not None
         assert step.decision.variant.accuracy == best[step.decision.model]
+
+
+def slow(name: str, accuracy: float, latency_ms: float) -> Variant:
+    return Variant(
+        name=name, accuracy=accuracy, costs={Place.DEVICE: Cost(energy_j=1.0, latency_ms=latency_ms, memory_bytes=10)}
+    )
+
+
+@pytest.mark.parametrize(("rate_hz", "name"), [(1.0, "large"), (2.0, "small"), (2.5, "small"), (4.0, "tiny")])
+def test_a_request_is_answered_before_the_next_one(rate_hz: float, name: str) -> None:
+    """Equation 5: (5 + 1) / (5 / rate) is 1.2 times the rate, which leaves 833, 417, 333 and 208 ms; 200 ms fit all."""
+    variants = slow("large", 0.9, 800.0), slow("small", 0.8, 330.0), slow("tiny", 0.5, 200.0)
+    robot = Scheduler([Demand(catalog=catalog(*variants), rate_hz=rate_hz)], Budget(horizon_s=100.0), 100)
+    assert chosen(serve(robot, 0.0)) == (name, Place.DEVICE, Why.FITS)
+
+
+def test_where_nothing_keeps_pace_the_fastest_serves() -> None:
+    """At 10 Hz there are 83 ms."""
+    variants = slow("large", 0.9, 800.0), slow("small", 0.8, 330.0)
+    robot = Scheduler([Demand(catalog=catalog(*variants), rate_hz=10.0)], Budget(horizon_s=100.0), 100)
+    assert chosen(serve(robot, 0.0)) == ("small", Place.DEVICE, Why.FITS)
+
+
+def test_a_model_asked_more_often_than_expected_changes_to_a_faster_variant() -> None:
+    """After the first request 1.2 Hz; 8 more within 0.8 s: (5 + 8) / (5 / 1.2 + 0.8) = 2.6 Hz, which leaves 382 ms."""
+    robot = scheduler(catalog(slow("large", 0.9, 800.0), slow("small", 0.8, 330.0)))
+    assert serve(robot, 0.0).variant == slow("large", 0.9, 800.0)
+    for request in range(8):
+        serve(robot, 0.1 * request)
+    load = robot.update("m", 0.8)
+    assert load is not None and load.option.variant.name == "small"

@@ -1,0 +1,139 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The strategies of Pisarchyk and Lee (2020) as they gave the figures of tables 1 and 2.
+
+Their text leaves the order of equal tensors and operators open, and in places says something else than what was
+measured. Each difference from :mod:`cacheinf_ros.memory` that the figures show is said at the function. Strategies that
+do not differ are taken from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+from cacheinf_ros.memory import OFFSETS, SHARED_OBJECTS, Placement, TensorRecord
+from cacheinf_ros.memory.offsets import fill_gaps, strip_packing_best_fit
+from cacheinf_ros.memory.placement import SharedObject, in_objects
+from cacheinf_ros.memory.records import breadth, positional_maxima
+from cacheinf_ros.memory.strategies import Strategy
+
+
+def _by_size(records: Sequence[TensorRecord]) -> list[int]:
+    """Largest first, of equal ones those that begin earlier."""
+    return sorted(range(len(records)), key=lambda i: (-records[i].size, records[i].first))
+
+
+def _by_breadth(records: Sequence[TensorRecord]) -> list[int]:
+    """Algorithm 1, lines 4 to 6: of equal operators the earlier, of equal tensors the later goes first."""
+    operators = range(max((record.last for record in records), default=-1) + 1)
+    profiles = [[i for i, r in enumerate(records) if r.first <= operator <= r.last] for operator in operators]
+    profiles.sort(key=lambda profile: -breadth(records, profile))
+    later = [sorted(profile, key=lambda i: (-records[i].size, -records[i].first)) for profile in profiles]
+    return list(dict.fromkeys(i for profile in later for i in profile))
+
+
+def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:
+    """Algorithm 2, but that a tensor takes the first suitable object.
+
+    That is the largest: the text says the smallest, with which no order of equal tensors gives the paper's figures.
+    """
+    objects: list[SharedObject] = []
+    object_of = [0] * len(records)
+    for index in _by_size(records):
+        chosen = next((i for i, shared in enumerate(objects) if shared.suits(records[index])), len(objects))
+        _use(objects, chosen, records[index])
+        object_of[index] = chosen
+    return in_objects(objects, object_of)
+
+
+def greedy_by_breadth(records: Sequence[TensorRecord]) -> Placement:
+    """Algorithm 1, lines 7 to 33: the smallest object that is large enough, or else the largest."""
+    objects: list[SharedObject] = []
+    object_of = [0] * len(records)
+    for index in _by_breadth(records):
+        size = records[index].size
+        suitable = [i for i, shared in enumerate(objects) if shared.suits(records[index])]
+        large = [i for i in suitable if objects[i].size >= size]
+        if large:
+            chosen = min(large, key=lambda i: objects[i].size)
+        else:
+            chosen = max(suitable, key=lambda i: objects[i].size, default=len(objects))
+        _use(objects, chosen, records[index])
+        object_of[index] = chosen
+    return in_objects(objects, object_of)
+
+
+def greedy_by_size_improved(records: Sequence[TensorRecord]) -> Placement:
+    """Section 4.4, with what its figures show beyond the text.
+
+    A stage holds all sizes above the next positional maximum; in it, tensors that no object suits go first, and an
+    object's idle time before a use that is placed already counts before that after one.
+    """
+    maxima = positional_maxima(records)
+    waiting = set(range(len(records)))
+    objects: list[SharedObject] = []
+    object_of = [0] * len(records)
+    while waiting:
+        stage = max(_stage(records[i].size, maxima) for i in waiting)
+        candidates = [i for i in sorted(waiting) if _stage(records[i].size, maxima) == stage]
+        idle = {i: min(_idle(objects, records[i]), default=None) for i in candidates}
+        index = min(candidates, key=lambda i: (idle[i] or (), -records[i].size, records[i].first))
+        nearest = idle[index]
+        chosen = len(objects) if nearest is None else nearest[-1]
+        _use(objects, chosen, records[index])
+        object_of[index] = chosen
+        waiting.remove(index)
+    return in_objects(objects, object_of)
+
+
+def _stage(size: int, maxima: Sequence[int]) -> int:
+    """The smallest positional maximum that is as large."""
+    return min(maximum for maximum in maxima if maximum >= size)
+
+
+def _idle(objects: Sequence[SharedObject], record: TensorRecord) -> Iterable[tuple[bool, int, int]]:
+    """(whether its nearest use is before the tensor, operators between, object), of every object that suits."""
+    for number, shared in enumerate(objects):
+        if shared.suits(record):
+            yield (
+                *min(
+                    (first < record.first, max(first - record.last, record.first - last)) for first, last in shared.uses
+                ),
+                number,
+            )
+
+
+def _use(objects: list[SharedObject], chosen: int, record: TensorRecord) -> None:
+    if chosen == len(objects):
+        objects.append(SharedObject())
+    objects[chosen].use(record)
+
+
+def offsets_by_size(records: Sequence[TensorRecord]) -> Placement:
+    """Algorithm 3."""
+    return fill_gaps(records, _by_size(records))
+
+
+def offsets_by_breadth(records: Sequence[TensorRecord]) -> Placement:
+    """Section 5.3."""
+    return fill_gaps(records, _by_breadth(records))
+
+
+PAPER_SHARED_OBJECTS: Mapping[str, Strategy] = MappingProxyType(
+    {
+        "greedy_by_size": greedy_by_size,
+        "greedy_by_size_improved": greedy_by_size_improved,
+        "greedy_by_breadth": greedy_by_breadth,
+        "greedy_in_order": SHARED_OBJECTS["greedy_in_order"],
+        "min_cost_flow": SHARED_OBJECTS["min_cost_flow"],
+    }
+)
+PAPER_OFFSETS: Mapping[str, Strategy] = MappingProxyType(
+    {
+        "greedy_by_size": offsets_by_size,
+        "greedy_by_breadth": offsets_by_breadth,
+        "greedy_in_order": OFFSETS["greedy_in_order"],
+        "strip_packing_best_fit": partial(strip_packing_best_fit, largest_first=False),
+    }
+)
