@@ -34,7 +34,7 @@ def test_what_ros_writes_is_read(stamp: int, frame_id: str, height: int, width: 
     header = Header(stamp=time_message(stamp), frame_id=frame_id)
     image = picture(height, width)
     read = CameraMessages(Image).read(serialize_message(image_message(header, image)))
-    assert header_from(read.header) == header
+    assert header_from(read.header) == header and header_from(header) is header
     assert stamp_ns(read.header) == stamp
     arrival = Arrival(read)
     assert arrival.header == header and arrival.stamp_ns == stamp and arrival.age_ms >= 0

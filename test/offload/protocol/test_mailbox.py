@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.offload.protocol.mailbox import Mailbox
-from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, cut
 
 ROWS = {"session": "robot", "epoch": 1, "kind": Kind.ROWS}
 
@@ -33,7 +33,7 @@ def test_a_content_is_whole_in_any_order(content: bytes, rng: Random) -> None:
 def test_what_is_incomplete_or_closed_is_an_error() -> None:
     mailbox = Mailbox(100, tensors=1)
     first, _ = packets(bytes(20))
-    assert mailbox.deliver(first) and first.bytes_on_wire > len(first.data)
+    assert Assembly(2).content is None and mailbox.deliver(first) and first.bytes_on_wire > len(first.data)
     with pytest.raises(LinkError, match="rows of frame 0 did not come in time"):
         mailbox.take(0, Kind.ROWS, 0, deadline=0)
     mailbox.close("the server has gone")
