@@ -4,7 +4,8 @@
 A burst shows what is right (the consensus of neighbouring dense frames), how much of it the present limits would have
 lost, and which limits are better (:mod:`cacheinf_ros.pipeline.holding`). It shows as well what the cached engine's own
 answers lose, where they are given to it. Between bursts the limits follow what computed answers say about the held ones
-before them (:mod:`cacheinf_ros.pipeline.surprises`). Before the first burst nothing is held.
+before them (:mod:`cacheinf_ros.pipeline.surprises`). Whatever they are, what comes into a picture at rest has a frame
+computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothing is held.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.decisions import Loss, Score, Task
 from cacheinf_ros.pipeline.burst import LONGEST, Burst
 from cacheinf_ros.pipeline.holding import NEVER, Holding, best_holding, uncertainty
-from cacheinf_ros.pipeline.picture_change import ChangeMeter
+from cacheinf_ros.pipeline.newcomers import Newcomers
+from cacheinf_ros.pipeline.picture_change import NO_CHANGE, ChangeMeter
 from cacheinf_ros.pipeline.surprises import Surprises
 
 Image = NDArray[np.uint8]
@@ -71,6 +73,7 @@ class AnswerHolder:
         self._wait = _FIRST_WAIT
         self._holding = NEVER
         self._surprises = Surprises()
+        self._newcomers = Newcomers()
         self._shown: Image | None = None  # thumbnail of the frame at hand
         self._answered: Image | None = None  # of the frame that the last answer was computed for
         self._last: Any = None  # what that answer decides
@@ -106,10 +109,13 @@ class AnswerHolder:
         if self._burst is None and self._burst_is_due:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
         self._frames_since += 1
-        limit = self._holding.limit
+        limit, change, something_new = self._holding.limit, NO_CHANGE, False
+        if self._answered is not None:
+            change, places = self._meter.compare(self._answered, self._shown)
+            something_new = self._newcomers.see(places)
         if self._burst is not None or limit is None or self._answered is None or self._held >= LONGEST:
             return False
-        if not self._meter.between(self._answered, self._shown).within(self._surprises.scaled(limit)):
+        if something_new or not change.within(self._surprises.scaled(limit)):
             return False
         self._held += 1
         self._held_since += 1
@@ -139,6 +145,7 @@ class AnswerHolder:
     def lost(self) -> None:
         """There is no last answer: the stream began anew, or a frame failed. A burst that is going on begins anew."""
         self._answered = None
+        self._newcomers.forget()
         if self._burst is not None:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
 

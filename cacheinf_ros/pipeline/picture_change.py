@@ -57,5 +57,18 @@ class ChangeMeter:
 
     def between(self, before: Image, now: Image) -> Change:
         """Compare two thumbnails."""
-        difference = cv2.blur(cv2.absdiff(before, now), _WINDOW)
-        return Change(largest=float(difference.max()), mean=sum(cv2.mean(difference)[:3]) / 3)
+        return _change(_difference(before, now))
+
+    def compare(self, before: Image, now: Image) -> tuple[Change, NDArray[np.uint8]]:
+        """Compare two thumbnails; also place by place, uint8 [h, w], in the color that differs most."""
+        difference = _difference(before, now)
+        blue, green, red = cv2.split(difference)
+        return _change(difference), np.asarray(cv2.max(cv2.max(blue, green), red), np.uint8)
+
+
+def _difference(before: Image, now: Image) -> Image:
+    return np.asarray(cv2.blur(cv2.absdiff(before, now), _WINDOW), np.uint8)
+
+
+def _change(difference: Image) -> Change:
+    return Change(largest=float(difference.max()), mean=sum(cv2.mean(difference)[:3]) / 3)

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""An empty scene into which objects come, seen by a perfect detector: calibrated on the empty part, none is missed."""
+"""Scenes into which objects come, seen by a perfect detector: none is missed, whether the picture was empty or busy."""
 
 import cv2
 import numpy as np
@@ -9,6 +9,7 @@ from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Boxes
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder
+from cacheinf_ros.pipeline.newcomers import Newcomers
 
 SIZE = (128, 160)
 EMPTY = 100  # frames
@@ -50,3 +51,52 @@ def test_nothing_that_comes_is_missed_for_longer_than_one_frame(noise: float, li
         missed = missed + 1 if known < len(objects(time)) else 0
         assert missed <= 1, time
     assert len([time for time in computed if 24 <= time < EMPTY]) < 20  # the empty part is held
+
+
+PLACES = (40, 50)
+SMALL, NOISE = 30, 16  # grey levels
+
+
+def at(row: int, column: int, change: int) -> np.ndarray:
+    """Differences of a picture in which 5 x 5 places change, and the others by what noise is taken for."""
+    difference = np.random.default_rng(row).integers(0, NOISE + 1, PLACES).astype(np.uint8)
+    difference[row : row + 5, column : column + 5] = change
+    return difference
+
+
+def busy() -> Newcomers:
+    """One that has seen something move along the lower edge, by much more than anything else."""
+    newcomers = Newcomers()
+    for column in range(0, 45, 5):
+        newcomers.see(at(35, column, 200))
+    return newcomers
+
+
+def test_less_than_what_moves_elsewhere_is_new_where_nothing_moved() -> None:
+    assert busy().see(at(2, 2, SMALL))
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        pytest.param(at(2, 2, NOISE), id="noise"),
+        pytest.param(at(28, 20, 180), id="near what moved by more"),
+        pytest.param(np.full(PLACES, SMALL, np.uint8), id="all over the picture"),
+    ],
+)
+def test_what_is_not_new(difference: np.ndarray) -> None:
+    assert not busy().see(difference)
+
+
+def test_what_moved_is_forgotten_after_a_while() -> None:
+    newcomers = busy()
+    assert not newcomers.see(at(35, 20, SMALL))
+    for _ in range(150):  # 0.98 to the 150th of 200 is less than a tenth of that
+        newcomers.see(at(2, 2, 0))
+    assert newcomers.see(at(35, 20, SMALL))
+
+
+def test_a_stream_that_began_anew_remembers_nothing() -> None:
+    newcomers = busy()
+    newcomers.forget()
+    assert not newcomers.see(at(2, 2, SMALL))
