@@ -271,7 +271,7 @@ class _Soak:
         if fault.column is Column.MATCHER:
             self._robots[fault.robot].recovers_from(f"matcher: {fault.kind.value}", time.monotonic())
         elif fault.column in (Column.SERVER, Column.LINK):  # every robot is to go on
-            for robot in filter(lambda robot: robot.is_up, self._robots):
+            for robot in self._robots:
                 robot.recovers_from(f"{fault.column.value}: {fault.kind.value}", time.monotonic())
 
     def _befallen(self, fault: Fault) -> SoakedNode:

@@ -27,7 +27,7 @@ ALL_POLICIES = "all"
 """In place of a policy: robots take turns."""
 _PICTURES = 16
 _LOSSLESS = 1000  # frames that wait in a node
-_DEADLINE_MS = 2000.0  # as many processes share a few cores: a slow server is not to be taken for one that is gone
+_DEADLINE_MS = 1000.0  # a server that is gone costs one frame so much; many processes share a few cores
 _TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
 _ENGINE: dict[str, Value] = {"mode": Mode.EXACT.value, "threads": 1, "outputs": "all", "max_output_bytes": 2**30}
 _MATCHING: dict[str, Value] = {"threshold": IDENTICAL}
@@ -95,7 +95,7 @@ def has_matcher(number: int) -> bool:
 
 def robot_command(config: SoakConfig, number: int) -> NodeCommand:
     """The node of a robot that answers."""
-    policy = _POLICIES[number // 2 % len(_POLICIES)].value if config.policy == ALL_POLICIES else config.policy
+    policy = _turn_of(number).value if config.policy == ALL_POLICIES else config.policy
     matching = {} if has_matcher(number) else _MATCHING
     return NodeCommand(
         executable="inference" if has_matcher(number) else "cached_inference",
@@ -107,6 +107,11 @@ def robot_command(config: SoakConfig, number: int) -> NodeCommand:
             "server.deadline_ms": _DEADLINE_MS, "server.schedule_s": 1.0,
         },
     )  # fmt: skip
+
+
+def _turn_of(number: int) -> OffloadPolicy:
+    """All within four robots; within eight each with a matcher and without."""
+    return _POLICIES[(number + number // len(_POLICIES) + 1) % len(_POLICIES)]
 
 
 def matcher_command(number: int) -> NodeCommand:

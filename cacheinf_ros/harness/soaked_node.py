@@ -201,8 +201,9 @@ class SoakedRobot(SoakedNode):
         super().befall(fault)
 
     def recovers_from(self, fault: str, at_s: float) -> None:
-        """Something befell what it works with: when it gives its next right result is to be reported."""
-        self._faults_ended.append((fault, at_s))
+        """Something befell what it works with: when it gives its next right result is to be reported, if it is up."""
+        if self.is_up:
+            self._faults_ended.append((fault, at_s))
 
     def recoveries(self) -> list[tuple[str, float]]:
         """Faults, and seconds from the end of each to the next right result."""
@@ -224,3 +225,5 @@ class SoakedRobot(SoakedNode):
 
     def _went(self) -> None:
         self.ledger.excuse()
+        # what it had not recovered from is over: it starts anew, and that is told as a start
+        self._faults_ended = [each for each in self._faults_ended if self.ledger.recovery_s(each[1]) is not None]
