@@ -129,6 +129,7 @@ class Camera:
             arrival = Arrival(self._messages.read(serialized))
         except MessageError as error:
             self._health.count("unreadable")
+            self._health.failed(str(error))
             self._gaps.reset()
             self._node.get_logger().error(str(error), throttle_duration_sec=5.0)
             return
