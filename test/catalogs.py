@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from cacheinf_ros.catalog.catalog_folder import (
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.graph import Model, load_model, model_of
 from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.harness import NodeCommand
 
 TINY = f"{Path(__file__).parent / 'networks' / 'tiny.py'}:tiny"
 """Five classes from a frame of 48x64 pixels."""
@@ -47,6 +49,12 @@ def made_catalog(folder: Path, name: str, costs: Mapping[Place, Cost], reference
 def two_catalogs(factory: pytest.TempPathFactory, costs: Mapping[Place, Cost]) -> list[str]:
     """The folders of a catalog for each of :data:`MODELS`."""
     return [str(made_catalog(factory.mktemp(name), name, costs).path) for name in MODELS]
+
+
+def catalog_command(catalogs: Sequence[str], **parameters: Any) -> NodeCommand:
+    """The node that answers with these catalogs, for images and results of the tests' station."""
+    common = {"image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results", "threads": 1}
+    return NodeCommand(executable="catalog_inference", parameters={"catalogs": catalogs, **common, **parameters})
 
 
 def _variant(folder: Path, model: Model, recipe: Recipe, accuracy: float, costs: Mapping[Place, Cost]) -> VariantEntry:

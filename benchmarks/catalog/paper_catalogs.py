@@ -9,7 +9,7 @@ is computed from these by :class:`Machines`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
@@ -55,7 +55,7 @@ class Network:
     Attributes:
         gflop, mb, accuracy: of the original.
         first_gflop, first_mb: shares of its convolutions, which are the device's part where it is split.
-        variants: (technique, share of the operations, share of the bytes, accuracy) of each.
+        variants: by technique, (share of the operations, share of the bytes, accuracy) of each.
     """
 
     gflop: float
@@ -63,11 +63,12 @@ class Network:
     accuracy: float
     first_gflop: float
     first_mb: float
-    variants: Sequence[tuple[str, float, float, float]]
+    variants: Mapping[str, Sequence[tuple[float, float, float]]]
 
     def catalog(self, model: str, machines: Machines) -> Catalog:
         """Of a model of this kind."""
-        everything = (("", 1.0, 1.0, self.accuracy), *self.variants)
+        groups = {"": ((1.0, 1.0, self.accuracy),), **self.variants}
+        everything = [(technique, *shares) for technique, group in groups.items() for shares in group]
         return Catalog(
             model=model,
             variants=tuple(
@@ -114,38 +115,28 @@ def _in_cloud(gflop: float, machines: Machines, device: Cost) -> Cost:
 
 SCENES = Network(
     gflop=1.4, mb=240, accuracy=0.516, first_gflop=0.9, first_mb=0.05,
-    variants=(
-        ("dense factorised", 0.94, 0.40, 0.515),
-        ("dense factorised", 0.92, 0.22, 0.507),
-        ("dense factorised", 0.91, 0.12, 0.483),
-        ("all factorised", 0.55, 0.38, 0.500),
-        ("all factorised", 0.35, 0.18, 0.478),
-        ("architecture", 0.15, 0.08, 0.440),
-        ("architecture", 0.06, 0.03, 0.390),
-    ),
+    variants={
+        "dense factorised": ((0.94, 0.40, 0.515), (0.92, 0.22, 0.507), (0.91, 0.12, 0.483)),
+        "all factorised": ((0.55, 0.38, 0.500), (0.35, 0.18, 0.478)),
+        "architecture": ((0.15, 0.08, 0.440), (0.06, 0.03, 0.390)),
+    },
 )  # fmt: skip
 FACES = Network(
     gflop=2.0, mb=390, accuracy=0.757, first_gflop=0.9, first_mb=0.3,
-    variants=(
-        ("dense factorised", 0.97, 0.86, 0.766),
-        ("architecture", 1.00, 0.90, 0.786),
-        ("architecture", 0.60, 0.40, 0.762),
-        ("architecture", 0.24, 0.19, 0.756),
-        ("architecture", 0.20, 0.10, 0.692),
-        ("architecture", 0.12, 0.02, 0.667),
-    ),
+    variants={
+        "dense factorised": ((0.97, 0.86, 0.766),),
+        "architecture": (
+            (1.00, 0.90, 0.786), (0.60, 0.40, 0.762), (0.24, 0.19, 0.756), (0.20, 0.10, 0.692), (0.12, 0.02, 0.667),
+        ),
+    },
 )  # fmt: skip
 OBJECTS = Network(
     gflop=31.0, mb=530, accuracy=0.694, first_gflop=0.95, first_mb=0.11,
-    variants=(
-        ("dense factorised", 0.99, 0.34, 0.694),
-        ("dense factorised", 0.99, 0.17, 0.688),
-        ("all factorised", 0.50, 0.30, 0.685),
-        ("all factorised", 0.25, 0.16, 0.660),
-        ("all factorised", 0.12, 0.10, 0.610),
-        ("architecture", 0.05, 0.08, 0.540),
-        ("architecture", 0.02, 0.05, 0.470),
-    ),
+    variants={
+        "dense factorised": ((0.99, 0.34, 0.694), (0.99, 0.17, 0.688)),
+        "all factorised": ((0.50, 0.30, 0.685), (0.25, 0.16, 0.660), (0.12, 0.10, 0.610)),
+        "architecture": ((0.05, 0.08, 0.540), (0.02, 0.05, 0.470)),
+    },
 )  # fmt: skip
 
 

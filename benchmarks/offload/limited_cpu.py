@@ -9,7 +9,6 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cacheinf_ros.errors import CacheinfError
@@ -44,13 +43,11 @@ class LimitedCpu:
                 (self._folder / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
                 (self._folder / "cpu.cfs_quota_us").write_text(str(quota))
         except OSError as error:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise CacheinfError(f"limiting the robot's processor time needs root and control groups: {error}") from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         with suppress(OSError):
             self._folder.rmdir()
 
@@ -78,9 +75,7 @@ class DutyCycle:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._done.set()
         if self._thread.is_alive():
             self._thread.join()

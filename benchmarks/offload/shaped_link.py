@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from cacheinf_ros.errors import CacheinfError
@@ -47,9 +46,7 @@ class ShapedLink:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._remove()
 
     def limit(self, mbit_s: float) -> None:

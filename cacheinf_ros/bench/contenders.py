@@ -25,22 +25,29 @@ _log = logging.getLogger(__name__)
 
 
 class Contender(Enum):
-    """A dense engine."""
+    """A dense engine; those that the nodes can run too have the names of their backends."""
 
     EAGER = "dense_eager"
     CHANNELS_LAST = "dense_channels_last"
     COMPILE = "torch_compile"
-    ONNXRUNTIME = "onnxruntime"
-    OPENVINO = "openvino"
-    OPENVINO_FLOAT16 = "openvino_f16"
-    OPENVINO_BFLOAT16 = "openvino_bf16"
-    OPENVINO_INT8 = "openvino_int8"
-    ONNXRUNTIME_INT8 = "onnxruntime_int8"
+    ONNXRUNTIME = Backend.ONNXRUNTIME.value
+    OPENVINO = Backend.OPENVINO.value
+    OPENVINO_FLOAT16 = Backend.OPENVINO_FLOAT16.value
+    OPENVINO_BFLOAT16 = Backend.OPENVINO_BFLOAT16.value
+    OPENVINO_INT8 = Backend.OPENVINO_INT8.value
+    ONNXRUNTIME_INT8 = Backend.ONNXRUNTIME_INT8.value
+
+    @property
+    def backend(self) -> Backend | None:
+        """What runs it; None: torch, in a way that no backend has."""
+        if self is Contender.CHANNELS_LAST:
+            return Backend.TORCH
+        return None if self in (Contender.EAGER, Contender.COMPILE) else Backend(self.value)
 
     @property
     def precision(self) -> DensePrecision:
         """What it computes with."""
-        return _BACKENDS[self].precision if self in _BACKENDS else DensePrecision.FLOAT32
+        return self.backend.precision if self.backend else DensePrecision.FLOAT32
 
     @property
     def loses(self) -> bool:
@@ -48,15 +55,6 @@ class Contender(Enum):
         return self.precision is not DensePrecision.FLOAT32
 
 
-_BACKENDS = {
-    Contender.CHANNELS_LAST: Backend.TORCH,
-    Contender.ONNXRUNTIME: Backend.ONNXRUNTIME,
-    Contender.OPENVINO: Backend.OPENVINO,
-    Contender.OPENVINO_FLOAT16: Backend.OPENVINO_FLOAT16,
-    Contender.OPENVINO_BFLOAT16: Backend.OPENVINO_BFLOAT16,
-    Contender.OPENVINO_INT8: Backend.OPENVINO_INT8,
-    Contender.ONNXRUNTIME_INT8: Backend.ONNXRUNTIME_INT8,
-}
 _CALIBRATION_FRAMES = 32
 
 
@@ -81,16 +79,18 @@ def build_contenders(
 
 
 def _build(contender: Contender, model: Model, threads: int, images: Sequence[Image]) -> Dense:
-    if contender is Contender.EAGER:
-        return run_by_torch(model.module)
-    if contender is Contender.COMPILE:
-        module = copy.deepcopy(model.module).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        compiled = torch.compile(module, options={"freezing": True})  # packs weights, folds batch norms
-        dense = run_by_torch(compiled, memory_format=torch.channels_last)
-        dense(np.zeros((1, 3, *model.input_size), np.float32))
-        return dense
-    backend = _BACKENDS[contender]
+    backend = contender.backend
+    if backend is None:
+        return _compiled(model) if contender is Contender.COMPILE else run_by_torch(model.module)
     if backend.precision is not DensePrecision.INT8:
         return prepare(backend, model, threads)
     calibration = images[:: max(1, len(images) // _CALIBRATION_FRAMES)]
     return prepare(backend, model, threads, int8_content(model, calibration))
+
+
+def _compiled(model: Model) -> Dense:
+    module = copy.deepcopy(model.module).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    compiled = torch.compile(module, options={"freezing": True})  # packs weights, folds batch norms
+    dense = run_by_torch(compiled, memory_format=torch.channels_last)
+    dense(np.zeros((1, 3, *model.input_size), np.float32))
+    return dense

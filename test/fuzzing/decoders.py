@@ -55,17 +55,17 @@ def space() -> PartitionSpace:
 
 def hello(data: bytes) -> bool:
     """A robot's greeting."""
-    return _accepts(read_hello, data)
+    return accepts(read_hello, data)
 
 
 def welcome(data: bytes) -> bool:
     """A server's."""
-    return _accepts(read_welcome, data)
+    return accepts(read_welcome, data)
 
 
 def start(data: bytes) -> bool:
     """A shared frame's start."""
-    return _accepts(lambda content: decode_start(content, space()), data)
+    return accepts(lambda content: decode_start(content, space()), data)
 
 
 def rows(data: bytes) -> bool:
@@ -77,7 +77,7 @@ def rows(data: bytes) -> bool:
         assert patch.values.shape == (int(patch.mask.sum()), PATCH_CHANNELS)
         assert patch.values.dtype.kind != "f" or np.isfinite(patch.values).all()
 
-    return _accepts(decode, data)
+    return accepts(decode, data)
 
 
 def pixels(data: bytes) -> bool:
@@ -89,12 +89,12 @@ def pixels(data: bytes) -> bool:
         assert 0 <= first <= last <= PIXELS_SIZE[0]
         assert found.mask.shape == (last - first, PIXELS_SIZE[1]) and found.image.shape == (*found.mask.shape, 3)
 
-    return _accepts(decode, data)
+    return accepts(decode, data)
 
 
 def picture(data: bytes) -> bool:
     """A whole frame's picture file."""
-    return not _takes_long(data) and _accepts(lambda content: decode_picture(content), data)
+    return not _takes_long(data) and accepts(lambda content: decode_picture(content), data)
 
 
 def compressed(data: bytes) -> bool:
@@ -102,13 +102,13 @@ def compressed(data: bytes) -> bool:
     description, _, content = data.partition(b"\n")
     if _takes_long(content):
         return False
-    return _accepts(lambda raw: decode_compressed(raw, description.decode(errors="replace")), content)
+    return accepts(lambda raw: decode_compressed(raw, description.decode(errors="replace")), content)
 
 
 def graph(data: bytes) -> bool:
     """A kept graph; one that is accepted is compiled, and run by the compiled kernels."""
     read: list[Graph] = []
-    if not _accepts(lambda content: read.append(decode_graph(memoryview(bytearray(content)))), data):
+    if not accepts(lambda content: read.append(decode_graph(memoryview(bytearray(content)))), data):
         return False
     (found,) = read
     if sum(torch.Size(spec.shape).numel() for spec in found.tensors.values()) <= _LARGEST_GRAPH:
@@ -118,22 +118,22 @@ def graph(data: bytes) -> bool:
 
 def calibration(data: bytes) -> bool:
     """A kept calibration: whatever its parser raises counts as a refusal, see ``KeptFile.read``."""
-    return _parses(lambda content: read_calibration(memoryview(content)), data)
+    return accepts(lambda content: read_calibration(memoryview(content)), data, Exception)
 
 
 def costs(data: bytes) -> bool:
     """A kept cost model."""
-    return _parses(lambda content: read_costs(json.loads(content)), data)
+    return accepts(lambda content: read_costs(json.loads(content)), data, Exception)
 
 
 def card(data: bytes) -> bool:
     """A model card."""
-    return _accepts(read_card, _as_file(data))
+    return accepts(read_card, _as_file(data))
 
 
 def catalog(data: bytes) -> bool:
     """A catalog."""
-    return _accepts(lambda path: read_yaml(path, CatalogFile, "build it anew"), _as_file(data))
+    return accepts(lambda path: read_yaml(path, CatalogFile, "build it anew"), _as_file(data))
 
 
 DECODERS: dict[str, Decoder] = {
@@ -152,22 +152,11 @@ def all_decoders() -> dict[str, Decoder]:
     return DECODERS | MESSAGE_DECODERS
 
 
-def accepts(decode: Callable[[Any], object], data: Any) -> bool:
-    """Whether a decoder takes this; anything that is no :class:`CacheinfError` is raised."""
+def accepts(decode: Callable[[Any], object], data: Any, refusal: type[Exception] = CacheinfError) -> bool:
+    """Whether a decoder takes this; whatever is no refusal is raised."""
     try:
         decode(data)
-    except CacheinfError:
-        return False
-    return True
-
-
-_accepts = accepts
-
-
-def _parses(parse: Callable[[bytes], object], data: bytes) -> bool:
-    try:
-        parse(data)
-    except Exception:
+    except refusal:
         return False
     return True
 

@@ -8,16 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import meet, records_of
 
-from cacheinf_ros.memory import (
-    OFFSETS,
-    SHARED_OBJECTS,
-    Placement,
-    TensorRecord,
-    best_of_greedy,
-    check,
-    least_for_offsets,
-)
-from cacheinf_ros.memory.optimal import optimal
+from cacheinf_ros.memory import Placement, TensorRecord, check, least_for_offsets
 from cacheinf_ros.memory.placement_search import FOUND, GIVEN_UP, IMPOSSIBLE, ORDERS, Problem
 
 FEW = 10**6  # steps, far more than these problems take
@@ -67,33 +58,3 @@ def test_the_order_decides_nothing_but_time(records: list[TensorRecord], seed: i
 def test_it_gives_up_when_told_to() -> None:
     records = records_of(*((1 + i % 7, i % 11, i % 11 + i % 5) for i in range(60)))
     assert Problem(records).search(least_for_offsets(records), 0, 3)[0] == GIVEN_UP
-
-
-def _hard(seed: int) -> list[TensorRecord]:
-    rng = np.random.default_rng(seed)
-    starts, lives, sizes = rng.integers(0, 12, 14), rng.integers(0, 5, 14), rng.integers(1, 9, 14)
-    return records_of(*zip(sizes.tolist(), starts.tolist(), (starts + lives).tolist(), strict=True))
-
-
-def test_the_optimum_is_smaller_than_every_greedy_placement_where_that_is_possible() -> None:
-    better = 0
-    for seed in range(40):
-        records = _hard(seed)
-        found = optimal(records)
-        check(records, found.placement)
-        assert found.is_proven
-        greedy = min(strategy(records).size for strategy in (*OFFSETS.values(), *SHARED_OBJECTS.values()))
-        assert found.placement.size <= greedy == best_of_greedy(records).size
-        better += found.placement.size < greedy
-    assert better > 0
-
-
-def test_what_is_enough_ends_the_search() -> None:
-    records = _hard(3)
-    greedy = best_of_greedy(records)
-    assert optimal(records, capacity=greedy.size).placement == greedy
-
-
-def test_without_time_the_best_greedy_remains() -> None:
-    records = _hard(3)
-    assert optimal(records, time_limit_s=0).placement.size <= best_of_greedy(records).size

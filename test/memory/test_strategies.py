@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from records import meet, records_of
+from hypothesis import given
+from records import meet, records_of, tensor_lists
 
 from cacheinf_ros.errors import PlanError
 from cacheinf_ros.memory import (
     OFFSETS,
     SHARED_OBJECTS,
-    Placement,
     TensorRecord,
-    best_of_greedy,
     check,
     least_for_offsets,
     least_for_shared_objects,
@@ -25,59 +22,25 @@ from cacheinf_ros.memory.records import positional_maxima
 CHAIN = records_of((100, 0, 1), (80, 1, 2), (60, 2, 3))  # each alive with its neighbours
 
 
-@st.composite
-def tensors(draw: st.DrawFn) -> TensorRecord:
-    first = draw(st.integers(0, 12))
-    return TensorRecord(size=16 * draw(st.integers(1, 9)), first=first, last=first + draw(st.integers(0, 5)))
-
-
-lists = st.lists(tensors(), max_size=14)
-
-
-@pytest.mark.parametrize("name", SHARED_OBJECTS)
-@given(records=lists)
-def test_no_two_live_tensors_share_an_object(name: str, records: list[TensorRecord]) -> None:
-    placement = SHARED_OBJECTS[name](records)
+@pytest.mark.parametrize(
+    ("kind", "name"), [("object", name) for name in SHARED_OBJECTS] + [("offset", name) for name in OFFSETS]
+)
+@given(records=tensor_lists)
+def test_no_two_live_tensors_share_memory(kind: str, name: str, records: list[TensorRecord]) -> None:
+    strategies, least = {
+        "object": (SHARED_OBJECTS, least_for_shared_objects),
+        "offset": (OFFSETS, least_for_offsets),
+    }[kind]
+    placement = strategies[name](records)
     check(records, placement)
-    assert placement.size >= least_for_shared_objects(records)
-    assert placement.objects is not None
-    for i, one in enumerate(records):
-        for j, other in enumerate(records[:i]):
-            assert placement.objects[i] != placement.objects[j] or not meet(one, other)
-
-
-@pytest.mark.parametrize("name", OFFSETS)
-@given(records=lists)
-def test_no_two_live_tensors_overlap(name: str, records: list[TensorRecord]) -> None:
-    placement = OFFSETS[name](records)
-    check(records, placement)
-    assert placement.size >= least_for_offsets(records)
+    assert placement.size >= least(records)
     if name != "naive":
         assert placement.size <= sum(record.size for record in records)
-
-
-@settings(max_examples=40, deadline=None)
-@given(records=lists)
-def test_nothing_beats_the_optimum(records: list[TensorRecord]) -> None:
-    found = optimal(records)
-    check(records, found.placement)
-    assert found.is_proven
-    assert found.least >= least_for_offsets(records)
-    if records:
-        assert found.placement.size <= best_of_greedy(records).size
-
-
-@given(records=lists)
-def test_the_check_finds_every_overlap(records: list[TensorRecord]) -> None:
-    """Against the definition: all at offset 0 is right if no two tensors are ever alive at once."""
-    size = max((record.size for record in records), default=0)
-    together = any(meet(a, b) for i, a in enumerate(records) for b in records[:i])
-    placement = Placement(offsets=(0,) * len(records), size=size)
-    if together:
-        with pytest.raises(PlanError, match="overlap"):
-            check(records, placement)
-    else:
-        check(records, placement)
+    if kind == "object":
+        assert placement.objects is not None
+        for i, one in enumerate(records):
+            for j, other in enumerate(records[:i]):
+                assert placement.objects[i] != placement.objects[j] or not meet(one, other)
 
 
 def test_a_gap_at_the_front_is_a_gap() -> None:

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from catalogs import MODELS, OTHER, TINY, two_catalogs
+from catalogs import MODELS, OTHER, TINY, catalog_command, two_catalogs
 
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.harness import NodeCommand, NodeGroup
@@ -52,17 +52,9 @@ def test_what_cannot_start_says_why_in_one_line(nodes: NodeGroup, catalogs: list
 
 @pytest.fixture(scope="module")
 def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
-    node = nodes.start(
-        NodeCommand(
-            executable="catalog_inference",
-            parameters={
-                "catalogs": catalogs, "rates": [30.0, 10.0], "policy": "server_first", "server.use": True,
-                "image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results",
-                "threads": 1, "server.deadline_ms": 1000.0, "server.load_deadline_ms": 30_000.0,
-                "server.probe_s": 0.2, "server.probe_max_s": 0.5,
-            },
-        )
-    )  # fmt: skip
+    deadlines = {"server.deadline_ms": 1000.0, "server.load_deadline_ms": 30_000.0}
+    probes = {"server.use": True, "server.probe_s": 0.2, "server.probe_max_s": 0.5}
+    node = nodes.start(catalog_command(catalogs, rates=[30.0, 10.0], policy="server_first", **deadlines, **probes))
     node.wait_ready(START_S)
     yield node
     assert node.stop() == 0

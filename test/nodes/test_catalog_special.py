@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from catalogs import catalog_command, made_catalog
 from coloured import LABELS, picture
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
@@ -28,7 +29,7 @@ from cacheinf_ros.catalog.specialists.specialiser import SkewRules
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.harness import NodeGroup
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.conversions import time_message
 from cacheinf_ros.nodes.results import outputs_from
@@ -181,8 +182,6 @@ def test_an_original_that_vanishes_is_named(
 
 
 def test_catalogs_without_are_left_alone(coloured: tuple[CatalogFolder, SpecialiseFolder], tmp_path: Path) -> None:
-    from catalogs import made_catalog
-
     from cacheinf_ros.catalog.variant import Cost, Place
 
     device = Device(made_catalog(tmp_path / "tiny", "tiny", {Place.DEVICE: Cost(energy_j=1.0)}))
@@ -194,15 +193,7 @@ def test_catalogs_without_are_left_alone(coloured: tuple[CatalogFolder, Speciali
 
 @pytest.fixture(scope="module")
 def robot(nodes: NodeGroup, coloured: tuple[CatalogFolder, SpecialiseFolder]) -> Iterator[Any]:
-    node = nodes.start(
-        NodeCommand(
-            executable="catalog_inference",
-            parameters={
-                "catalogs": [str(coloured[0].path)], "rates": [100.0], "image_topic": "camera/image", "threads": 1,
-                "image_reliability": "reliable", "result_topic": "results", "outputs": "all",
-            },
-        )
-    )  # fmt: skip
+    node = nodes.start(catalog_command([str(coloured[0].path)], rates=[100.0], outputs="all"))
     node.wait_ready(START_S)
     yield node
     assert node.stop() == 0

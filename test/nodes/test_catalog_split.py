@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogs import MODELS, OTHER, two_catalogs
+from catalogs import MODELS, OTHER, catalog_command, two_catalogs
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
@@ -103,19 +103,12 @@ def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
-    node = nodes.start(
-        NodeCommand(
-            executable="catalog_inference",
-            parameters={
-                "catalogs": catalogs, "rates": [30.0, 10.0], "server.use": True, "server.policy": "remote",
-                # both places fit, and splitting takes less. Nothing takes anything really: at most it is believed that
-                # the catalog is 50 times too dear, and that does not put the device before a split
-                "energy_budget_j": 12.0 * 3600.0, "budget_horizon_s": 3600.0, **NO_POWER,
-                "image_topic": "camera/image", "image_reliability": "reliable", "result_topic": "results",
-                "threads": 1, "server.deadline_ms": 1000.0, "server.probe_s": 0.2, "server.probe_max_s": 0.5,
-            },
-        )
-    )  # fmt: skip
+    server = {"server.use": True, "server.policy": "remote", "server.deadline_ms": 1000.0}
+    probes = {"server.probe_s": 0.2, "server.probe_max_s": 0.5}
+    # both places fit, and splitting takes less. Nothing takes anything really: at most it is believed that
+    # the catalog is 50 times too dear, and that does not put the device before a split
+    budget = {"energy_budget_j": 12.0 * 3600.0, "budget_horizon_s": 3600.0, **NO_POWER}
+    node = nodes.start(catalog_command(catalogs, rates=[30.0, 10.0], **server, **probes, **budget))
     node.wait_ready(START_S)
     return node
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cacheinf_ros.harness import NodeCommand, NodeGroup
+from cacheinf_ros.harness import NodeProcess
 from cacheinf_ros.pipeline.polling import wait_until
 
 START_S = 60.0
@@ -19,24 +19,22 @@ OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
 
 
 @pytest.fixture
-def robot_command(inference_command: Callable[..., NodeCommand]) -> Callable[[str], NodeCommand]:
-    def make(policy: str) -> NodeCommand:
-        return inference_command(
-            "cached_inference",
-            **{"server.use": True, "server.policy": policy, "server.schedule_s": 1.0},
-            **{"server.deadline_ms": 2000.0, "server.probe_s": 0.1},
-        )
+def start_robot(rig: Any) -> Callable[[str], NodeProcess]:
+    """Starts a node that shares frames by a policy; it need not be ready yet."""
 
-    return make
+    def start(policy: str) -> NodeProcess:
+        server = {"server.use": True, "server.policy": policy, "server.schedule_s": 1.0}
+        waits = {"server.deadline_ms": 2000.0, "server.probe_s": 0.1}
+        return rig.nodes.start(rig.command("cached_inference", **server, **waits))
+
+    return start
 
 
 @pytest.mark.parametrize("policy", ["remote", "cacheinf"])
 def test_frames_are_shared_while_there_is_a_server(
-    policy: str,
-    rig: Any,
-    robot_command: Callable[[str], NodeCommand],
+    policy: str, rig: Any, start_robot: Callable[[str], NodeProcess]
 ) -> None:
-    robot = rig.nodes.start(robot_command(policy))
+    robot = start_robot(policy)
     robot.wait_ready()
     stamps = iter(range(10**12, 10**13, 50_000_000))
 
@@ -44,12 +42,6 @@ def test_frames_are_shared_while_there_is_a_server(
         results = [rig.station.answer(rig.image(next(stamps))) for _ in range(count)]
         assert not any(result.error for result in results)
         return results
-
-    def film_until(said: str) -> None:
-        deadline = time.monotonic() + START_S
-        while said not in robot.output:
-            assert time.monotonic() < deadline
-            film(1)
 
     rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     (alone,) = film(1)
@@ -87,8 +79,8 @@ def test_a_server_with_another_model_is_refused(rig: Any) -> None:
     assert robot.stop() == 0
 
 
-def test_the_policy_changes_while_the_robot_works(rig: Any, robot_command: Callable[[str], NodeCommand]) -> None:
-    robot = rig.nodes.start(robot_command("remote"))
+def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callable[[str], NodeProcess]) -> None:
+    robot = start_robot("remote")
     server = rig.nodes.start(rig.command("server"))
     robot.wait_ready()
     server.wait_ready()
@@ -132,35 +124,29 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, robot_command: Calla
 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_robot_that_goes_leaves_nothing_at_the_server(
-    is_killed: bool,
-    nodes: NodeGroup,
-    station: Any,
-    inference_command: Callable[..., NodeCommand],
-    robot_command: Callable[[str], NodeCommand],
+    is_killed: bool, rig: Any, start_robot: Callable[[str], NodeProcess]
 ) -> None:
     forget_after_s = 5.0 if is_killed else 600.0  # who ends says so
-    server = nodes.start(inference_command("server", **{"server.forget_after_s": forget_after_s}))
-    robot = nodes.start(robot_command("remote"))
+    server = rig.nodes.start(rig.command("server", **{"server.forget_after_s": forget_after_s}))
+    robot = start_robot("remote")
     server.wait_ready()
     robot.wait_ready()
 
-    assert wait_until(lambda: station.said("server").get("sharing robots") == "1", START_S)
+    assert wait_until(lambda: rig.station.said("server").get("sharing robots") == "1", START_S)
     if is_killed:
         robot.kill()
     else:
         assert robot.stop() == 0
-    assert wait_until(lambda: station.said("server").get("sharing robots") == "0", START_S)
+    assert wait_until(lambda: rig.station.said("server").get("sharing robots") == "0", START_S)
     assert ("not a word of it" in server.output) == is_killed
     assert server.stop() == 0
 
 
 @pytest.mark.parametrize("started_with", ["local", "remote_jpeg"])
 def test_what_was_started_without_sharing_shares_when_told_to(
-    started_with: str,
-    rig: Any,
-    robot_command: Callable[[str], NodeCommand],
+    started_with: str, rig: Any, start_robot: Callable[[str], NodeProcess]
 ) -> None:
-    robot = rig.nodes.start(robot_command(started_with))
+    robot = start_robot(started_with)
     server = rig.nodes.start(rig.command("server"))
     robot.wait_ready()
     server.wait_ready()

@@ -51,6 +51,15 @@ def bounded(model: Model, **options: float) -> tuple[Runner, dict[str, str]]:
     return runner, notes
 
 
+def holding(model: Model) -> Runner:
+    """A runner that holds its answer to ``picture()``."""
+    runner, _ = bounded(model)
+    for _ in range(BURST + 2):
+        last = runner.infer(picture(), None)
+    assert last.mode == HELD
+    return runner
+
+
 def test_a_still_picture_is_computed_in_a_burst_and_then_held(model: Model) -> None:
     runner, notes = bounded(model)
     still = picture()
@@ -79,10 +88,7 @@ def test_dense_answers_are_those_of_the_network(model: Model) -> None:
 
 
 def test_whatever_differs_from_the_last_answer_s_frame_is_computed(model: Model) -> None:
-    runner, _ = bounded(model)
-    for _ in range(BURST + 2):
-        last = runner.infer(picture(), None)
-    assert last.mode == HELD
+    runner = holding(model)
     assert runner.infer(picture(1), None).mode != HELD
     assert runner.infer(picture(1), None).mode == HELD
     assert runner.infer(picture(1, (48, 64)), None).mode != HELD  # another size of frame: boxes are in its pixels
@@ -92,10 +98,7 @@ def test_whatever_differs_from_the_last_answer_s_frame_is_computed(model: Model)
 
 
 def test_answers_are_judged_by_what_the_user_gets_of_them(model: Model) -> None:
-    runner, _ = bounded(model)
-    for _ in range(BURST + 2):
-        last = runner.infer(picture(), None)
-    assert last.mode == HELD
+    runner = holding(model)
     runner.selection = Selection(score_threshold=0.9)
     results = [runner.infer(picture(), None) for _ in range(BURST + 2)]
     assert HELD not in [result.mode for result in results[:BURST]]  # a burst with other decisions
@@ -113,10 +116,7 @@ def test_nothing_is_held_or_lost_where_no_loss_is_allowed(model: Model) -> None:
 
 
 def test_an_answer_given_without_a_promise_is_not_held_for_an_earlier_frame(model: Model) -> None:
-    runner, _ = bounded(model)
-    for _ in range(BURST + 2):
-        last = runner.infer(picture(), None)
-    assert last.mode == HELD
+    runner = holding(model)
     config = EngineConfig(mode=Mode.BOUNDED, threads=1)
     runner.configure(config.changed(max_loss=0.0))
     runner.infer(picture(1), None)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Self
 
 _MOST = 20.0
@@ -23,8 +22,6 @@ class Contention:
         self._started = time.monotonic(), time.thread_time()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         elapsed, used = time.monotonic() - self._started[0], time.thread_time() - self._started[1]
         self.slowdown = min(max(1.0, elapsed / used), _MOST) if used > 0 else 1.0
