@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+
+
+def _folded(names: Iterable[str]) -> list[Column]:
+    """Heads that are told in full, however narrow the terminal is."""
+    return [Column(name, overflow="fold") for name in names]
 
 
 def print_placements(report: dict[str, Any]) -> None:
@@ -14,13 +20,13 @@ def print_placements(report: dict[str, Any]) -> None:
     console = Console()
     for kind in ("shared_objects", "offsets"):
         networks = report["placement"]
-        table = Table("strategy", *networks, title=f"{kind.replace('_', ' ')}, MiB")
+        table = Table("strategy", *_folded(networks), title=f"{kind.replace('_', ' ')}, MiB")
         for strategy in next(iter(networks.values()))[kind]:
             table.add_row(strategy, *(f"{network[kind][strategy]:.3f}" for network in networks.values()))
         table.add_row("lower bound", *(f"{network['bounds'][kind]:.3f}" for network in networks.values()))
         console.print(table)
     networks = report["placement"]
-    table = Table("rounds", *networks, title="greedy by size in several rounds, as shapes become known, MiB")
+    table = Table("rounds", *_folded(networks), title="greedy by size in several rounds, as shapes become known, MiB")
     for rounds in next(iter(networks.values()))["rounds"]:
         table.add_row(str(rounds), *(f"{network['rounds'][rounds]:.3f}" for network in networks.values()))
     console.print(table)

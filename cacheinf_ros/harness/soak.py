@@ -68,7 +68,7 @@ def soak(
         ProcessError: a node does not start.
     """
     relay = Relay(domain)
-    relay.faults = Faults(config.seed, config.link_share, KINDS)
+    relay.faults = Faults(config.seed, config.rates.link_share, KINDS)
     try:
         with (
             full_disk(folder / "full_disk") as disk,
@@ -119,7 +119,8 @@ class _Soak:
         self._server = SoakedNode("server", server_command(config), surroundings)
         numbers = range(config.robots)
         self._robots = [
-            SoakedRobot(number, robot_command(config, number), surroundings, station, config) for number in numbers
+            SoakedRobot(number, robot_command(config, number), surroundings, station, config, self._heard.put)
+            for number in numbers
         ]
         self._matchers = {
             number: SoakedNode(f"robot{number}/matcher{number}", matcher_command(number), surroundings)
@@ -129,8 +130,6 @@ class _Soak:
 
     def start(self) -> None:
         """Start all processes; cameras begin when all are there."""
-        for robot in self._robots:
-            robot.hear(lambda heard, robot=robot: self._heard.put((robot, heard)))  # type: ignore[misc]
         for node in self._nodes:
             node.start()
         deadline = time.monotonic() + _START_S
@@ -150,7 +149,7 @@ class _Soak:
             now = time.monotonic()
             if now > self._end + self._config.patience_s + _LAST_WORDS_S:
                 break
-            if 0 < self._config.faults <= min(self._of_columns.values()):
+            if 0 < self._config.rates.faults <= min(self._of_columns.values()):
                 self._end = min(self._end, now)
             self._tick(now)
             if now - said > _TOLD_S:
@@ -198,10 +197,10 @@ class _Soak:
         return counts
 
     def _plan(self, began: float) -> None:
-        config = self._config
+        config, rates = self._config, self._config.rates
         plan = plan_process_faults(
-            config.seed, duration_s=config.duration_s, every_s=config.fault_every_s, robots=range(1, config.robots),
-            matchers=self._matchers, server_share=config.server_share, cut_share=config.cut_share,
+            config.seed, duration_s=config.duration_s, every_s=rates.fault_every_s, robots=range(1, config.robots),
+            matchers=self._matchers, server_share=rates.server_share, cut_share=rates.cut_share,
         )  # fmt: skip
         for fault in plan:
             self._at(began + fault.at_s, lambda fault=fault: self._befall(fault))  # type: ignore[misc]

@@ -12,6 +12,27 @@ from cacheinf_ros.harness.resources import Growth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRates:
+    """How often what goes wrong.
+
+    Attributes:
+        fault_every_s: mean time between faults of processes.
+        server_share: of them that befall the server.
+        cut_share: of them that cut the link.
+        camera_share: of the images that something befalls.
+        link_share: of the packets between robots and server that something befalls.
+        faults: after so many in each column the soak ends; 0: never.
+    """
+
+    fault_every_s: float
+    server_share: float
+    cut_share: float
+    camera_share: float
+    link_share: float
+    faults: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SoakConfig:
     """What to do.
 
@@ -23,14 +44,9 @@ class SoakConfig:
         model, source: what the robots run, and see.
         policy: server.policy of the robots; "all": they take turns.
         seed: of all that is random.
-        fault_every_s: mean time between faults of processes.
-        server_share: of them that befall the server.
-        cut_share: of them that cut the link.
-        camera_share: of the images that something befalls.
-        link_share: of the packets between robots and server that something befalls.
+        rates: of faults.
         visit_every_s: mean time between robots that only greet the server.
         patience_s: how long a frame may wait for its result.
-        faults: after so many in each column the soak ends; 0: never.
     """
 
     duration_s: float
@@ -41,14 +57,9 @@ class SoakConfig:
     source: str
     policy: str
     seed: int
-    fault_every_s: float
-    server_share: float
-    cut_share: float
-    camera_share: float
-    link_share: float
+    rates: FaultRates
     visit_every_s: float
     patience_s: float
-    faults: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

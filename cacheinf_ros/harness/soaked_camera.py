@@ -44,7 +44,7 @@ class SoakedCamera:
         self._topic = topic
         self._station = station
         self._ledger = ledger
-        self._faults = CameraFaults(seed, config.camera_share)
+        self._faults = CameraFaults(seed, config.rates.camera_share)
         self._random = random.Random(seed)
         self._period_ns = round(_NS_PER_S / config.rate / _PICTURES) * _PICTURES
         self._sent = self._jumps = self._jumped_ns = 0

@@ -173,7 +173,9 @@ class SoakedRobot(SoakedNode):
         surroundings: Surroundings,
         station: RobotStation,
         config: SoakConfig,
+        hear: Callable[[tuple[SoakedRobot, Heard]], None],
     ) -> None:
+        """``hear`` takes the robot and each of its results, in the station's thread."""
         super().__init__(f"robot{number}/robot{number}", command, surroundings)
         self.ledger = FrameLedger(config.patience_s)
         self.starts_s: list[float] = []
@@ -184,10 +186,7 @@ class SoakedRobot(SoakedNode):
         self._fault = ""
         self._started_s = 0.0
         self._known: set[bytes] = set()
-
-    def hear(self, hear: Callable[[Heard], None]) -> None:
-        """Have its results heard; in the station's thread."""
-        self._station.add_robot(self._images, self._results, hear)
+        station.add_robot(self._images, self._results, lambda heard: hear((self, heard)))
 
     def start(self) -> None:
         """As :meth:`SoakedNode.start`; ends of topics that are known by now are of earlier processes."""

@@ -62,6 +62,7 @@ class Camera:
         self._review_soon = node.create_guard_condition(self._review)
         self._silent_since: float | None = None
         self._subscription = self._subscribe()
+        health.counted("image_publishers", lambda: self._subscription.get_publisher_count())
         # events may come before the graph knows of what they tell, and not every middleware has them
         node.create_timer(_REVIEW_S, self._review, clock=Clock(clock_type=ClockType.STEADY_TIME))
 

@@ -83,6 +83,7 @@ class CatalogPipeline:
         )
         self._report = BudgetReport(node.health, self.models)
         self._results = publish_on(node, InferenceResult, get(ResultConfig).result_topic, profile(_RESULT_DEPTH))
+        node.health.counted("result_subscribers", self._results.get_subscription_count)
         self._view: tuple[Arrival, View] | None = None
         self._used_bytes = 0
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))

@@ -83,6 +83,7 @@ class Pipeline:
             self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=use.use_server)
         self._runner.warm_up()
         self._results = ResultTopics(node, get(ResultConfig))
+        node.health.counted("result_subscribers", self._results.subscribers)
         self._figures = FigureTopic(node)
         sender = Sender(node, get(LimitConfig))
         self._connection = ServerConnection(node, topics, sender) if use.use_server else None

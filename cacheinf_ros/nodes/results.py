@@ -155,6 +155,10 @@ class ResultTopics:
         self._class_map = LazyImage(node, "~/class_map")
         self._vision = VisionTopics(node)
 
+    def subscribers(self) -> int:
+        """How many there are to results."""
+        return self._result.get_subscription_count()
+
     def publish(self, result: msg.InferenceResult) -> None:
         """Publish a result."""
         self._result.publish(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from statistics import fmean, median
@@ -72,6 +73,7 @@ class Health:
         self._last_error = ""
         self._unreported = ""
         self._notes: dict[str, str] = {}
+        self._counted: dict[str, Callable[[], int]] = {}
         self._silence = ""
         self._answered = 0  # results at the last report
         self._owed_since_s: float | None = None  # since which report a result is owed and none has gone out
@@ -133,6 +135,10 @@ class Health:
         with self._lock:
             self._notes[name] = text
 
+    def counted(self, name: str, count: Callable[[], int]) -> None:
+        """Report under this name what ``count`` says at that time; it is called by who asks for the status."""
+        self._counted[name] = count
+
     def status(self, work: WorkState, *, latency_budget_ms: float, stuck_after_s: float, now_s: float) -> Status:
         """Judge the node: ERROR when stuck or failing, WARN above the latency budget, "n/a" before the first frame.
 
@@ -149,6 +155,7 @@ class Health:
             reuse, lost_share = list(self._reuse), self._lost_share()
             silence, stalled_s = self._silence, self._stalled_s(work, now_s)
         middle = latency[len(latency) // 2] if latency else None
+        values |= {name: str(count()) for name, count in self._counted.items()}
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"
         values["latency_max_ms"] = "n/a" if not latency else f"{latency[-1]:.1f}"
         values["lost_share"] = f"{lost_share:.3f}"

@@ -23,6 +23,7 @@ def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["cacheinf", *words])
+        patch.setenv("COLUMNS", "160")  # what tables say is not folded
         try:
             main()
         except SystemExit as ended:

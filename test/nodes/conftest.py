@@ -63,13 +63,21 @@ class Station(SpinningNode):
     def wait_for_nodes(self, message: Any, subscribers: int) -> None:
         """Until that many nodes receive images like this one, and this station their results."""
         camera = self.camera(message)
+        self.diagnostics.clear()  # who has ended says nothing any more
+        assert wait_until(lambda: self._told("image_publishers") == subscribers, DEADLINE_S)
         assert wait_until(lambda: camera.get_subscription_count() == subscribers, DEADLINE_S)
         self.wait_for_publisher()
 
     def wait_for_publisher(self) -> None:
-        """Until one node publishes results, and knows that this station receives them."""
+        """Until a node that publishes results knows that this station receives them: it may learn of us later than we
+        of it, and what it sent by then is lost."""
+        assert wait_until(lambda: self._told("result_subscribers") == 1, DEADLINE_S)
         assert wait_until(lambda: self.node.count_publishers("results") == 1, DEADLINE_S)
-        time.sleep(1.0)  # a node may learn of us later than we of it, and what it sent by then is lost
+
+    def _told(self, count: str) -> int:
+        """How many nodes say that they know of at least one."""
+        said = [{value.key: value.value for value in status.values} for status in list(self.diagnostics.values())]
+        return sum(int(values.get(count, 0)) > 0 for values in said)
 
     def expect(self, count: int, timeout_s: float = DEADLINE_S) -> list[Any]:
         """The results, once there are so many; and no more come."""

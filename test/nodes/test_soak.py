@@ -15,7 +15,7 @@ from forked_nodes import ForkedGroup, NodeFork
 from cacheinf_ros.harness.churn import Column
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.soak import soak
-from cacheinf_ros.harness.soak_report import SoakConfig
+from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
 
@@ -24,9 +24,11 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
     domain: int, node_fork: NodeFork, tmp_path: Path
 ) -> None:
     config = SoakConfig(
-        duration_s=120.0, faults=6, robots=4, slots=6, rate=4.0, model=TINY, source="scene:fixed?size=48x64",
-        policy="all", seed=0, fault_every_s=0.5, server_share=0.25, cut_share=0.2, camera_share=0.2, link_share=0.03,
-        visit_every_s=1.0, patience_s=30.0,
+        duration_s=120.0, robots=4, slots=6, rate=4.0, model=TINY, source="scene:fixed?size=48x64", policy="all",
+        rates=FaultRates(
+            faults=6, fault_every_s=0.5, server_share=0.25, cut_share=0.2, camera_share=0.2, link_share=0.03
+        ),
+        visit_every_s=1.0, patience_s=30.0, seed=0,
     )  # fmt: skip
     report = soak(config, domain=domain, folder=tmp_path, make_group=partial(ForkedGroup, node_fork))
     assert report.is_clean, report
@@ -34,5 +36,7 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
     assert report.where["shared"] > 0
     assert report.fates[Fate.STATED] > 0
     for column in Column:
-        assert sum(count for (whom, _), count in report.injected.items() if whom is column) >= config.faults, column
+        assert sum(count for (whom, _), count in report.injected.items() if whom is column) >= config.rates.faults, (
+            column
+        )
     assert sum(report.injected.values()) >= 60

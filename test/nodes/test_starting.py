@@ -107,6 +107,7 @@ def test_replay_publishes_every_frame_once_and_ends(
     simulated = transport == "compressed"
     inference = nodes.start(inference_command("cached_inference", image_transport=transport, use_sim_time=simulated))
     inference.wait_ready()
+    station.diagnostics.clear()
     station.wait_for_publisher()
     parameters = {
         "source": source,
