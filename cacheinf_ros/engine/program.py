@@ -16,6 +16,7 @@ from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.execution.steps import Compute
@@ -110,7 +111,9 @@ class Program:
         for step in steps:
             if isinstance(step, Compute) and step.operator.output not in self._kernels:
                 self._kernels[step.operator.output] = self._prepared(step)
-        self._executor = self._backend.executor(steps, self._kernels, self._tensors, self.replicas)
+        self._executor = self._backend.executor(
+            Executable(steps=steps, kernels=self._kernels, tensors=self._tensors, replicas=self.replicas)
+        )
         self.profile.watch(steps, self._kernels, self._executor)
         convolutions = [step for step in steps if isinstance(step, Compute) and step.flops_per_pixel]
         self._convolved = [step.active for step in convolutions]

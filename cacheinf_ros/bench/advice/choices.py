@@ -25,9 +25,13 @@ class Kind(Enum):
     """What saves the time."""
 
     DENSE = "dense"
+    """Nothing: every frame is computed completely, in float32."""
     PRECISION = "lower precision"
+    """Every frame is computed completely, with shorter numbers."""
     SKIPPING = "frame skipping"
+    """Only some frames are computed; the others have the last answer."""
     CACHING = "caching"
+    """Of a frame only what has changed is computed, or its answer is held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class Choice:
     Attributes:
         name: among the ways that are measured.
         title: in plain words.
+        kind: what saves the time.
         parameters: of the nodes, beside the model's; None: they have no such mode.
         beside: a command that must run beside the launch file; empty: none.
     """

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +23,7 @@ from cacheinf_ros.config import Config, parameter, setting, unlisted
 from cacheinf_ros.errors import CatalogError, ConfigError
 
 _RATES_HZ = (0.001, 1000.0)
+_price = partial(unlisted, low=0.0, high=1e3)
 
 
 class CatalogPolicy(Enum):
@@ -108,19 +110,11 @@ class CatalogBudgetConfig(Config):
         high=1e8,
         live=True,
     )
-    price_server_s: float = unlisted(
-        PriceConfig().price_server_s,
-        "dollars per second of the server's time",
-        low=0.0,
-        high=1e3,
-        name="server.price_s",
+    price_server_s: float = _price(
+        PriceConfig().price_server_s, "dollars per second of the server's time", name="server.price_s"
     )
-    price_mb: float = unlisted(
-        PriceConfig().price_mb,
-        "dollars per 10**6 bytes to and from the server",
-        low=0.0,
-        high=1e3,
-        name="server.price_mb",
+    price_mb: float = _price(
+        PriceConfig().price_mb, "dollars per 10**6 bytes to and from the server", name="server.price_mb"
     )
 
     @property

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.border import Border
-from cacheinf_ros.engine.execution.steps import Step
-from cacheinf_ros.engine.execution.tensors import Tensors
+from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
-from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.graph.ir import Operator
 
@@ -69,19 +67,8 @@ class Backend(Protocol):
         """
         ...
 
-    def executor(
-        self,
-        steps: Sequence[Step],
-        kernels: Mapping[str, PreparedKernel],
-        tensors: Tensors,
-        replicas: TensorReplicas | None,
-    ) -> Executor:
-        """Prepare a plan.
-
-        Args:
-            kernels: by the operator's output.
-            replicas: what another machine has of each tensor; None: there is none.
-        """
+    def executor(self, executable: Executable) -> Executor:
+        """Prepare a plan."""
         ...
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:

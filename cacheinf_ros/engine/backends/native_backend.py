@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_double, c_float, c_int32
 
@@ -17,16 +17,14 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.delta_threshold import DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.native_executor import NativeExecutor, c_tap_table
 from cacheinf_ros.engine.execution.propagation import TapTable
-from cacheinf_ros.engine.execution.steps import Step
-from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.input import Image, InputWriter
 from cacheinf_ros.engine.kernels.abi import CInput, CShift, CView, failure
 from cacheinf_ros.engine.kernels.native_kernels import NativeKernels
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
-from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.geometry.painting import TILE
@@ -75,15 +73,9 @@ class NativeBackend:
             return PreparedKernel(function=self._torch.prepare(operator, sources, channels))
         return PreparedKernel(call=call, alternative=self._kernels.alternative(call))
 
-    def executor(
-        self,
-        steps: Sequence[Step],
-        kernels: Mapping[str, PreparedKernel],
-        tensors: Tensors,
-        replicas: TensorReplicas | None,
-    ) -> NativeExecutor:
+    def executor(self, executable: Executable) -> NativeExecutor:
         """See :meth:`Backend.executor`."""
-        return NativeExecutor(steps, kernels, tensors, self.library, self.threads, replicas)
+        return NativeExecutor(executable, self.library, self.threads)
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
         """See :meth:`Backend.input`."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.reference_executor import ReferenceExecutor
-from cacheinf_ros.engine.execution.steps import Step
-from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.input import Image, InputWriter
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
-from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.geometry.painting import Brush
 from cacheinf_ros.graph.ir import Operator
@@ -43,15 +41,9 @@ class ReferenceBackend:
         """See :meth:`Backend.prepare`."""
         return PreparedKernel(function=self._kernels.prepare(operator, sources, channels))
 
-    def executor(
-        self,
-        steps: Sequence[Step],
-        kernels: Mapping[str, PreparedKernel],
-        tensors: Tensors,
-        replicas: TensorReplicas | None,
-    ) -> ReferenceExecutor:
+    def executor(self, executable: Executable) -> ReferenceExecutor:
         """See :meth:`Backend.executor`."""
-        return ReferenceExecutor(steps, kernels, tensors, self.device, replicas)
+        return ReferenceExecutor(executable, self.device)
 
     def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
         """See :meth:`Backend.input`."""

@@ -35,13 +35,8 @@ def decode_boxes(boxes: NDArray[Any], scores: NDArray[Any], decoder: Boxes, inpu
         raise ValueError(f"boxes are [1, n, 4] and scores [1, n, classes], not {boxes.shape} and {scores.shape}")
     best, classes = best_class(_ACTIVATIONS[decoder.activation](scores[0]), decoder.background)
     chosen = np.flatnonzero(best >= decoder.score_threshold)
-    return suppress(
-        _left_top(boxes[0, chosen].astype(np.float32), decoder, input_size),
-        best[chosen],
-        classes[chosen],
-        score_threshold=decoder.score_threshold,
-        iou_threshold=decoder.iou_threshold,
-    )
+    found = (_left_top(boxes[0, chosen].astype(np.float32), decoder, input_size), best[chosen], classes[chosen])
+    return suppress(found, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold)
 
 
 def _left_top(boxes: NDArray[np.float32], decoder: Boxes, input_size: tuple[int, int]) -> NDArray[np.float32]:

@@ -32,13 +32,8 @@ def decode_fastestdet(output: NDArray[Any], decoder: FastestDet, input_size: tup
     best, classes = best_class(cells[..., 5:].reshape(-1, cells.shape[2] - 5))
     scores = cells[..., 0].ravel() ** _SCORE_SHARE * best ** (1 - _SCORE_SHARE)
     chosen = np.flatnonzero(scores >= decoder.score_threshold)
-    return suppress(
-        _boxes(cells, chosen, input_size),
-        scores[chosen],
-        classes[chosen],
-        score_threshold=decoder.score_threshold,
-        iou_threshold=decoder.iou_threshold,
-    )
+    found = (_boxes(cells, chosen, input_size), scores[chosen], classes[chosen])
+    return suppress(found, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold)
 
 
 def _boxes(cells: NDArray[np.float32], chosen: NDArray[np.int64], input_size: tuple[int, int]) -> NDArray[np.float32]:

@@ -35,13 +35,8 @@ def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_siz
     scores, logits = _together(list(outputs.values()), decoder, input_size)
     best, classes = best_class(scores)
     chosen = np.flatnonzero(best >= decoder.score_threshold)
-    return suppress(
-        _boxes(logits[chosen], chosen, decoder, input_size),
-        best[chosen],
-        classes[chosen],
-        score_threshold=decoder.score_threshold,
-        iou_threshold=decoder.iou_threshold,
-    )
+    found = (_boxes(logits[chosen], chosen, decoder, input_size), best[chosen], classes[chosen])
+    return suppress(found, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold)
 
 
 def _together(

@@ -35,13 +35,8 @@ def decode_ssd(offsets: NDArray[Any], scores: NDArray[Any], decoder: SsdBoxes, i
         )
     best, classes = best_class(softmax(scores[0]) if decoder.softmax else scores[0], decoder.background)
     chosen = np.flatnonzero(best >= decoder.score_threshold)
-    return suppress(
-        _moved(priors[chosen], offsets[0, chosen].astype(np.float32), decoder),
-        best[chosen],
-        classes[chosen],
-        score_threshold=decoder.score_threshold,
-        iou_threshold=decoder.iou_threshold,
-    )
+    found = (_moved(priors[chosen], offsets[0, chosen].astype(np.float32), decoder), best[chosen], classes[chosen])
+    return suppress(found, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold)
 
 
 def prior_boxes(decoder: SsdBoxes, input_size: Size) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Found = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]
-"""boxes [n, 4] as (x, y, width, height) in pixels of the model's input; scores [n], best first; class ids [n]."""
+"""boxes [n, 4] as (x, y, width, height) in pixels of the model's input; scores [n]; class ids [n]; best first."""
 
 
 def best_class(scores: NDArray[Any], background: int | None = None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -21,36 +21,19 @@ def best_class(scores: NDArray[Any], background: int | None = None) -> tuple[NDA
     return candidates.max(1), candidates.argmax(1)
 
 
-def suppress(
-    boxes: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    classes: NDArray[np.int64],
-    *,
-    score_threshold: float,
-    iou_threshold: float,
-) -> Found:
+def suppress(found: Found, *, score_threshold: float, iou_threshold: float) -> Found:
     """Drop what scores less than the threshold, and of boxes of one class that overlap more than allowed all but one.
 
-    Args:
-        boxes: float32 [n, 4], (x, y, width, height).
-        scores: float32 [n].
-        classes: int64 [n].
+    ``found``: in any order.
     """
-    kept = surviving(boxes, scores, classes, score_threshold=score_threshold, iou_threshold=iou_threshold)
+    kept = surviving(found, score_threshold=score_threshold, iou_threshold=iou_threshold)
+    boxes, scores, classes = found
     return boxes[kept], scores[kept], classes[kept]
 
 
-def surviving(
-    boxes: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    classes: NDArray[np.int64],
-    *,
-    score_threshold: float,
-    iou_threshold: float,
-) -> NDArray[np.int64]:
+def surviving(found: Found, *, score_threshold: float, iou_threshold: float) -> NDArray[np.int64]:
     """The indices of what :func:`suppress` keeps, best first."""
-    kept = np.array(
-        cv2.dnn.NMSBoxesBatched(boxes.tolist(), scores.tolist(), classes.tolist(), score_threshold, iou_threshold),
-        np.int64,
-    ).reshape(-1)
-    return kept[np.argsort(-scores[kept], kind="stable")]
+    boxes, scores, classes = (values.tolist() for values in found)
+    indices = cv2.dnn.NMSBoxesBatched(boxes, scores, classes, score_threshold, iou_threshold)
+    kept = np.array(indices, np.int64).reshape(-1)
+    return kept[np.argsort(-found[1][kept], kind="stable")]

@@ -39,7 +39,7 @@ def decode_yolo(outputs: dict[str, NDArray[Any]], decoder: Yolo, input_size: Siz
     chosen, scores, classes = _best(values[first:classes_end], values[4] if decoder.objectness else None, decoder)
     boxes = _boxes(values[:4].T, chosen, decoder, input_size)
     kept = surviving(
-        boxes, scores, classes, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold
+        (boxes, scores, classes), score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold
     )
     rest = values[classes_end:, chosen[kept]].T.astype(np.float32)
     return Instances(

@@ -14,14 +14,13 @@ import torch
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.delta_threshold import POOLING, Criterion
 from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_call, prepared_compute, prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
-from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels.abi import ChangeKind, CStep, CTapTable, CWindow, StepKind, failure
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
-from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.window import Window
@@ -43,19 +42,12 @@ class NativeExecutor:
         microseconds: float32 [steps], of each step in the last run; 0 for those that torch did.
     """
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        kernels: Mapping[str, PreparedKernel],
-        tensors: Tensors,
-        library: ctypes.CDLL,
-        threads: int,
-        replicas: TensorReplicas | None = None,
-    ) -> None:
-        """Prepare; ``kernels``: of the operators of all :class:`Compute` steps, by the operator's output."""
+    def __init__(self, executable: Executable, library: ctypes.CDLL, threads: int) -> None:
+        """``threads``: the ``ci_threads``, which live as long as this object is used."""
+        steps, kernels, tensors = executable.steps, executable.kernels, executable.tensors
         self._library = library
-        self._replicas = replicas
-        self._kept: list[object] = [steps, kernels, tensors]
+        self._replicas = executable.replicas
+        self._kept: list[object] = [executable]
         self._steps = (CStep * len(steps))()
         self._python: dict[int, Callable[[Border, bool], None]] = {}
         self._transfers: dict[int, tuple[Send | Receive, Callable[[Border, bool], None]]] = {}
@@ -65,7 +57,7 @@ class NativeExecutor:
             elif isinstance(step, Poison):
                 self._python[i] = prepared_poison(step, tensors)
             elif isinstance(step, (Send, Receive)):
-                self._transfers[i] = step, prepared_transfer(step, replicas, tensors)
+                self._transfers[i] = step, prepared_transfer(step, executable.replicas, tensors)
                 self._steps[i] = CStep(kind=StepKind.NOTHING)
             elif isinstance(step, Compute) and (function := kernels[step.operator.output].function):
                 self._python[i] = prepared_compute(step, function, tensors, _CPU)

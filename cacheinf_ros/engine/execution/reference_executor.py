@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
-from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
+from cacheinf_ros.engine.kernels.prepared import PixelFunction
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
-from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.graph.ir import resolve
 from cacheinf_ros.graph.window import Window
@@ -32,19 +32,10 @@ class ReferenceExecutor:
         microseconds: float32 [steps], of each step in the last run.
     """
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        kernels: Mapping[str, PreparedKernel],
-        tensors: Tensors,
-        device: torch.device,
-        replicas: TensorReplicas | None = None,
-    ) -> None:
-        """Prepare; ``kernels``: of the operators of all :class:`Compute` steps, by the operator's output."""
+    def __init__(self, executable: Executable, device: torch.device) -> None:
         self._device = device
-        self._replicas = replicas
-        self._actions = [self._prepared(step, kernels, tensors) for step in steps]
-        self.microseconds = np.zeros(len(steps), np.float32)
+        self._actions = [self._prepared(step, executable) for step in executable.steps]
+        self.microseconds = np.zeros(len(executable.steps), np.float32)
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
         """As :meth:`Executor.execute`."""
@@ -64,12 +55,8 @@ class ReferenceExecutor:
         self._actions[index](outside, refresh)
         self.microseconds[index] = (time.perf_counter_ns() - started) / 1e3
 
-    def _prepared(
-        self,
-        step: Step,
-        kernels: Mapping[str, PreparedKernel],
-        tensors: Tensors,
-    ) -> Callable[[Border, bool], None]:
+    def _prepared(self, step: Step, executable: Executable) -> Callable[[Border, bool], None]:
+        kernels, tensors = executable.kernels, executable.tensors
         match step:
             case Propagate():
                 return _prepared_propagation(step)
@@ -88,7 +75,7 @@ class ReferenceExecutor:
             case Forward():
                 return lambda *_: step.replica.forward(step.changed, step.active, step.target)
             case Send() | Receive():
-                return prepared_transfer(step, self._replicas, tensors)
+                return prepared_transfer(step, executable.replicas, tensors)
         function = kernels[step.operator.output].function
         assert function is not None
         return prepared_compute(step, function, tensors, self._device)

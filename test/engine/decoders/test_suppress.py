@@ -12,9 +12,8 @@ BOXES = np.array([[0, 0, 10, 10], [1, 0, 10, 10], [30, 30, 5, 5]], np.float32)
 
 
 def suppressed(scores, classes, boxes=BOXES):
-    found = suppress(
-        boxes, np.array(scores, np.float32), np.array(classes, np.int64), score_threshold=0.5, iou_threshold=0.45
-    )
+    found = (boxes, np.array(scores, np.float32), np.array(classes, np.int64))
+    found = suppress(found, score_threshold=0.5, iou_threshold=0.45)
     return [(round(float(score), 2), int(kind)) for score, kind in zip(*found[1:], strict=True)]
 
 
@@ -41,7 +40,7 @@ def test_what_stays_overlaps_little_and_what_goes_overlaps_something_better(seed
     rng = np.random.default_rng(seed)
     boxes = rng.uniform(1, 40, (12, 4)).astype(np.float32)
     scores, classes = rng.uniform(0.5, 1, 12).astype(np.float32), rng.integers(0, 2, 12)
-    kept, kept_scores, kept_classes = suppress(boxes, scores, classes, score_threshold=0.5, iou_threshold=0.45)
+    kept, kept_scores, kept_classes = suppress((boxes, scores, classes), score_threshold=0.5, iou_threshold=0.45)
     same = kept_classes[:, None] == kept_classes[None]
     overlaps = box_iou(kept, kept) * same
     assert (overlaps[~np.eye(len(kept), dtype=bool)] <= 0.45 + 1e-6).all()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.engine.execution.access_pattern import inverse
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.native_executor import NativeExecutor
 from cacheinf_ros.engine.execution.propagation import BEFORE, BEHIND, Border, TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Difference, Propagate, Step, Union
@@ -31,8 +32,8 @@ def run_compiled(steps: list[Step], outside: Border = Border.NONE) -> None:
     assert library is not None, "run `make build`: it compiles the kernels"
     library.ci_threads_create.restype = ctypes.c_void_p
     threads = library.ci_threads_create(1)
-    tensors = Tensors(maps={}, values={}, specs={})
-    NativeExecutor(steps, {}, tensors, library, threads).execute(outside=outside, refresh=False)
+    executable = Executable(steps=steps, kernels={}, tensors=Tensors(maps={}, values={}, specs={}))
+    NativeExecutor(executable, library, threads).execute(outside=outside, refresh=False)
     library.ci_threads_destroy(threads)
 
 
