@@ -10,13 +10,13 @@ decisions are computed once and kept in STORE, so that what is drawn takes secon
 from __future__ import annotations
 
 import pickle
-import sys
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -99,9 +99,11 @@ class Recording:
         return Point(computed=float(computed), loss=Loss.of(ours, self._dense))
 
 
-def main() -> None:
-    """Draw what is lost in the whole, and where things move, for two networks on two fixed cameras."""
-    models, clips, store = map(Path, sys.argv[1:])
+def main(models: Path, clips: Path, store: Path) -> None:
+    """Draw what is lost in the whole, and where things move, for two networks on two fixed cameras.
+
+    Delete STORE where models or clips have changed.
+    """
     figure = Figure(figsize=(12, 5.2), layout="constrained")
     axes = figure.subplots(2, len(FRAMES) * len(CLIPS), sharex=True, squeeze=False)
     pairs = [(name, clip) for name in FRAMES for clip in CLIPS]
@@ -188,4 +190,4 @@ def _decided(model: Model, clip: Path, frames: int) -> tuple[list[Image], list[A
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)
