@@ -44,9 +44,10 @@ class StreamRun:
         return float(np.mean([took or 0.0 for took in self.took_ms[name]]))
 
     def slowest_ms(self, name: str) -> float:
-        """95th percentile of the milliseconds of those frames that are computed."""
+        """95th percentile of the milliseconds of those frames that are computed; of all, where none is."""
         pairs = zip(self.took_ms[name], self.is_held(name), strict=True)
-        return float(np.percentile([took for took, held in pairs if took is not None and not held], 95))
+        computed = [took for took, held in pairs if took is not None and not held]
+        return float(np.percentile(computed or [took or 0.0 for took in self.took_ms[name]], 95))
 
     def is_held(self, name: str) -> Sequence[bool]:
         """Whether a frame's answer is that to an earlier one, for each frame."""

@@ -42,6 +42,14 @@ def test_a_way_keeps_the_promise_or_does_not() -> None:
     assert [meter.loss(name)["kept"] for name in ("dense", "never", "once", "twice")] == [True, True, True, False]
 
 
+def test_slow_frames_are_those_computed_or_all_where_every_answer_is_held() -> None:
+    meter = LossMeter(ClassMaps("scores", (1, 4)), 0.1)
+    took: dict[str, list[float | None]] = {"mixed": [1.0, 8.0], "held": [1.0, 2.0], "skipped": [None, None]}
+    held = {"mixed": [True, False], "held": [True, True]}
+    run = StreamRun(report={}, labels=(), shots=(), losses=meter, took_ms=took, held=held)
+    assert [run.slowest_ms(name) for name in took] == [8.0, pytest.approx(1.95), 0.0]
+
+
 def test_ways_are_judged_by_what_dense_answers_agree_on() -> None:
     meter = LossMeter(ClassMaps("scores", (1, 4)), 0.1)
     steady = np.zeros((1, 4), np.uint8)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cacheinf_ros.bench.advice.choices import Choice, Kind
+from cacheinf_ros.bench.advice.choices import DROPPED_TOPIC, Choice, Kind
 from cacheinf_ros.bench.advice.target import DEFAULT_LOSS, Goal, Target
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.stream_run import StreamRun
@@ -105,6 +105,16 @@ def advise(run: StreamRun, choices: Sequence[Choice], target: Target) -> Advice:
         )
         for choice in choices
     ]
+    return choose(ways, target, decisions=run.losses.score(DENSE).total)
+
+
+def choose(ways: Sequence[Measured], target: Target, *, decisions: float) -> Advice:
+    """Choose among ways.
+
+    Args:
+        ways: the plainest first, one of them dense.
+        decisions: how many dense execution makes that count.
+    """
     usable = [way for way in ways if way.choice.parameters is not None]
     meeting = [way for way in usable if way.meets(target)]
     # dense execution loses nothing, so there always is one
@@ -117,7 +127,7 @@ def advise(run: StreamRun, choices: Sequence[Choice], target: Target) -> Advice:
         chosen=chosen,
         is_met=bool(meeting),
         caching_pays=chosen.choice.kind is Kind.CACHING,
-        verdict=tuple(_sentences(run, ways, rivals, chosen, target)),
+        verdict=tuple(_sentences(ways, rivals, chosen, target, decisions)),
     )
 
 
@@ -141,13 +151,13 @@ def _rivals(ways: Sequence[Measured], target: Target) -> list[Measured]:
 
 
 def _sentences(
-    run: StreamRun, ways: Sequence[Measured], rivals: Sequence[Measured], chosen: Measured, target: Target
+    ways: Sequence[Measured], rivals: Sequence[Measured], chosen: Measured, target: Target, decisions: float
 ) -> list[str]:
     dense = next(way for way in ways if way.choice.name == DENSE)
     return [
         *_recommendation(chosen, dense, target),
-        _about_caching(rivals, chosen, dense),
-        *_warnings(run, ways, chosen, target),
+        _about_caching(ways, rivals, chosen, dense, target),
+        *_warnings(ways, chosen, target, decisions),
     ]
 
 
@@ -166,12 +176,15 @@ def _recommendation(chosen: Measured, dense: Measured, target: Target) -> list[s
     ]
 
 
-def _about_caching(rivals: Sequence[Measured], chosen: Measured, dense: Measured) -> str:
+def _about_caching(
+    ways: Sequence[Measured], rivals: Sequence[Measured], chosen: Measured, dense: Measured, target: Target
+) -> str:
     if chosen.choice.kind is Kind.CACHING:
         return f"Caching pays here: a frame takes {chosen.mean_ms:.1f} ms, densely {dense.mean_ms:.1f}."
     caching = [way for way in rivals if way.choice.kind is Kind.CACHING]
     if not caching:
-        return "Caching is not worth it here: no mode that caches loses little enough."
+        found = [way for way in ways if way.choice.kind is Kind.CACHING]
+        return f"Caching is not worth it here: {_why_no_rival(found, chosen, target)}"
     best = min(caching, key=lambda way: way.mean_ms)
     return (
         f"Caching is not worth it here: the fastest mode that caches and loses little enough, {best.choice.title}, "
@@ -179,12 +192,35 @@ def _about_caching(rivals: Sequence[Measured], chosen: Measured, dense: Measured
     )
 
 
-def _warnings(run: StreamRun, ways: Sequence[Measured], chosen: Measured, target: Target) -> list[str]:
+def _why_no_rival(caching: Sequence[Measured], chosen: Measured, target: Target) -> str:
+    """Say why no mode that caches is among those to choose from."""
+    if target.goal is Goal.LOSS or not caching or not chosen.meets(target):
+        return "no mode that caches loses little enough."
+    fast = [way for way in caching if way.meets(target)]
+    if fast:
+        best = min(fast, key=lambda way: way.mean_ms)
+        return (
+            f"{chosen.choice.name} is fast enough and loses less than the modes that cache; the fastest of these, "
+            f"{best.choice.title}, takes {best.mean_ms:.1f} ms per frame and loses {best.promise:.3f}."
+        )
+    nearest = min(caching, key=lambda way: way.slowest_ms if target.goal is Goal.LATENCY else way.mean_ms)
+    return (
+        f"no mode that caches is fast enough; the nearest, {nearest.choice.title}, takes {nearest.mean_ms:.1f} ms per "
+        f"frame, {nearest.slowest_ms:.1f} ms in slow frames."
+    )
+
+
+def _warnings(ways: Sequence[Measured], chosen: Measured, target: Target, decisions: float) -> list[str]:
     found = []
     if chosen.choice.kind is Kind.SKIPPING:
         found.append(
             "Nothing watches what skipping loses: where the scene may become livelier than this recording, take "
             "bounded mode, which measures its loss while it runs."
+        )
+        found.append(
+            "Frames are dropped by the ROS package topic_tools (ros-DISTRO-topic-tools), which runs beside the nodes. "
+            f"Do not give the launch file image_topic:= as well: it would override {DROPPED_TOPIC}, and no frame would "
+            "be skipped. Give drop the camera's topic instead."
         )
     promised = (chosen.choice.parameters or {}).get("max_loss", 0.0)
     if target.goal is Goal.LOSS and isinstance(promised, float) and promised > target.limit:
@@ -197,7 +233,6 @@ def _warnings(run: StreamRun, ways: Sequence[Measured], chosen: Measured, target
             f"{best.promise:z.3f}. No mode of the nodes is just that, but bounded mode computes frames so where that "
             "is allowed (dense_precision) and keeps its promise."
         )
-    decisions = run.losses.score(DENSE).total
     if decisions < _FEW_DECISIONS:
         found.append(
             "Hardly anything is found in this recording, so losses say little: take one that shows what you look for."

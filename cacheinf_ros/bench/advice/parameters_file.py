@@ -35,7 +35,9 @@ def parameters_yaml(
         parameters["input_size"] = size
     text = yaml.safe_dump({"/**": {"ros__parameters": {**parameters, **choice.parameters}}}, sort_keys=False)
     beside = (f"Needs beside it: {choice.beside}",) if choice.beside else ()
-    lines = [line for comment in (*comments, *beside) for line in textwrap.wrap(comment, _COLUMNS)]
+    lines = [
+        line for comment in (*comments, *beside) for line in textwrap.wrap(comment, _COLUMNS, break_on_hyphens=False)
+    ]
     return "".join(f"# {line}\n" for line in lines) + text
 
 

@@ -24,10 +24,11 @@ class Goal(Enum):
     """Loss against dense execution, at most, as ``max_loss``."""
 
 
+_NUMBER = r"([\d.]+(?:e[+-]?\d+)?)"
 _FORMS = {
-    Goal.RATE: re.compile(r"([\d.]+) ?(?:fps|hz)", re.IGNORECASE),
-    Goal.LATENCY: re.compile(r"latency=([\d.]+) ?ms", re.IGNORECASE),
-    Goal.LOSS: re.compile(r"loss=([\d.]+)", re.IGNORECASE),
+    Goal.RATE: re.compile(rf"{_NUMBER} ?(?:fps|hz)", re.IGNORECASE),
+    Goal.LATENCY: re.compile(rf"latency={_NUMBER} ?ms", re.IGNORECASE),
+    Goal.LOSS: re.compile(rf"loss={_NUMBER}", re.IGNORECASE),
 }
 
 

@@ -82,7 +82,7 @@ class Demand:
 
     Attributes:
         catalog: its variants.
-        rate_hz: how often, as expected before anything is measured.
+        rate_hz: how often, as expected before anything is measured; what answers must keep pace with, at least.
     """
 
     catalog: Catalog

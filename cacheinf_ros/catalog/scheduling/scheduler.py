@@ -9,19 +9,20 @@ cheapest variant serves while anything is left. Ours are: what sending takes of 
 the cheapest, and which of equally accurate options serves, is told by what they take of what is left until the end,
 with loading; what has been evicted still counts in line 26; no request takes more than is left in all; what things
 have really taken corrects what the catalog says. Equation 5 is kept with the time that is expected until the next
-request. The paper's limit on how long loading takes after a miss (lines 37 to 40) is left out.
+request, among what can be paid. The paper's limit on how long loading takes after a miss (lines 37 to 40) is left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget, Frequency, per_request, split_between
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Option, Preference, Why, options_of
 from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, Resident, device_bytes
+from cacheinf_ros.catalog.scheduling.offer import Offer, in_time, most_accurate
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 from cacheinf_ros.errors import CatalogError
 
@@ -40,12 +41,14 @@ class _Model:
     Attributes:
         name: of it.
         options: the most accurate first.
+        demanded_hz: how often it is to be asked; by a variant that is too slow for that fewer requests are served.
         frequency: of its requests.
         uses_energy, uses_money: whether the option that was loaded last does, evicted or not; before that it may.
     """
 
     name: str
     options: tuple[Option, ...]
+    demanded_hz: float
     frequency: Frequency
     uses_energy: bool = True
     uses_money: bool = True
@@ -88,26 +91,6 @@ class _Limits:
         return split_between(energy_j, money, option.device_share) if option.place is Place.SPLIT else (energy_j, money)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Offer:
-    """An option as it presents itself now.
-
-    Attributes:
-        option: of the catalog.
-        cost: that is expected.
-        load: (J, dollars) that it takes to have it in the cache.
-    """
-
-    option: Option
-    cost: Cost
-    load: tuple[float, float]
-
-    def total(self, requests: float) -> Cost:
-        """Add up that many requests, and loading."""
-        energy_j, money = self.load
-        return Cost(energy_j=energy_j + requests * self.cost.energy_j, money=money + requests * self.cost.money)
-
-
 class Scheduler:
     """Picks variants and places for the models of one robot. Not thread-safe.
 
@@ -148,7 +131,7 @@ class Scheduler:
             if name in self._models:
                 raise CatalogError(f"model {name!r} has two catalogs; give the models different names")
             frequency = Frequency(believed_hz=demand.rate_hz, since_s=start_s)
-            self._models[name] = _Model(name, _that_fit(demand.catalog, cache_bytes), frequency)
+            self._models[name] = _Model(name, _that_fit(demand.catalog, cache_bytes), demand.rate_hz, frequency)
 
     @property
     def used_bytes(self) -> int:
@@ -196,6 +179,15 @@ class Scheduler:
         known.uses_energy, known.uses_money = load.cost.energy_j > 0, load.cost.money > 0
         self._loaded.put(load.model, load.option, now_s)
 
+    def demand(self, demands: Sequence[Demand]) -> None:
+        """The models are to be asked at these rates from now on.
+
+        Raises:
+            CatalogError: no such model.
+        """
+        for demand in demands:
+            self._known(demand.catalog.model).demanded_hz = demand.rate_hz
+
     def spend(self, energy_j: float, money: float) -> None:
         """Executing or loading has taken joules and dollars, as measured or as predicted."""
         self.account.spend(energy_j, money)
@@ -220,33 +212,37 @@ class Scheduler:
             return None, Why.UNREACHABLE
         current = resident.option if resident else None
         limits = self._limits(known, now_s, now_s - resident.loaded_s if resident else math.inf)
-        offers = [self._offer(known.name, option, current) for option in _in_time(reachable, limits.frequency_hz)]
+        payable = [
+            offer
+            for offer in (self._offer(known.name, option, current) for option in reachable)
+            if self._can_pay(offer.cost, offer.load)
+        ]
+        if not payable:
+            return None, Why.USED_UP
+        offers = in_time(payable, max(limits.frequency_hz, known.demanded_hz))
 
-        def takes(offer: _Offer) -> tuple[float, bool]:
+        def takes(offer: Offer) -> tuple[float, bool]:
             """Tell how much of what is left it takes until the end; where that is equal, what is loaded stays."""
             return self.account.share(offer.total(limits.requests)), offer.option is not current
 
         for places in self._groups:
             within = (offer for offer in offers if offer.option.place in places)
-            best = list(_most_accurate(offer for offer in within if self._fits(offer, limits, offer.load)))
+            best = list(most_accurate(offer for offer in within if self._fits(offer, limits, offer.load)))
             if best:
                 return min(best, key=takes).option, Why.FITS
         if current is not None and any(self._fits(offer, limits, _NOTHING) for offer in offers):
             return current, Why.IN_CACHE  # only damping keeps from loading what fits
-        left = [offer for offer in offers if self._can_pay(offer.cost, offer.load)]
-        if not left:
-            return None, Why.USED_UP
-        return min(left, key=takes).option, Why.CHEAPEST
+        return min(offers, key=takes).option, Why.CHEAPEST
 
-    def _offer(self, model: str, option: Option, current: Option | None) -> _Offer:
+    def _offer(self, model: str, option: Option, current: Option | None) -> Offer:
         cost = self.correction.cost(model, option)
         load = _NOTHING if option is current else (cost.load_energy_j, cost.load_money)
-        return _Offer(option=option, cost=cost, load=load)
+        return Offer(option=option, cost=cost, load=load)
 
     def _load(self, model: str, option: Option, why: Why) -> Load:
         return Load(model=model, option=option, evicts=self._loaded.in_the_way(model, option), why=why)
 
-    def _fits(self, offer: _Offer, limits: _Limits, load: tuple[float, float]) -> bool:
+    def _fits(self, offer: Offer, limits: _Limits, load: tuple[float, float]) -> bool:
         cost = offer.cost
         energy_j, money = limits.allow(offer.option, load)
         sends_only = offer.option.place is Place.CLOUD and not self._looks_at_sending
@@ -283,20 +279,3 @@ def _that_fit(catalog: Catalog, cache_bytes: int) -> tuple[Option, ...]:
             "the device more memory, or the catalog smaller variants"
         )
     return options
-
-
-def _in_time(options: Sequence[Option], frequency_hz: float) -> list[Option]:
-    """Equation 5: those that answer before the next request is expected; where none does, the fastest."""
-    slowest_ms = max(1e3 / frequency_hz, min(option.cost.latency_ms for option in options))
-    return [option for option in options if option.cost.latency_ms <= slowest_ms]
-
-
-def _most_accurate(fitting: Iterator[_Offer]) -> Iterator[_Offer]:
-    """The first, and those after it that are as accurate."""
-    for offer in fitting:
-        yield offer
-        accuracy = offer.option.variant.accuracy
-        for other in fitting:
-            if other.option.variant.accuracy < accuracy:
-                return
-            yield other

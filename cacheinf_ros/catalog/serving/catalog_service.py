@@ -133,6 +133,9 @@ class CatalogService(Generic[T]):
         self._budget = self._parameters.get(CatalogBudgetConfig).budget
         if self._config.rates_hz != old.rates_hz:
             self._device.regroup()
+            rates = zip(self._demands, self._config.rates_hz, strict=True)
+            self._demands = tuple(replace(demand, rate_hz=rate) for demand, rate in rates)
+            self._scheduler.demand(self._demands)
         if self._budget != old_budget:
             self._device.drop_all()
             self._hits.clear()

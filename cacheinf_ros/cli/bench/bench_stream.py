@@ -71,10 +71,12 @@ def stream(options: StreamOptions) -> None:
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
     from cacheinf_ros.bench.own_way import OwnSettings
-    from cacheinf_ros.bench.page import stream_page, write_page
     from cacheinf_ros.bench.shots import recorded
     from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
     from cacheinf_ros.sources import open_source
+
+    if options.html is not None:  # what a page needs is missed before anything is measured
+        from cacheinf_ros.bench.page import stream_page, write_page
 
     source = open_source(options.measured.source)
     fps = options.rate or source.fps

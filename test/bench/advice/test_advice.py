@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.bench.advice import Measured, Target, choices_for, own_settings, parameters_yaml
-from cacheinf_ros.bench.advice.advice import CLEARLY, best_of
+from cacheinf_ros.bench.advice.advice import CLEARLY, best_of, choose
 from cacheinf_ros.bench.advice.choices import Choice, Kind
 from cacheinf_ros.bench.advice.target import Goal
 from cacheinf_ros.engine import EngineConfig
@@ -45,6 +45,11 @@ def test_what_is_no_target_is_refused(text: str) -> None:
         Target.parse(text)
 
 
+@pytest.mark.parametrize(("text", "limit"), [("loss=1e-3", 0.001), ("loss=2E-02", 0.02), ("latency=5e+1ms", 50.0)])
+def test_targets_may_have_exponents(text: str, limit: float) -> None:
+    assert Target.parse(text).limit == limit
+
+
 def way(mean_ms: float, whole: float, moving: float = 0.0) -> Measured:
     choice = Choice(name="any", title="any", kind=Kind.DENSE, parameters={})
     loss = Loss(whole=whole, moving=moving)
@@ -73,6 +78,57 @@ def test_the_plainest_of_equals_is_chosen() -> None:
     assert best_of([dense, cached], Target()) is dense
     assert best_of([dense, cached, fast], Target()) is fast
     assert best_of([dense, cached, fast], Target.parse("5fps")) is dense, "within a time the least loss"
+
+
+def caching(name: str, mean_ms: float, slowest_ms: float, whole: float) -> Measured:
+    choice = Choice(name=name, title=f"mode {name}", kind=Kind.CACHING, parameters={})
+    return Measured(
+        choice=choice, mean_ms=mean_ms, slowest_ms=slowest_ms, loss=Loss(whole=whole, moving=whole), held=0.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "others", "reason"),
+    [
+        (
+            "latency=50ms",
+            [caching("bounded", 25.0, 70.0, 0.01), caching("exact", 55.0, 60.0, 0.0)],
+            "no mode that caches is fast enough; the nearest, mode exact, takes 55.0 ms per frame, 60.0 ms in slow "
+            "frames.",
+        ),
+        (
+            "20fps",
+            [caching("bounded", 25.0, 70.0, 0.01), caching("exact", 55.0, 60.0, 0.0)],
+            "dense is fast enough and loses less than the modes that cache; the fastest of these, mode bounded, takes "
+            "25.0 ms per frame and loses 0.010.",
+        ),
+        ("loss=0.02", [caching("bounded", 25.0, 70.0, 0.1)], "no mode that caches loses little enough."),
+        ("200fps", [caching("bounded", 25.0, 70.0, 0.1)], "no mode that caches loses little enough."),
+    ],
+)
+def test_why_caching_is_not_worth_it_is_told(target: str, others: list[Measured], reason: str) -> None:
+    choice = Choice(name="dense", title="dense", kind=Kind.DENSE, parameters={})
+    dense = Measured(choice=choice, mean_ms=40.0, slowest_ms=42.0, loss=Loss(whole=0.0, moving=0.0), held=0.0)
+    advice = choose([dense, *others], Target.parse(target), decisions=100.0)
+    assert advice.chosen is dense and not advice.caching_pays
+    assert f"Caching is not worth it here: {reason}" in advice.verdict
+
+
+def test_of_skipping_is_told_what_drops_frames_and_what_turns_it_off() -> None:
+    dense, skipping = (
+        Measured(
+            choice=Choice(name=kind.value, title="any", kind=kind, parameters={}),
+            mean_ms=mean_ms,
+            slowest_ms=40.0,
+            loss=Loss(whole=0.0, moving=0.0),
+            held=0.0,
+        )
+        for kind, mean_ms in ((Kind.DENSE, 40.0), (Kind.SKIPPING, 20.0))
+    )
+    advice = choose([dense, skipping], Target(), decisions=100.0)
+    assert advice.chosen is skipping
+    head = parameters_yaml(advice.chosen.choice, "scenenet", comments=advice.verdict).partition("/**")[0]
+    assert "ros-DISTRO-topic-tools" in head and "image_topic:=" in head
 
 
 def plain(value: Any) -> Any:

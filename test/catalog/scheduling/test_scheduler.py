@@ -343,3 +343,44 @@ def test_a_model_asked_more_often_than_expected_changes_to_a_faster_variant() ->
         serve(robot, 0.1 * request)
     load = robot.update("m", 0.8)
     assert load is not None and load.option.variant.name == "small"
+
+
+SLOW_AND_PAID = (
+    Variant(
+        name="m",
+        accuracy=0.9,
+        costs={
+            Place.DEVICE: Cost(energy_j=1.0, latency_ms=800.0, memory_bytes=10),
+            Place.CLOUD: Cost(money=0.01, latency_ms=50.0),
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize(("money", "place"), [(0.0, Place.DEVICE), (0.005, Place.DEVICE), (100.0, Place.CLOUD)])
+def test_what_is_faster_but_cannot_be_paid_keeps_nothing_from_serving(money: float, place: Place) -> None:
+    """At 5 Hz there are 167 ms; 500 requests are 500 J or 5 dollars."""
+    demand = Demand(catalog=catalog(*SLOW_AND_PAID), rate_hz=5.0)
+    robot = Scheduler([demand], Budget(energy_j=1000.0, money=money, horizon_s=100.0), 100)
+    assert chosen(serve(robot, 0.0)) == ("m", place, Why.FITS)
+
+
+def test_where_the_faster_cannot_be_paid_any_more_the_slower_goes_on() -> None:
+    """0.025 dollars are two requests, far from what 500 would need, and the third is made on the device."""
+    demand = Demand(catalog=catalog(*SLOW_AND_PAID), rate_hz=5.0)
+    robot = Scheduler([demand], Budget(energy_j=1000.0, money=0.025, horizon_s=100.0), 100)
+    assert [serve(robot, 0.2 * n).place for n in range(3)] == [Place.CLOUD, Place.CLOUD, Place.DEVICE]
+
+
+def test_a_model_that_is_served_less_often_than_demanded_must_still_keep_pace() -> None:
+    """Demanded at 2 Hz, it is served at 1 Hz as 800 ms allow: after 20 requests (5 + 20) / (2.5 + 20) = 1.1 Hz,
+    which would leave 900 ms; the demand leaves 500.
+    """
+    both = catalog(slow("large", 0.9, 800.0), slow("small", 0.8, 330.0))
+    robot = Scheduler([Demand(catalog=both, rate_hz=2.0)], Budget(horizon_s=100.0), 100)
+    for request in range(20):
+        assert chosen(serve(robot, float(request)))[0] == "small"
+    assert robot.update("m", 20.0) is None
+    robot.demand([Demand(catalog=both, rate_hz=1.0)])
+    load = robot.update("m", 20.0)
+    assert load is not None and load.option.variant.name == "large"
