@@ -53,7 +53,8 @@ $(DONE)/package: $(BUILT_FROM) $(DONE)/requirements
 demo: build
 	@$(BIN)/cacheinf demo
 
-# Their coverage is enforced (test/fuzzing/coverage.cfg), so they run by themselves, and the others without a tracer.
+# Their coverage is enforced (test/fuzzing/coverage.cfg), so they run by themselves, on the same examples every time, and
+# the others without a tracer.
 DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test_damaged_stores.py test_disk_cache.py \
 	engine/bounded/test_store.py engine/cost/test_measure.py graph/test_check.py graph/test_graph_io.py graph/test_load.py \
 	nodes/test_conversions.py nodes/test_image_messages.py nodes/test_packet_messages.py \
@@ -68,7 +69,7 @@ test: build
 	@echo "[3/6] types";   $(BIN)/mypy cacheinf_ros benchmarks
 	@echo "[4/6] layers";  $(BIN)/lint-imports
 	@mkdir -p build/coverage
-	@echo "[5/6] decoders"; $(TEST) --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
+	@echo "[5/6] decoders"; $(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
 	@echo "[6/6] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS))
 
 # Targets share the seconds; what is found stays in build/fuzzing, and the next run goes on from there.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # A slow or busy machine must not fail a test: time belongs in benchmarks.
 settings.register_profile("cacheinf", deadline=None)
 settings.load_profile("cacheinf")
+# For --hypothesis-profile: where coverage is enforced, chance must not decide.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
 
 if _kernels := os.environ.get("CACHEINF_KERNEL_LIBRARY"):  # compiled with sanitizers
     kernel_library._PATH = Path(_kernels)

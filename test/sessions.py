@@ -47,11 +47,11 @@ class ServerBeside(ABC):
     def _worker(self, asked: Identity, work: Work) -> Worker: ...
 
     def _to_server(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
+        for arrived in self.faults(packet, "server"):
             self.server.receive(arrived)
 
     def _to_robot(self, packet: Packet) -> None:
-        for arrived in self.faults(packet):
+        for arrived in self.faults(packet, "robot"):
             self.robot.receive(arrived)
 
 

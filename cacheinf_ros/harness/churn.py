@@ -58,6 +58,11 @@ class Visit(Enum):
         """Whether a server must refuse it a session, and say so."""
         return self in (Visit.STRANGER, Visit.NEWER)
 
+    @property
+    def admitted(self) -> str:
+        """The name under which visits are counted that were given a session."""
+        return f"{self.value}: had a session"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:

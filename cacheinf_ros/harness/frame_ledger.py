@@ -88,7 +88,7 @@ class FrameLedger:
         return fate
 
     def excuse(self) -> None:
-        """Excuse all frames that wait: their node was killed."""
+        """Excuse all frames that wait: their node was killed, or their camera restarted while it slept."""
         for frame in self._sent.values():
             if frame.must and not frame.was_answered:
                 frame.must = False

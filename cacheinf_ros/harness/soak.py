@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cacheinf_ros.harness.churn import Column, Fault, Visit, plan_process_faults
+from cacheinf_ros.harness.churn import CameraFault, Column, Fault, Visit, plan_process_faults
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.full_disk import full_disk
 from cacheinf_ros.harness.processes import NodeGroup
@@ -189,17 +189,22 @@ class _Soak:
 
     @property
     def _of_columns(self) -> Counter[Column]:
-        """How many faults befell each so far; none can befall matchers where there are none."""
-        columns = [column for column in Column if column is not Column.MATCHER or self._matchers]
+        """How many faults befell each so far of those whom any can befall."""
+        columns = self._config.rates.columns(self._befallible, self._matchers)
         counts = Counter(dict.fromkeys(columns, 0))
         for (column, _), count in self._all_injected.items():
             counts[column] += count
         return counts
 
+    @property
+    def _befallible(self) -> range:
+        """The robots whose processes something may befall."""
+        return range(1, self._config.robots)
+
     def _plan(self, began: float) -> None:
         config, rates = self._config, self._config.rates
         plan = plan_process_faults(
-            config.seed, duration_s=config.duration_s, every_s=rates.fault_every_s, robots=range(1, config.robots),
+            config.seed, duration_s=config.duration_s, every_s=rates.fault_every_s, robots=self._befallible,
             matchers=self._matchers, server_share=rates.server_share, cut_share=rates.cut_share,
         )  # fmt: skip
         for fault in plan:
@@ -248,6 +253,8 @@ class _Soak:
 
     def _film(self, robot: SoakedRobot) -> None:
         fault = robot.camera.film(time.monotonic(), self._shown.pictures, is_owed=robot.is_owed)
+        if fault is CameraFault.RESTARTED and robot.is_paused:  # what its node has not received went with the publisher
+            robot.ledger.excuse()
         if fault is not None:
             self._injected[Column.CAMERA, fault.value] += 1
             back_s = max(time.monotonic(), robot.camera.paused_until_s)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from cacheinf_ros.harness.churn import Column
+from cacheinf_ros.harness.churn import Column, Visit
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.resources import Growth
 
@@ -30,6 +31,23 @@ class FaultRates:
     camera_share: float
     link_share: float
     faults: int = 0
+
+    def columns(self, robots: Collection[int], matchers: Collection[int]) -> list[Column]:
+        """Whom anything can befall: the server always, as guests come that it must refuse.
+
+        Args:
+            robots: the numbers of those whose processes something may befall; where there are none, the server has it.
+            matchers: the numbers of those whose matcher is a process of its own.
+        """
+        of_robots = bool(robots) and self.server_share + self.cut_share < 1
+        can_befall = {
+            Column.CAMERA: self.camera_share > 0,
+            Column.MATCHER: of_robots and not set(robots).isdisjoint(matchers),
+            Column.INFERENCE: of_robots,
+            Column.SERVER: True,
+            Column.LINK: self.link_share > 0 or (bool(robots) and self.cut_share > 0 and self.server_share < 1),
+        }
+        return [column for column, can in can_befall.items() if can]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,4 +114,6 @@ class SoakReport:
     @property
     def is_clean(self) -> bool:
         """Whether nothing happened that must never happen."""
-        return not (self.deaths or self.tracebacks or any(self.fates[fate] for fate in Fate if fate.is_fault))
+        is_fault = any(self.fates[fate] for fate in Fate if fate.is_fault)
+        was_admitted = any(self.visits[visit.admitted] for visit in Visit if visit.is_refused)
+        return not (self.deaths or self.tracebacks or is_fault or was_admitted)

@@ -69,6 +69,11 @@ class SoakedNode:
         return self._state is _State.UP
 
     @property
+    def is_paused(self) -> bool:
+        """Whether it sleeps."""
+        return self._state is _State.PAUSED
+
+    @property
     def is_owed(self) -> bool:
         """Whether it must answer what is sent to it now: a paused one goes on later."""
         return self._state in (_State.UP, _State.PAUSED)
@@ -130,9 +135,12 @@ class SoakedNode:
         self._went()
 
     def restore(self) -> None:
-        """Wake it, or start it again; where it still ends, kill it: that it took so long is one of its deaths."""
+        """Wake it, or start it again; where it still ends, kill it: that it took so long is one of its deaths.
+
+        One that died meanwhile, and so was started again, is left alone.
+        """
         process = self._processes[-1]
-        if self._state is _State.PAUSED:
+        if self.is_paused:
             os.kill(process.pid, signal.SIGCONT)
             self._state = _State.UP
             self._came_up(time.monotonic())
@@ -141,7 +149,9 @@ class SoakedNode:
             code = process.stop()
             if code:
                 self.deaths.append(f"{self.full_name}: asked to end, exit code {code}")
-        self.start()
+            self._state = _State.DOWN
+        if self._state is _State.DOWN:
+            self.start()
 
     def tracebacks(self) -> list[str]:
         """Names of its logs that have a traceback in them."""

@@ -69,7 +69,7 @@ class Visitors:
                 staying.append((visit, session, since_s))
                 continue
             if session.welcome is not None:
-                self.went[f"{visit.value}: had a session"] += 1
+                self.went[visit.admitted] += 1
             self.went[f"{visit.value}: was refused"] += is_refused
             if visit is not Visit.SILENT:
                 session.close()

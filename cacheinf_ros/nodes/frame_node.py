@@ -92,7 +92,7 @@ class FrameNode(ConfiguredNode):
             busy_s=workers[-1].busy_s,
             dropped=sum(worker.dropped for worker in workers),
             is_owed=any(worker.is_owed for worker in workers),
-            died="works on frames" if any(worker.has_died for worker in workers) else "",
+            has_died=any(worker.has_died for worker in workers),
         )
 
 

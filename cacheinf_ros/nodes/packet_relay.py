@@ -51,7 +51,7 @@ class Relay:
     def _from_robot(self, message: Any) -> None:
         packet = packet_from(message)
         self._meet(packet.session)
-        for arrived in self.faults(packet):
+        for arrived in self.faults(packet, SHARES):
             self.send(arrived)
 
     def _meet(self, name: str) -> None:
@@ -61,12 +61,13 @@ class Relay:
         publisher = self._node.create_publisher(SplitPacket, f"frame_shared/{name}", _MANY)
 
         def hand_on(message: Any) -> None:
-            for arrived in self.faults(packet_from(message)):
+            for arrived in self.faults(packet_from(message), f"{ANSWERS}/{name}"):
                 publisher.publish(packet_message(arrived))
 
         subscription = self._node.create_subscription(SplitPacket, f"{ANSWERS}/{name}", hand_on, _MANY)
         self._to_robots[name] = publisher, subscription
         if len(self._to_robots) > _SESSIONS:
-            _, (publisher_of_old, subscription_of_old) = self._to_robots.popitem(last=False)
+            old, (publisher_of_old, subscription_of_old) = self._to_robots.popitem(last=False)
+            self.faults.forget(f"{ANSWERS}/{old}")
             self._node.destroy_subscription(subscription_of_old)
             self._node.destroy_publisher(publisher_of_old)

@@ -51,13 +51,13 @@ class WorkState:
         busy_s: for how long the frame at hand has been worked on, seconds.
         dropped: how many frames made room for newer ones.
         is_owed: whether a frame waits or is worked on, so that a result is to come.
-        died: what the thread does that has ended without being asked to; empty: none has.
+        has_died: whether a thread has ended without being asked to.
     """
 
     busy_s: float = 0.0
     dropped: int = 0
     is_owed: bool = False
-    died: str = ""
+    has_died: bool = False
 
 
 class Health:
@@ -190,8 +190,8 @@ class Health:
 
 def _stuck(work: WorkState, stalled_s: float, stuck_after_s: float) -> str:
     """Why no more results are to be expected; empty: they are."""
-    if work.died:
-        return f"the thread that {work.died} has ended: restart the node, and report what its log says"
+    if work.has_died:
+        return "a thread that works on frames has ended: restart the node, and report what its log says"
     if work.busy_s > stuck_after_s:
         return f"stuck on one frame for {work.busy_s:.0f} s"
     if stalled_s > stuck_after_s:

@@ -15,8 +15,10 @@ from cacheinf_ros.pipeline.health import Health, Level, StampGaps, Status, WorkS
 MS = 1_000_000
 
 
-def judged(health: Health, now_s: float = 0.0, *, busy_s: float = 0.0, is_owed: bool = False, died: str = "") -> Status:
-    work = WorkState(busy_s=busy_s, dropped=3, is_owed=is_owed, died=died)
+def judged(
+    health: Health, now_s: float = 0.0, *, busy_s: float = 0.0, is_owed: bool = False, has_died: bool = False
+) -> Status:
+    work = WorkState(busy_s=busy_s, dropped=3, is_owed=is_owed, has_died=has_died)
     return health.status(work, latency_budget_ms=100.0, stuck_after_s=10.0, now_s=now_s)
 
 
@@ -60,7 +62,7 @@ def test_frames_that_wait_and_are_not_answered_are_an_error() -> None:
 
 def test_a_thread_that_has_ended_is_an_error_for_good() -> None:
     for at_s in (0.0, 100.0):
-        status = judged(Health(), at_s, died="works on frames")
+        status = judged(Health(), at_s, has_died=True)
         assert status.level is Level.ERROR and "has ended" in status.message
 
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 from cacheinf_ros.offload.protocol.packets import Packet
 
 HARMLESS = ("twice", "foreign", "past")
 KINDS = ("lost", "late", "reordered", "damaged", "cut_off", *HARMLESS)
-_OVERTAKEN_BY = {"late": 10, "reordered": 1}  # packets, of all that cross
+_OVERTAKEN_BY = {"late": 10, "reordered": 1}  # packets to the same receiver
 
 
 class Faults:
@@ -19,7 +19,8 @@ class Faults:
 
     Attributes:
         is_cut: nothing crosses.
-        counts: how often each kind of fault was injected.
+        counts: how often each kind of fault was injected. All kinds are in it from the start, so that another
+            thread may iterate over it.
     """
 
     def __init__(self, seed: int, share: float, kinds: tuple[str, ...]) -> None:
@@ -27,17 +28,16 @@ class Faults:
         self._random = random.Random(seed)
         self._share = share
         self._kinds = kinds
-        self._held: list[tuple[int, Packet]] = []  # and how many packets are still to overtake it
+        # by receiver, and how many packets are still to overtake each
+        self._held: defaultdict[str, list[tuple[int, Packet]]] = defaultdict(list)
         self.is_cut = False
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter(dict.fromkeys(kinds, 0))
 
-    def __call__(self, packet: Packet) -> list[Packet]:
-        """Return what arrives in place of a packet, in this order."""
+    def __call__(self, packet: Packet, receiver: str) -> list[Packet]:
+        """Return what reaches a receiver in place of a packet, in this order."""
         if self.is_cut:
             return []
-        self._held = [(ahead - 1, packet) for ahead, packet in self._held]
-        held = [packet for ahead, packet in self._held if ahead <= 0]
-        self._held = [each for each in self._held if each[0] > 0]
+        held = self._overtaken(receiver)
         if self._random.random() >= self._share:
             return [packet, *held]
         kind = self._random.choice(self._kinds)
@@ -47,7 +47,7 @@ class Faults:
         if kind == "twice":
             return [packet, packet, *held]
         if kind in _OVERTAKEN_BY:
-            self._held.append((_OVERTAKEN_BY[kind], packet))
+            self._held[receiver].append((_OVERTAKEN_BY[kind], packet))
             return held
         if kind == "damaged" and packet.data:
             data = bytearray(packet.data)
@@ -58,3 +58,14 @@ class Faults:
         if kind == "foreign":
             return [replace(packet, session="another"), packet, *held]
         return [replace(packet, epoch=packet.epoch - 1), packet, *held]  # of the past
+
+    def forget(self, receiver: str) -> None:
+        """Lose what is held for a receiver that is gone."""
+        self._held.pop(receiver, None)
+
+    def _overtaken(self, receiver: str) -> list[Packet]:
+        """The packets held for a receiver that are due after its next one; they are held no more."""
+        held = [(ahead - 1, packet) for ahead, packet in self._held.pop(receiver, [])]
+        if waiting := [each for each in held if each[0] > 0]:
+            self._held[receiver] = waiting
+        return [packet for ahead, packet in held if ahead <= 0]

@@ -49,7 +49,7 @@ class Malice:
         self.reached: set[bytes] = set()
         self._random = random.Random(0)
 
-    def __call__(self, packet: Packet) -> list[Packet]:
+    def __call__(self, packet: Packet, receiver: str) -> list[Packet]:
         if packet.kind not in DECODED or self._random.random() >= self.share:
             return [packet]
         data = mutated(packet.data, self._random)

@@ -1,0 +1,46 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Faults befall packets on their way to a receiver, and bring none of them to another."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.offload.protocol.link_faults import KINDS, Faults
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+
+HELD = {"reordered": 1, "late": 10}
+
+
+def packet(session: str, epoch: int) -> Packet:
+    (only,) = cut(b"content", session=session, epoch=epoch, kind=Kind.HELLO)
+    return only
+
+
+@given(st.integers(0, 100), st.lists(st.sampled_from(["server", "a", "b"]), max_size=60))
+def test_packets_reach_only_their_receiver(seed: int, receivers: list[str]) -> None:
+    faults = Faults(seed, 0.5, tuple(kind for kind in KINDS if kind != "foreign"))
+    for receiver in receivers:
+        assert {arrived.session for arrived in faults(packet(receiver, 3), receiver)} <= {receiver}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_a_held_packet_waits_for_others_to_the_same_receiver(kind: str) -> None:
+    faults = Faults(0, 1.0, (kind,))
+    assert faults(packet("a", 0), "a") == []
+    faults(packet("b", 0), "b")
+    came = [[each.epoch for each in faults(packet("a", number), "a")] for number in range(1, HELD[kind] + 2)]
+    assert came == [[]] * (HELD[kind] - 1) + [[0], [1]]
+    assert faults.counts == {kind: HELD[kind] + 3}
+
+
+def test_what_is_held_for_a_receiver_goes_with_it() -> None:
+    faults = Faults(0, 1.0, ("reordered",))
+    faults(packet("a", 0), "a")
+    faults.forget("a")
+    assert faults(packet("a", 1), "a") == []
+
+
+def test_all_kinds_are_counted_from_the_start() -> None:
+    assert Faults(0, 0.1, KINDS).counts.keys() == set(KINDS)
