@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cacheinf_ros.harness.churn import CameraFault, Column, Fault, Visit, plan_process_faults
+from cacheinf_ros.harness.churn import Column, Fault, Visit, plan_process_faults
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.full_disk import full_disk
 from cacheinf_ros.harness.processes import NodeGroup
@@ -252,13 +252,9 @@ class _Soak:
             self._at(at_s, act)
 
     def _film(self, robot: SoakedRobot) -> None:
-        fault = robot.camera.film(time.monotonic(), self._shown.pictures, is_owed=robot.is_owed)
-        if fault is CameraFault.RESTARTED and robot.is_paused:  # what its node has not received went with the publisher
-            robot.ledger.excuse()
+        fault = robot.film(self._shown.pictures)
         if fault is not None:
             self._injected[Column.CAMERA, fault.value] += 1
-            back_s = max(time.monotonic(), robot.camera.paused_until_s)
-            robot.recovers_from(f"{Column.CAMERA.value}: {fault.value}", back_s)
         self._again(1 / self._config.rate, lambda: self._film(robot))
 
     def _befall(self, fault: Fault) -> None:

@@ -6,12 +6,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cacheinf_ros.harness.churn import ProcessFault
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.harness.churn import CameraFault, Column, ProcessFault
 from cacheinf_ros.harness.frame_ledger import FrameLedger
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 from cacheinf_ros.harness.soak_report import SoakConfig
@@ -74,7 +77,7 @@ class SoakedNode:
         return self._state is _State.PAUSED
 
     @property
-    def is_owed(self) -> bool:
+    def _is_owed(self) -> bool:
         """Whether it must answer what is sent to it now: a paused one goes on later."""
         return self._state in (_State.UP, _State.PAUSED)
 
@@ -172,7 +175,6 @@ class SoakedRobot(SoakedNode):
 
     Attributes:
         ledger: of its frames.
-        camera: of the node.
         starts_s: how long it took from each start after a fault until images reach it, and results are heard.
     """
 
@@ -191,7 +193,7 @@ class SoakedRobot(SoakedNode):
         self.starts_s: list[float] = []
         self._station = station
         self._images, self._results = f"/robot{number}/camera/image", f"/robot{number}/results"
-        self.camera = SoakedCamera(self._images, station, self.ledger, config, config.seed * 1000 + number)
+        self._camera = SoakedCamera(self._images, station, self.ledger, config, config.seed * 1000 + number)
         self._faults_ended: list[tuple[str, float]] = []
         self._fault = ""
         self._started_s = 0.0
@@ -208,6 +210,16 @@ class SoakedRobot(SoakedNode):
         """As :meth:`SoakedNode.befall`."""
         self._fault = f"inference: {fault.value}"
         super().befall(fault)
+
+    def film(self, pictures: Sequence[NDArray[np.uint8]]) -> CameraFault | None:
+        """Publish the next image; what befell it, or the camera."""
+        fault = self._camera.film(time.monotonic(), pictures, is_owed=self._is_owed)
+        if fault is CameraFault.RESTARTED and self.is_paused:  # what its node has not received went with the publisher
+            self.ledger.excuse()
+        if fault is not None:
+            back_s = max(time.monotonic(), self._camera.paused_until_s)
+            self.recovers_from(f"{Column.CAMERA.value}: {fault.value}", back_s)
+        return fault
 
     def recovers_from(self, fault: str, at_s: float) -> None:
         """Something befell what it works with: when it gives its next right result is to be reported, if it is up."""
