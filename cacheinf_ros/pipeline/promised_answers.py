@@ -33,7 +33,7 @@ from cacheinf_ros.engine import (
     Selection,
 )
 from cacheinf_ros.engine.decisions import Loss, Task, task_of_model
-from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
+from cacheinf_ros.engine.dense_backends import CLEARLY, Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
@@ -79,7 +79,8 @@ class PromisedAnswers:
         self._selection = Selection()
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
-        self._turn = 0  # of the backends
+        self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
+        self._turn = 0  # frames of the burst that is going on
         self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend or way
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
@@ -123,6 +124,7 @@ class PromisedAnswers:
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
             self._took_ms.clear()
+            self._turn = 0
             self._lower.forget()
 
     def stands(self, image: Image) -> bool:
@@ -180,8 +182,7 @@ class PromisedAnswers:
             tried = self.trial.run(self._engine, image, cache_map, peer)
             by_engine = self._task.read(tried.outputs, size, tried.motion)
             self._took_ms.setdefault(Way.CACHED.value, []).append(matching_ms + _milliseconds(tried))
-        backend = self._backends[self._turn % len(self._backends)]
-        self._turn += 1
+        backend = self._next_backend()
         result = self._dense(image, backend, cached=self.trial.is_on and self.trial.reuses)
         self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
         decision = self._task.read(result.outputs, size)
@@ -192,6 +193,14 @@ class PromisedAnswers:
         if report is not None:
             self._judge(report)
         return result
+
+    def _next_backend(self) -> DenseBackend:
+        """The dense backends take turns in a burst, but those that were clearly slower compute one frame of it each."""
+        turn, self._turn = self._turn, self._turn + 1
+        if turn < len(self._far):
+            return self._far[turn]
+        near = [backend for backend in self._backends if backend not in self._far]
+        return near[(turn - len(self._far)) % len(near)]
 
     def _dense(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
         """The outputs for a frame by a dense backend; ``cached``: whether the engine's cache holds it as well."""
@@ -223,6 +232,8 @@ class PromisedAnswers:
         self._took_ms.clear()
         self._backends = tuple(sorted(self._backends, key=lambda backend: medians[backend.name]))
         dense_ms = medians[self._backends[0].name]
+        self._far = tuple(backend for backend in self._backends if CLEARLY * medians[backend.name] > dense_ms)
+        self._turn = 0
         self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
         self._note("dense_backend", self._backend_text(dense_ms))
         if self._quantiser is not None:

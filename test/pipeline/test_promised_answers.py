@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,30 @@ def test_maps_are_wanted_only_while_the_cached_engine_is_on_trial_or_in_use(mode
         runner.infer(image, CacheMap.nothing((96, 128), 8), matching_ms=1e6)
     assert "dense frames" in notes["cached_engine"]
     assert not runner.wants_maps
+    runner.close()
+
+
+def test_a_backend_that_was_clearly_slower_computes_one_frame_of_later_bursts(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, slow_at, frame = run_by_torch(model.module), [], 0
+
+    def slow(image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        slow_at.append(frame)
+        time.sleep(0.1)
+        return run(image)
+
+    backends = [("fast", run), ("slow", slow)]
+    dense = [DenseBackend(name=name, precision=DensePrecision.FLOAT32, run=r, milliseconds=1.0) for name, r in backends]
+    monkeypatch.setattr(promised_answers, "fastest_backends", lambda *_: tuple(dense))
+    runner, notes = bounded(model)
+    slow_at.clear()  # of preparing
+    while not notes.get("bursts", "").startswith("2"):
+        runner.infer(picture(frame), None)
+        frame += 1
+        assert frame < 1000
+    assert len([at for at in slow_at if at < BURST]) == BURST // 2
+    assert len([at for at in slow_at if at >= BURST]) == 1
     runner.close()
 
 
