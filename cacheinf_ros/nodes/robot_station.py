@@ -83,11 +83,7 @@ class RobotStation(ListeningNode):
         """Go on with another publisher of a robot's images, as a camera that was started again."""
         old = self._cameras[image_topic]
         self._cameras[image_topic] = self.node.create_publisher(Image, image_topic, _MANY)
-
-        def leave() -> None:
-            self.node.destroy_publisher(old)
-
-        self.call(leave)
+        self.call(lambda: self.node.destroy_publisher(old))
 
     def publish(self, image_topic: str, stamp: int, image: NDArray[np.uint8], *, damaged: bool = False) -> None:
         """Publish an image, uint8 [height, width, 3], BGR; a damaged one has a header that lies about its size."""
@@ -114,8 +110,4 @@ class RobotStation(ListeningNode):
     def leave_server(self, answer_topic: str) -> None:
         """Hear nothing more on a topic."""
         subscription = self._from_server.pop(answer_topic)
-
-        def leave() -> None:
-            self.node.destroy_subscription(subscription)
-
-        self.call(leave)
+        self.call(lambda: self.node.destroy_subscription(subscription))

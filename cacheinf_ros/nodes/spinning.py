@@ -6,10 +6,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
@@ -59,18 +59,23 @@ class SpinningNode:
 
 
 class ListeningNode(SpinningNode):
-    """Keeps what the nodes of its domain say about themselves."""
+    """Keeps what the nodes of its domain say about themselves.
+
+    Attributes:
+        diagnostics: the latest of each node, by its name.
+    """
 
     def __init__(self, name: str, domain: int) -> None:
         super().__init__(name, domain)
-        self._said: dict[str, dict[str, str]] = {}
+        self.diagnostics: dict[str, DiagnosticStatus] = {}
         qos = profile(_DIAGNOSTICS_DEPTH)
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, qos)
 
     def said(self, node: str) -> dict[str, str]:
         """All values of a node's latest diagnostics."""
-        return self._said.get(node, {})
+        status = self.diagnostics.get(node)
+        return {value.key: value.value for value in status.values} if status else {}
 
-    def _keep_diagnostics(self, message: Any) -> None:
+    def _keep_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            self._said[status.name] = {value.key: value.value for value in status.values}
+            self.diagnostics[status.name] = status

@@ -21,7 +21,7 @@ from cacheinf_ros.engine.decisions import Loss, Score, Task
 from cacheinf_ros.pipeline.burst import LONGEST, Burst
 from cacheinf_ros.pipeline.holding import NEVER, Holding, best_holding, uncertainty
 from cacheinf_ros.pipeline.newcomers import Newcomers
-from cacheinf_ros.pipeline.picture_change import NO_CHANGE, ChangeMeter
+from cacheinf_ros.pipeline.picture_change import ChangeMeter
 from cacheinf_ros.pipeline.surprises import Surprises
 
 Image = NDArray[np.uint8]
@@ -109,11 +109,12 @@ class AnswerHolder:
         if self._burst is None and self._burst_is_due:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
         self._frames_since += 1
-        limit, change, something_new = self._holding.limit, NO_CHANGE, False
-        if self._answered is not None:
-            change, places = self._meter.compare(self._answered, self._shown)
-            something_new = self._newcomers.see(places)
-        if self._burst is not None or limit is None or self._answered is None or self._held >= LONGEST:
+        if self._answered is None:
+            return False
+        change, places = self._meter.compare(self._answered, self._shown)
+        something_new = self._newcomers.see(places)  # in bursts as well, for what comes after them
+        limit = self._holding.limit
+        if self._burst is not None or limit is None or self._held >= LONGEST:
             return False
         if something_new or not change.within(self._surprises.scaled(limit)):
             return False

@@ -20,7 +20,7 @@ rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 from forked_nodes import ForkedGroup, NodeFork
 
 from cacheinf_ros.harness import NodeCommand, NodeGroup
-from cacheinf_ros.nodes.spinning import SpinningNode
+from cacheinf_ros.nodes.spinning import ListeningNode
 from cacheinf_ros.pipeline.polling import wait_until
 
 TINY = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
@@ -29,11 +29,10 @@ ANSWER_S = 5.0
 LOSSLESS = {"queue_size": 1000, "expiry": 10_000, "image_reliability": "reliable", "image_topic": "camera/image"}
 
 
-class Station(SpinningNode):
+class Station(ListeningNode):
     """The other side of the nodes: publishes images, keeps results and diagnostics, sets parameters."""
 
     def __init__(self, domain: int) -> None:
-        from diagnostic_msgs.msg import DiagnosticArray
         from rclpy.qos import QoSProfile
         from sensor_msgs.msg import CompressedImage, Image
 
@@ -42,7 +41,6 @@ class Station(SpinningNode):
         super().__init__("station", domain)
         self.results: list[Any] = []
         self.maps: list[Any] = []
-        self.diagnostics: dict[str, Any] = {}
         many = QoSProfile(depth=1000)
         self._cameras = {
             Image: self.node.create_publisher(Image, "camera/image", many),
@@ -50,7 +48,6 @@ class Station(SpinningNode):
         }
         self.node.create_subscription(InferenceResult, "results", self.results.append, many)
         self.node.create_subscription(CacheMap, "cache_map", self.maps.append, many)
-        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep, many)
 
     def camera(self, message: Any) -> Any:
         """The publisher for messages like this one."""
@@ -76,8 +73,7 @@ class Station(SpinningNode):
 
     def _told(self, count: str) -> int:
         """How many nodes say that they know of at least one."""
-        said = [{value.key: value.value for value in status.values} for status in list(self.diagnostics.values())]
-        return sum(int(values.get(count, 0)) > 0 for values in said)
+        return sum(int(self.said(node).get(count, 0)) > 0 for node in list(self.diagnostics))
 
     def expect(self, count: int, timeout_s: float = DEADLINE_S) -> list[Any]:
         """The results, once there are so many; and no more come."""
@@ -102,11 +98,6 @@ class Station(SpinningNode):
         self.results.clear()
         self.maps.clear()
 
-    def said(self, node: str) -> dict[str, str]:
-        """The values of a node's latest diagnostics, by name."""
-        status = self.diagnostics.get(node)
-        return {value.key: value.value for value in status.values} if status else {}
-
     def set_parameters(self, node: str, **values: Any) -> tuple[list[Any], float]:
         """What the parameter service answers, and after how many seconds."""
         from rcl_interfaces.srv import SetParameters
@@ -128,10 +119,6 @@ class Station(SpinningNode):
         results = list(future.result().results)
         self.call(lambda: self.node.destroy_client(client))
         return results, elapsed
-
-    def _keep(self, message: Any) -> None:
-        for status in message.status:
-            self.diagnostics[status.name] = status
 
 
 @pytest.fixture
