@@ -11,7 +11,6 @@ completely by the engine.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +80,7 @@ class PromisedAnswers:
         self._holder: AnswerHolder | None = None
         self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
         self._turn = 0  # frames of the burst that is going on
-        self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend or way
+        self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
         self._preparing.start()
@@ -168,6 +167,7 @@ class PromisedAnswers:
             result = self.trial.run(self._engine, image, cache_map, peer)
         else:
             result = self._dense(image, self._lower.chosen or self._backends[0])
+        self.trial.computed(_milliseconds(result))
         self._holder.computed(self._task.read(result.outputs, (image.shape[0], image.shape[1]), result.motion))
         return result
 
@@ -177,13 +177,16 @@ class PromisedAnswers:
         """Answer densely, by the backends in turn, and let the engine run beside them where it is on trial."""
         assert self._holder is not None
         assert self._task is not None
-        size, by_engine = (image.shape[0], image.shape[1]), None
+        size, tried, by_engine = (image.shape[0], image.shape[1]), None, None
         if self.trial.is_on:
             tried = self.trial.run(self._engine, image, cache_map, peer)
             by_engine = self._task.read(tried.outputs, size, tried.motion)
-            self._took_ms.setdefault(Way.CACHED.value, []).append(matching_ms + _milliseconds(tried))
         backend = self._next_backend()
-        result = self._dense(image, backend, cached=self.trial.is_on and self.trial.reuses)
+        result = self._dense(image, backend, cached=tried is not None and self.trial.reuses)
+        if tried is None:
+            self.trial.computed(_milliseconds(result))
+        else:
+            self.trial.compare(matching_ms + _milliseconds(tried), _milliseconds(result))
         self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
         decision = self._task.read(result.outputs, size)
         self._lower.compare(decision, lambda other: self._decided(image, other))
@@ -243,8 +246,7 @@ class PromisedAnswers:
             )
         if self._lower.chosen is not None:
             dense_ms = self._lower.milliseconds
-        engine_ms = medians.get(Way.CACHED.value, math.nan)
-        if found := self.trial.judge(report.engine, engine_ms, dense_ms, self._max_loss):
+        if found := self.trial.judge(report.engine, dense_ms, self._max_loss):
             self._note("cached_engine", found)
         assert self._holder is not None
         self._holder.promise(self._room)
