@@ -180,6 +180,7 @@ def run_by_onnxruntime(content: bytes, threads: int) -> Dense:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = _ERRORS
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")  # as OpenVINO and our kernels do
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return lambda image: list(session.run(None, {name: image}))
