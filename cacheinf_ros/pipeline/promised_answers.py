@@ -79,7 +79,6 @@ class PromisedAnswers:
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
-        self._turn = 0  # frames of the burst that is going on
         self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
@@ -123,7 +122,6 @@ class PromisedAnswers:
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
             self._took_ms.clear()
-            self._turn = 0
             self._lower.forget()
 
     def stands(self, image: Image) -> bool:
@@ -199,7 +197,8 @@ class PromisedAnswers:
 
     def _next_backend(self) -> DenseBackend:
         """The dense backends take turns in a burst, but those that were clearly slower compute one frame of it each."""
-        turn, self._turn = self._turn, self._turn + 1
+        assert self._holder is not None
+        turn = self._holder.burst_frames
         if turn < len(self._far):
             return self._far[turn]
         near = [backend for backend in self._backends if backend not in self._far]
@@ -236,7 +235,6 @@ class PromisedAnswers:
         self._backends = tuple(sorted(self._backends, key=lambda backend: medians[backend.name]))
         dense_ms = medians[self._backends[0].name]
         self._far = tuple(backend for backend in self._backends if CLEARLY * medians[backend.name] > dense_ms)
-        self._turn = 0
         self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
         self._note("dense_backend", self._backend_text(dense_ms))
         if self._quantiser is not None:
