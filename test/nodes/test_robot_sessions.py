@@ -144,6 +144,14 @@ def test_a_model_that_is_not_there_may_come(serving: Callable[[Exception], Serve
     assert len(server.models.asked) >= 2
 
 
+def test_of_robots_that_are_refused_only_the_last_few_are_remembered(serving: Callable[[Exception], Server]) -> None:
+    server = serving(MessageError("no such model"))
+    for name in (f"robot{number}" for number in range(robot_sessions._MOST_REFUSED + 3)):
+        asked = (name, True)
+        server.until(lambda asked=asked: asked in server.models.asked, greeting(name, network=name))  # type: ignore[misc]
+    assert len(server.robots_served) + len(server.sessions._refused) <= robot_sessions._MOST_REFUSED + 1
+
+
 def test_only_sound_packets_keep_a_place(
     serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
