@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's places: noise keeps none, and a model that cannot be compiled is not tried again and again."""
+"""A server's places: only who is heard keeps one; and a model that cannot be compiled is not tried again and again."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 
@@ -160,7 +160,8 @@ def test_only_sound_packets_keep_a_place(
     monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # they stay open
     first, second = greeting("first"), greeting("second")
     server.take(first)
-    assert server.robots_served == ["first"]
+    server.take(second)
+    assert server.robots_served == ["first"], "who was just heard keeps its place"
     deadline = time.monotonic() + DEADLINE_S
     while server.robots_served != ["second"]:
         assert time.monotonic() < deadline
