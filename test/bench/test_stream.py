@@ -9,6 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from networks.shared_models import small_scenenet
 from pages import read_page
 
 from cacheinf_ros.bench.contenders import Contender
@@ -22,7 +23,6 @@ from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.sources import open_source
 
 
@@ -77,7 +77,7 @@ def bounded(**options: Any) -> dict[str, OwnSettings]:
 def run() -> StreamRun:
     pytest.importorskip("onnxruntime")
     return run_stream_benchmark(
-        load_model("scenenet", input_size=(96, 128)),
+        small_scenenet(),
         recorded(open_source("scene:fixed?size=96x128&frames=40")),
         StreamPlan(
             own=bounded(dense_precision=DensePrecision.FLOAT32),
@@ -127,7 +127,7 @@ def test_the_page_shows_every_way_and_the_worst_frames(run: StreamRun, tmp_path:
 def test_too_few_frames_are_named() -> None:
     with pytest.raises(SourceError, match="has 10 frames; the benchmark needs at least 30"):
         run_stream_benchmark(
-            load_model("scenenet", input_size=(96, 128)),
+            small_scenenet(),
             recorded(open_source("scene:fixed?size=96x128&frames=10")),
             StreamPlan(own=bounded(), frames=12, warm_up=28),
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model
 
 from cacheinf_ros.engine import DensePrecision, Preprocessor, quantise_onnx
 from cacheinf_ros.engine.dense_backends import (
@@ -23,12 +24,11 @@ from cacheinf_ros.engine.dense_backends import (
     prepare,
 )
 from cacheinf_ros.engine.int8_content import QuantisationError, int8_content, kept_int8_content
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 LOWER = [backend for backend in Backend if backend not in FULL_PRECISION]
 
 
@@ -44,7 +44,7 @@ def _cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model(f"{SMALL}:mixed", input_size=(61, 47))
+    return mixed_model()
 
 
 def test_order_of_precisions() -> None:

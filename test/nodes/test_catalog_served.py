@@ -108,10 +108,11 @@ def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, tmp_path: Pa
     assert models.used_bytes > 0
 
 
-def test_what_is_not_there_is_refused(catalog: CatalogFolder) -> None:
+def test_what_is_not_there_is_refused_whatever_its_name(catalog: CatalogFolder) -> None:
     models = served(catalog)
-    with pytest.raises(MessageError, match=r"has catalogs of room, the robot 'hall/original' with another graph"):
-        models.open("robot", Identity(model="hall/original", network="0" * 32))
+    for name in ("hall/original", identity_of_variant(catalog, "original").model):
+        with pytest.raises(MessageError, match=f"has catalogs of room, the robot '{name}' with another graph"):
+            models.open("robot", Identity(model=name, network="0" * 32))
     with pytest.raises(CatalogError, match="has no variant 'better'"):
         identity_of_variant(catalog, "better")
     assert not models._asked

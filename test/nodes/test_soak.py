@@ -32,6 +32,8 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
     )  # fmt: skip
     report = soak(config, domain=domain, folder=tmp_path, make_group=partial(ForkedGroup, node_fork))
     assert report.is_clean, report
+    one_of = (Fate.RIGHT, Fate.STATED, Fate.EXCUSED, Fate.UNOWED)
+    assert report.sent == sum(report.fates[fate] for fate in one_of)
     assert report.fates[Fate.RIGHT] > 50
     assert report.fates[Fate.STATED] > 0
     for column in Column:

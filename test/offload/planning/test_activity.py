@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from networks.shared_models import mixed_model
 from oracle import changed
-from workloads import EFFICIENT, MIXED, NETWORKS, Chain, outdated, workload
+from workloads import EFFICIENT, MIXED, Chain, outdated, workload
 
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Workload
 from cacheinf_ros.offload.planning.workload import REUSE
 
-ENGINE = Engine(load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)), EngineConfig(dense_fallback=False))
+ENGINE = Engine(mixed_model(), EngineConfig(dense_fallback=False))
 
 
 def test_a_pixel_reaches_its_receptive_field() -> None:
