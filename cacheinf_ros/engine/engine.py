@@ -68,11 +68,12 @@ class Engine:
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
         self._cached = CachedFrame(
             program=self.program,
+            shared=self.shared,
             input=self._input,
             keyframe=self._keyframe,
             frame=np.empty((*self._preprocessor.size, 3), np.uint8),
         )
-        self.bounded = BoundedMode(self._cached, self._dense, model.graph.input, config)
+        self.bounded = BoundedMode(self._cached, model.graph.input, config)
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
         self._config = config
@@ -154,7 +155,8 @@ class Engine:
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
         refresh = entry.reused is None or (peer is None and self._prefers_dense(changed_share, resized))
         prepared = time.perf_counter_ns()
-        outputs = self._compute(outside=entry.outside, refresh=refresh, peer=peer)
+        partner = None if self._config.mode is Mode.DEEPCACHE else peer
+        outputs = self._cached.compute(outside=entry.outside, refresh=refresh, peer=partner)
         computed = time.perf_counter_ns()
         self._cached.is_whole = True
         if self._config.mode is Mode.BOUNDED:
@@ -223,25 +225,8 @@ class Engine:
 
     def _enter_anew(self, resized: Image) -> _Entry:
         self._keyframe.restart()
-        self._write_all(resized)
+        self._cached.write_all(resized)
         return _Entry()
-
-    def _write_all(self, image: Image) -> None:
-        self._input.touch_all()
-        self._input.write(image, self.program.changed_input, everything=True)
-
-    def _dense(self, image: Image) -> list[torch.Tensor]:
-        """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""
-        self._write_all(image)
-        return list(self._compute(refresh=True).values())
-
-    def _compute(
-        self, *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
-    ) -> dict[str, torch.Tensor]:
-        if self.shared is not None:
-            peer = peer if self._config.mode is not Mode.DEEPCACHE else None
-            return self.shared.execute(outside=outside, refresh=refresh, peer=peer)
-        return self.program.execute(outside=outside, refresh=refresh)
 
     def _move(self, cache_map: CacheMap) -> None:
         """Move the cache with the picture (DeepCache section 4.3): each map by whole pixels of its own."""
@@ -258,7 +243,7 @@ class Engine:
         if not self._config.dense_fallback or not self._switch.prefers_dense(changed_share):
             return False
         if self._keyframe.is_frame:
-            self._write_all(self._input.composed)
+            self._cached.write_all(self._input.composed)
         else:
             self._enter_anew(resized)
         return True

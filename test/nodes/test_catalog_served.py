@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,19 @@ def test_each_robot_has_its_own_cache_and_is_forgotten(catalog: CatalogFolder) -
     assert models.used_bytes == alone
     with pytest.raises(MessageError, match="one was forgotten"):
         run(models, "one", 2)
+
+
+def test_a_robot_that_is_forgotten_leaves_no_engine_behind(catalog: CatalogFolder) -> None:
+    """At once: the collector of cycles comes by seldom where a framework has a million objects."""
+    models = served(catalog)
+    run(models, opened(models, catalog, session="one"), 1)
+    engine = weakref.ref(models._loaded["one"]._cached.runner.engine)
+    gc.disable()
+    try:
+        models.forget("one")
+        assert engine() is None
+    finally:
+        gc.enable()
 
 
 def test_the_least_recently_used_is_dropped(catalog: CatalogFolder, tmp_path: Path) -> None:
