@@ -54,7 +54,7 @@ def chosen_caching(model: Model, config: EngineConfig) -> Caching:
     caching = _caching_without_cost(model, config)
     if caching is not None:
         return caching
-    backend = choose_backend(config.device, config.threads, config.precision)
+    backend = choose_backend(config.device, config.threads, config.precision, model.shared)
     return _merged(model, config, load_or_measure(lambda: Program(model.graph, backend), model, config))
 
 

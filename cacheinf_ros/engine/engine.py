@@ -57,7 +57,7 @@ class Engine:
         Raises:
             EngineError: the configuration asks for what cannot be.
         """
-        backend = choose_backend(config.device, config.threads, config.precision)
+        backend = choose_backend(config.device, config.threads, config.precision, model.shared)
         self.model = model
         self.kernel_name = backend.name
         self._preprocessor = Preprocessor(model.card)

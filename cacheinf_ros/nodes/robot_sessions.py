@@ -89,6 +89,10 @@ class RobotSessions:
             robot.session.close()
         for robot in robots:
             robot.thread.join(_PATIENCE_S)
+        for answers in [*(robot.answers for robot in robots), *self._refused.values()]:
+            self._node.destroy_publisher(answers)
+        self._refused.clear()
+        self._note()
 
     def _receive(self, message: SplitPacket) -> None:
         self._health.count("packets")

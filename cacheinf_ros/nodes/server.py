@@ -14,10 +14,9 @@ from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfi
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.frame_node import READY, FrameNode, run_node
+from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
-from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.pipeline.health import WorkState
 from cacheinf_ros.pipeline.node_configs import (
@@ -26,7 +25,6 @@ from cacheinf_ros.pipeline.node_configs import (
     ResultConfig,
     ServerConfig,
     ServerTopicsConfig,
-    WatchConfig,
 )
 from cacheinf_ros.pipeline.runner import open_model
 
@@ -39,27 +37,39 @@ class ServerNode(FrameNode):
             "server", MatchingConfig, EngineConfig, ModelConfig, ResultConfig, ServerTopicsConfig, ServerConfig,
             CatalogServerConfig, LimitConfig,
         )  # fmt: skip
+        self._whole: WholeFrameModels | None = None
+
+    def configure(self) -> None:
+        """Load the model, and prepare what catalogs need."""
         get = self.parameters.get
         catalogs = get(CatalogServerConfig)
         folders = catalogs.read()
-        models = SplitModels(open_model(get(ModelConfig)), folders)
+        models = self._models = SplitModels(open_model(get(ModelConfig)), folders)
         prepare_catalogs(folders, self.get_logger().info, self.get_logger().error)
         self._whole = WholeFrameModels(models, catalogs.catalog_memory_mb * 1e6, self.parameters, self.health)
-        sender = Sender(self, get(LimitConfig))
-        self._sessions = RobotSessions(self, models, self._whole, self.parameters, self.health, sender)
-        Watch(
-            self,
-            self.health,
-            config=lambda: get(WatchConfig),
-            work=lambda: WorkState(busy_s=self._whole.busy_s),
-        )
-        self.get_logger().info(READY)
 
-    def close(self) -> None:
-        """Finish the frames at hand."""
+    def activate(self) -> None:
+        """Begin to answer robots."""
+        assert self._whole is not None
+        sender = Sender(self, self.parameters.get(LimitConfig))
+        self._sessions = RobotSessions(self, self._models, self._whole, self.parameters, self.health, sender)
+        self.begun()
+
+    def deactivate(self) -> None:
+        """Finish the frames at hand, and end all sessions: robots compute alone, and greet the server again."""
+        assert self._whole is not None
         self._sessions.close()
-        super().close()
         self._whole.close()
+        del self._sessions
+
+    def clean_up(self) -> None:
+        """Free the models."""
+        self._whole = None
+        del self._models
+
+    def work_state(self) -> WorkState:
+        """How the sessions' threads are."""
+        return WorkState(busy_s=0.0 if self._whole is None else self._whole.busy_s)
 
 
 _M_ARENA_MAX = -8  # of glibc's malloc.h

@@ -60,6 +60,14 @@ class WatchConfig(Config):
     )
 
 
+class LifecycleConfig(Config):
+    """Who wakes a node."""
+
+    autostart: bool = unlisted(
+        True, "configure and activate the node when it starts; false: `ros2 lifecycle set` or ~/enable does that"
+    )
+
+
 class ImageConfig(Config):
     """The camera's topic."""
 
@@ -110,6 +118,11 @@ class AnswerConfig(Config):
     )
     classes: str = parameter(
         "", "classes to report, names or ids separated by commas, such as person, car; empty: all", live=True
+    )
+    region: tuple[float, ...] = parameter(
+        (0.0, 0.0, 1.0, 1.0),
+        "boxes are reported whose centre lies here: left, top, width and height, as shares of the picture's",
+        live=True,
     )
 
 

@@ -20,6 +20,7 @@ from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine.decisions import Loss
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.pipeline.cached_model import CachedModel
@@ -159,6 +160,19 @@ class DeviceModels:
         """Free everything."""
         for model in tuple(self._loaded):
             self.drop(model)
+
+    def measured_loss(self, model: str) -> Loss | None:
+        """What bounded mode's answers of a model lost in the last burst; None: nothing was measured."""
+        loaded = self._loaded.get(model)
+        promised = None if loaded is None else loaded.cached.runner.promised
+        return None if promised is None else promised.measured
+
+    def forget(self) -> None:
+        """Match and compute the next frame as the first one."""
+        self._producer = MapProducer(self._parameters.get(MatchingConfig))
+        self._matched = None
+        for loaded in self._loaded.values():
+            loaded.cached.forget_from(0)
 
     def run(self, model: str, view: View) -> FrameResult:
         """Run what the model has loaded; an image is matched for the first model that is asked about it.

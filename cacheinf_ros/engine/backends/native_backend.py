@@ -29,6 +29,7 @@ from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.geometry.painting import TILE
 from cacheinf_ros.graph.ir import Operator
+from cacheinf_ros.graph.shared_values import SharedValues
 
 
 class NativeBackend:
@@ -41,11 +42,14 @@ class NativeBackend:
         threads: the ``ci_threads``, alive as long as this object.
     """
 
-    def __init__(self, library: ctypes.CDLL, threads: int, *, bfloat16: bool = False) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, threads: int, *, bfloat16: bool = False, shared: SharedValues | None = None
+    ) -> None:
         """Start the threads.
 
         Args:
             bfloat16: whether convolutions round inputs and weights to it.
+            shared: holds packed weights for all backends that are given it.
 
         Raises:
             EngineError: the system has no threads left.
@@ -59,7 +63,7 @@ class NativeBackend:
             )
         self.threads: int = created
         self._count = threads
-        self._kernels = NativeKernels(library, bfloat16=bfloat16)
+        self._kernels = NativeKernels(library, shared or SharedValues(), bfloat16=bfloat16)
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else ""
         self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"

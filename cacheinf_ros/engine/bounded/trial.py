@@ -71,7 +71,7 @@ class TrialEngine:
             caching: as the engine will have it.
             between: called before each frame; what it raises ends the trial.
         """
-        backend = choose_backend(config.device, config.threads, config.precision)
+        backend = choose_backend(config.device, config.threads, config.precision, model.shared)
         self._frames = composed
         self._between = between
         self._input_name = model.graph.input
