@@ -25,12 +25,18 @@ def _by_size(records: Sequence[TensorRecord]) -> list[int]:
 
 
 def _by_breadth(records: Sequence[TensorRecord]) -> list[int]:
-    """Algorithm 1, lines 4 to 6: of equal operators the earlier, of equal tensors the later goes first."""
+    """Algorithm 1, lines 4 to 6: of equal operators the earlier goes first, of equal tensors the one that lives longer
+    and then the later.
+    """
     operators = range(max((record.last for record in records), default=-1) + 1)
     profiles = [[i for i, r in enumerate(records) if r.first <= operator <= r.last] for operator in operators]
     profiles.sort(key=lambda profile: -breadth(records, profile))
-    later = [sorted(profile, key=lambda i: (-records[i].size, -records[i].first)) for profile in profiles]
-    return list(dict.fromkeys(i for profile in later for i in profile))
+
+    def place(index: int) -> tuple[int, int, int]:
+        record = records[index]
+        return -record.size, record.first - record.last, -record.first
+
+    return list(dict.fromkeys(i for profile in profiles for i in sorted(profile, key=place)))
 
 
 def greedy_by_size(records: Sequence[TensorRecord]) -> Placement:

@@ -42,23 +42,28 @@ def memory(
 
     Example: cacheinf memory torchvision:resnet50 --size 480x640 --cache-budget-mb 100 --out plan.png
     """
+    from cacheinf_ros.engine.arena_order import in_smallest_order, records_of
     from cacheinf_ros.engine.caching import droppable
     from cacheinf_ros.engine.compile import chosen_caching
-    from cacheinf_ros.engine.execution.graph_planner import Planner
     from cacheinf_ros.engine.layout import lay_out
-    from cacheinf_ros.engine.lifetimes import lifetimes, map_bytes
+    from cacheinf_ros.engine.lifetimes import map_bytes
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.memory import OFFSETS, SHARED_OBJECTS, least_for_offsets, least_for_shared_objects
     from cacheinf_ros.memory.optimal import optimal
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
     config = EngineConfig.checked(cache=Cache.MERGED, cache_budget_mb=cache_budget_mb, threads=threads)
-    layout, caching = lay_out(loaded.graph), chosen_caching(loaded, config)
-    records = lifetimes(Planner(layout).plan(caching).steps, layout, caching)
+    caching = chosen_caching(loaded, config)
+    graph = in_smallest_order(loaded.graph, caching)
+    layout = lay_out(graph)
+    records = records_of(layout, caching)
     kept = [name for name in droppable(layout) if name not in caching.dropped]
     kept_mib = sum(map_bytes(layout, name) for name in kept) / MIB
     typer.echo(f"{len(kept)} feature maps are kept between frames, {kept_mib:.1f} MiB; {len(records)} live within one")
     best = optimal(records, time_limit_s=time_limit_s)
+    if graph is not loaded.graph:
+        own = optimal(records_of(lay_out(loaded.graph), caching), time_limit_s=time_limit_s).placement.size / MIB
+        typer.echo(f"operators run in an order that needs less memory: in the model's own the arena is {own:.3f} MiB")
     table = Table("strategy", "shared objects, MiB", "one arena, MiB", title=f"{loaded.name}, {len(records)} tensors")
     for name in dict.fromkeys((*OFFSETS, *SHARED_OBJECTS)):
         sizes = (f"{kind[name](records).size / MIB:.3f}" if name in kind else "" for kind in (SHARED_OBJECTS, OFFSETS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import torch
 
+from cacheinf_ros.engine.arena_order import in_smallest_order
 from cacheinf_ros.engine.backends import Backend, choose_backend
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.cost import CostModel, load_or_measure
@@ -45,7 +46,7 @@ def compile_program(
     cost = load_or_measure(lambda: Program(graph, backend), model, config)
     if caching is None:
         caching = _merged(model, config, cost)
-    return Program(graph, backend, caching, debug_memory=config.debug_memory), cost
+    return Program(in_smallest_order(graph, caching), backend, caching, debug_memory=config.debug_memory), cost
 
 
 @torch.inference_mode()
