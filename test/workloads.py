@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from lowered import graph_of
@@ -17,8 +19,18 @@ from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning.plan_table import Machines
 from cacheinf_ros.offload.planning.workload import Workload
 
-EFFICIENT = Workload(lay_out(load_model("torchvision:efficientnet_b0", input_size=(96, 128)).graph))
 MIXED = Workload(lay_out(mixed_model().graph))
+
+
+@cache
+def efficient() -> Workload:
+    """EfficientNet's; loaded only where a test needs it, since that takes seconds."""
+    return Workload(lay_out(load_model("torchvision:efficientnet_b0", input_size=(96, 128)).graph))
+
+
+def mixed() -> Workload:
+    """:data:`MIXED`."""
+    return MIXED
 
 
 def surroundings(work: Workload, seed: int, speedup: float) -> Machines:
