@@ -91,7 +91,7 @@ def time_section(traces: Sequence[FrameTrace]) -> Section:
         bars=[
             Bar(name=_STAGES.get(name, name), share=ms / whole_ms, text=f"{ms:.2f} ms") for name, ms in stages.items()
         ],
-        heads=("frames", "answered", "share"),
+        heads=("how frames were answered", "frames", "share"),
         rows=[
             (_MODES.get(mode, f"mode {mode}"), str(count), f"{count / len(traces):.0%}")
             for mode, count in modes.most_common()
