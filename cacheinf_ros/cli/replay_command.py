@@ -137,9 +137,10 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
     from cacheinf_ros.graph import load_model
 
     console = Console()
+    wanted = {DensePrecision.FLOAT32, *([DensePrecision.INT8] if options.int8 else [])}
     comparison = ReplayComparison(
         config=EngineConfig(mode=options.mode, threads=options.threads),
-        contenders=[each for each in ENGINES if options.int8 or each.precision is not DensePrecision.INT8],
+        contenders=[each for each in ENGINES if each.precision in wanted],
         readings=readings,
     )
     model = load_model(
