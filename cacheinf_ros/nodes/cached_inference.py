@@ -1,5 +1,6 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matcher and inference in one process: one image subscription, and the map never leaves the process.
+"""Matcher and inference in one process: one image subscription, and the map leaves the process only for who
+subscribes to it.
 
 Matching of a frame runs in a thread of its own while the frame before is computed (DeepCache's pipeline, section 5).
 """
@@ -20,12 +21,14 @@ from rclpy.utilities import remove_ros_args
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.launch_arguments import camera_namespaces
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.msg import CacheMap
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.conversions import image_from, image_size
+from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
 from cacheinf_ros.nodes.frame_node import FrameNode, run_nodes
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.nodes.row_sharing import MakeScheduler
+from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on
 from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate
@@ -82,6 +85,7 @@ class CachedInferenceNode(FrameNode):
         get = self.parameters.get
         queue_size = self._queue_size = get(ImageConfig).queue_size
         self._producer = MapProducer(get(MatchingConfig))
+        self._maps = publish_on(self, CacheMap, "~/cache_map", profile(MAP_DEPTH))
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
         self._matching: Worker[Arrival] = Worker(self._arrivals, self._match, failed=self.health.failed)
@@ -121,6 +125,8 @@ class CachedInferenceNode(FrameNode):
         update = self._producer.link(
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
+        if self._maps.get_subscription_count():
+            self._maps.publish(cache_map_message(arrival.header, update))
         return _Matched(arrival=arrival, image=image, matching_ms=update.matching_ms), update
 
     def _add(self, matched: _Matched, update: MapUpdate) -> None:

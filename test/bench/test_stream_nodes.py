@@ -26,7 +26,7 @@ WARM_UP = 4
 
 def test_what_a_frame_costs_lies_between_two_readings() -> None:
     readings = [Reading(at_ns=at * 10**6, processor_s=at / 100, joules=None) for at in (0, 100, 200)]
-    answers = [NodeAnswer(frame=i, at_ns=0, decision=None, held=False, compute_ms=20.0) for i in range(2)]
+    answers = [NodeAnswer(frame=i, stamp_ns=i, at_ns=0, decision=None, held=False, compute_ms=20.0) for i in range(2)]
     run = NodeRun(published=4, camera_ns={}, answers=answers, readings=readings)
     # 50 to 150 ms for 4 frames of 25 ms: 5 W at rest, 10 W more for the 10 ms that are computed
     used = used_per_frame(run, 50.0, 150.0, 4, answers)
