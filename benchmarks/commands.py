@@ -9,7 +9,7 @@ from benchmarks.catalog.command import bench_catalog
 from benchmarks.matching.command import matcher
 from benchmarks.nodes.command import nodes
 from benchmarks.offload.bench_offload import offload
-from benchmarks.offload.command import offload_plot
+from benchmarks.offload.command import offload_map, offload_plot
 from benchmarks.papers.command import paper
 from benchmarks.truncation.command import truncation, truncation_plot
 
@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "truncation-plot": truncation_plot,
     "catalog": bench_catalog,
     "offload-plot": offload_plot,
+    "offload-map": offload_map,
     "paper": paper,
 }
 """By name; :data:`cacheinf_ros.cli.laboratory.COMMANDS` has the same names."""

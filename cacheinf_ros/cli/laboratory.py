@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "truncation-plot": "Draw the curves of several reports side by side.",
     "catalog": "Many models under a budget, as in the MCDNN paper.",
     "offload-plot": "Latency by bandwidth, and over time where the link follows a trace.",
+    "offload-map": "Which policy is best by bandwidth, server speed and reuse: predicted.",
     "paper": "A paper's tables and figures: what it says beside what comes out here.",
 }
 """The laboratory's commands of ``cacheinf bench``, which are known everywhere: name -> help where they cannot run."""

@@ -153,6 +153,7 @@ class RowSharing:
         self._health.count("receive_us", round(1e3 * receive_ms))
         if is_as_chosen:
             scheduler.observe_robot(choice, robot_ms)
+            scheduler.observe_frame(choice, took_ms)
         if was_shared:
             self._shared_choice = partner.frame, choice
         self._logger.debug(

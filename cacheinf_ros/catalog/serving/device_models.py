@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.scheduling import SharedPart
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource
@@ -120,6 +121,18 @@ class DeviceModels:
         if loaded is None or not isinstance(loaded.cached, MemberCache):
             return ()
         return tuple(other for other in loaded.cached.group.members if other != model)
+
+    @property
+    def shared_parts(self) -> tuple[SharedPart, ...]:
+        """What loaded variants have in common; of the parts that only some of a group share, the mean counts."""
+        return tuple(
+            SharedPart(
+                variants={model: self._loaded[model].variant for model in group.members},
+                size=group.saved_bytes // (len(group.members) - 1),
+            )
+            for group in self._groups
+            if len(group.members) > 1
+        )
 
     def regroup(self) -> None:
         """Models are asked at other rates now: what is shared at rates that differ is dropped."""
