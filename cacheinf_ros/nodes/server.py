@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server node: computes its part of frames that robots share with it, and whole frames that they send.
 
-It has a cache of its own for each robot.
+It has a cache of its own for each robot. With a fleet it is a gateway: rows are computed wherever there is room.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.fleet.gateway import FleetGateway
+from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.frame_node import READY, FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.health import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
@@ -46,7 +49,8 @@ class ServerNode(FrameNode):
         prepare_catalogs(folders, self.get_logger().info, self.get_logger().error)
         self._whole = WholeFrameModels(models, catalogs.catalog_memory_mb * 1e6, self.parameters, self.health)
         sender = Sender(self, get(LimitConfig))
-        self._sessions = RobotSessions(self, models, self._whole, self.parameters, self.health, sender)
+        self._gateway = self._join(models) if get(ServerConfig).fleet else None
+        self._sessions = RobotSessions(self, models, self._whole, self.parameters, self.health, sender, self._gateway)
         Watch(
             self,
             self.health,
@@ -60,6 +64,25 @@ class ServerNode(FrameNode):
         self._sessions.close()
         super().close()
         self._whole.close()
+        if self._gateway is not None:
+            self._gateway.close()
+
+    def _join(self, models: SplitModels) -> FleetGateway:
+        """Become a gateway of the fleet."""
+        from cacheinf_ros.fleet.ray_cluster import RayCluster
+
+        get, log = self.parameters.get, self.get_logger()
+
+        def setting(asked: Identity) -> HostSetting:
+            return HostSetting(
+                asked=asked, model=get(ModelConfig), catalogs=get(CatalogServerConfig), engine=get(EngineConfig)
+            )
+
+        cluster = RayCluster(get(ServerConfig).fleet)
+        gateway = FleetGateway(cluster, models, setting, lambda text: log.warning(text, throttle_duration_sec=5.0))
+        log.info(f"{gateway.name} of the fleet at {get(ServerConfig).fleet}")
+        self.health.note("gateway", gateway.name)
+        return gateway
 
 
 _M_ARENA_MAX = -8  # of glibc's malloc.h
