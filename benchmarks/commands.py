@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.catalog.command import bench_catalog
+from benchmarks.fleet.command import fleet
 from benchmarks.matching.command import matcher
 from benchmarks.nodes.command import nodes
 from benchmarks.offload.bench_offload import offload
@@ -17,6 +18,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "matcher": matcher,
     "nodes": nodes,
     "offload": offload,
+    "fleet": fleet,
     "truncation": truncation,
     "truncation-plot": truncation_plot,
     "catalog": bench_catalog,

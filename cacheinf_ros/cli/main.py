@@ -17,6 +17,7 @@ from cacheinf_ros.cli.catalog import catalogs
 from cacheinf_ros.cli.catalog_share import share
 from cacheinf_ros.cli.demo import demo
 from cacheinf_ros.cli.doctor import doctor
+from cacheinf_ros.cli.fleet import fleet
 from cacheinf_ros.cli.laboratory import add_laboratory
 from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
@@ -42,6 +43,7 @@ app.add_typer(bench, name="bench")
 app.add_typer(models, name="models")
 catalogs.command()(share)
 app.add_typer(catalogs, name="catalog")
+app.add_typer(fleet, name="fleet")
 app.command()(memory)
 app.command()(profile)
 app.command()(soak)

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server node: computes its part of frames that robots share with it, and whole frames that they send.
 
-It has a cache of its own for each robot.
+It has a cache of its own for each robot. With a fleet it is a gateway: rows are computed wherever there is room.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.fleet.gateway import FleetGateway
+from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.health import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
@@ -52,7 +55,10 @@ class ServerNode(FrameNode):
         """Begin to answer robots."""
         assert self._whole is not None
         sender = Sender(self, self.parameters.get(LimitConfig))
-        self._sessions = RobotSessions(self, self._models, self._whole, self.parameters, self.health, sender)
+        self._gateway = self._join(self._models) if self.parameters.get(ServerConfig).fleet else None
+        self._sessions = RobotSessions(
+            self, self._models, self._whole, self.parameters, self.health, sender, self._gateway
+        )
         self.begun()
 
     def deactivate(self) -> None:
@@ -61,6 +67,9 @@ class ServerNode(FrameNode):
         self._sessions.close()
         self._whole.close()
         del self._sessions
+        if self._gateway is not None:
+            self._gateway.close()
+            self._gateway = None
 
     def clean_up(self) -> None:
         """Free the models."""
@@ -70,6 +79,23 @@ class ServerNode(FrameNode):
     def work_state(self) -> WorkState:
         """How the sessions' threads are."""
         return WorkState(busy_s=0.0 if self._whole is None else self._whole.busy_s)
+
+    def _join(self, models: SplitModels) -> FleetGateway:
+        """Become a gateway of the fleet."""
+        from cacheinf_ros.fleet.ray_cluster import RayCluster
+
+        get, log = self.parameters.get, self.get_logger()
+
+        def setting(asked: Identity) -> HostSetting:
+            return HostSetting(
+                asked=asked, model=get(ModelConfig), catalogs=get(CatalogServerConfig), engine=get(EngineConfig)
+            )
+
+        cluster = RayCluster(get(ServerConfig).fleet)
+        gateway = FleetGateway(cluster, models, setting, lambda text: log.warning(text, throttle_duration_sec=5.0))
+        log.info(f"{gateway.name} of the fleet at {get(ServerConfig).fleet}")
+        self.health.note("gateway", gateway.name)
+        return gateway
 
 
 _M_ARENA_MAX = -8  # of glibc's malloc.h

@@ -200,6 +200,12 @@ class ServerConfig(Config):
         low=1,
         high=1000,
     )
+    fleet: str = unlisted(
+        "",
+        "robots' rows are computed by a fleet on Ray, and this node is a gateway to it: ray://HOST:PORT, HOST:PORT of "
+        "a cluster that this machine has joined, or local for one of its own; empty: this process computes",
+        name="fleet",
+    )
     forget_after_s: float = parameter(
         30.0,
         "silence after which a robot is forgotten, and the memory it takes here given back, s",
