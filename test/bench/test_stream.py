@@ -154,7 +154,7 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
         if done == 6:
             raise Stopped
 
-    model = load_model("scenenet", input_size=(96, 128))
+    model = small_scenenet()
     plan = StreamPlan(
         own=bounded(), frames=8, warm_up=2, contenders=(Contender.CHANNELS_LAST,), keep_in=tmp_path / "kept",
         is_brief=True, server=ServerLink(mbit_s=20.0, round_trip_ms=3.0, server_ms=5.0),
