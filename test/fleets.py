@@ -32,7 +32,7 @@ from cacheinf_ros.pipeline.node_configs import ModelConfig
 
 MODEL = f"{Path(__file__).parent / 'networks' / 'tiny.py'}:tiny"
 PERIOD_S = 0.3
-START_S = 60.0
+START_S = 120.0
 
 
 class OneProcess:

@@ -190,6 +190,8 @@ class FleetGateway:
             if known is not None and known.is_open:
                 return
             self._sessions.pop(session, None)
+        if self._ended.is_set():
+            return  # the ledger notices that the gateway is gone
         try:
             self._cluster.leave(session)
         except LinkError as error:
