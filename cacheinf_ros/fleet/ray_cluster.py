@@ -170,7 +170,7 @@ class RayCluster:
 
     def start(self, place: Place, setting: HostSetting) -> None:
         """As :meth:`.Cluster.start`."""
-        affinity = self._affinity(place.machine, is_soft=False)
+        affinity = self._affinity(place.machine)
         actor = self._ray.remote(HostActor).options(
             name=place.host, num_cpus=place.cores, memory=int(place.memory_bytes), max_restarts=0,
             scheduling_strategy=affinity,
@@ -232,13 +232,13 @@ class RayCluster:
         head = next(node["NodeID"] for node in self._ray.nodes() if _HEAD in node["Resources"] and node["Alive"])
         made = self._ray.remote(Director).options(
             name=_DIRECTOR, get_if_exists=True, lifetime="detached", num_cpus=0, max_restarts=-1,
-            scheduling_strategy=self._affinity(head, is_soft=True),
+            scheduling_strategy=self._affinity(head),
         )  # fmt: skip
         return made.remote(rules)
 
-    def _affinity(self, node: str, *, is_soft: bool) -> Any:
+    def _affinity(self, node: str) -> Any:
         strategies = import_module("ray.util.scheduling_strategies")
-        return strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=is_soft)
+        return strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
 
     def _forget(self, host: str) -> Any:
         with self._lock:
