@@ -32,7 +32,7 @@ from cacheinf_ros.pipeline.node_configs import ModelConfig
 
 MODEL = f"{Path(__file__).parent / 'networks' / 'tiny.py'}:tiny"
 PERIOD_S = 0.3
-START_S = 60.0
+START_S = 120.0
 
 
 class OneProcess:
@@ -178,10 +178,10 @@ class Rig:
         self.gateway = FleetGateway(cluster, SplitModels(model, ()), make, self.complaints.append)
         self.robots = [Robot(number, model, self.gateway) for number in range(robots)]
 
-    def film(self, frames: int) -> None:
+    def film(self, frames: int, period_s: float = PERIOD_S) -> None:
         """So many frames of every robot at their rate; robots greet in between, as their nodes' timers do."""
         for _ in range(frames):
-            end = time.monotonic() + PERIOD_S
+            end = time.monotonic() + period_s
             for robot in self.robots:
                 robot.frame()
             while time.monotonic() < end:

@@ -93,8 +93,8 @@ def draw_simulations(reports: Sequence[SimulationReport], out: Path) -> None:
 def simulation_table(reports: Sequence[SimulationReport]) -> Table:
     """One row for each fleet."""
     table = Table(
-        "robots", "machines", "shared", "p50, ms", "p95, ms", "refused", "failures", "most lost by one", "moves",
-        "cores busy", "machines per robot", title="simulated fleets",
+        "robots", "machines", "shared", "p50", "p95, ms", "refused", "failures", "lost at most", "moves", "busy",
+        "machines a robot", title="simulated fleets",
     )  # fmt: skip
     for each in reports:
         p50 = np.median(each.latencies_ms) if each.latencies_ms else np.nan

@@ -27,6 +27,7 @@ from cacheinf_ros.offload.protocol.greeting import Hello, Welcome
 from cacheinf_ros.offload.protocol.packets import Send
 
 _REPORT_S = 0.5
+_ORDERED_S = 3.0
 _READY_POLL_S = 0.02
 
 MakeSetting = Callable[[Identity], HostSetting]
@@ -159,9 +160,15 @@ class FleetGateway:
         """As :meth:`.Fleet.open`."""
         if place.is_new:
             self._start(place, hello.network)
+        ordered = time.monotonic() + (0.0 if place.is_new or place.is_ready else _ORDERED_S)
         deadline = time.monotonic() + self._rules.start_s
         while time.monotonic() < deadline and is_wanted() and not self._ended.is_set():
-            reached = self._cluster.reach(place.host)
+            try:
+                reached = self._cluster.reach(place.host)
+            except LinkError:
+                if time.monotonic() > ordered:
+                    raise
+                reached = None  # a gateway has yet to hear that it is to start it
             if reached is not None:
                 return connect(*reached, receive, lost, place.host)
             time.sleep(_READY_POLL_S)
@@ -190,6 +197,8 @@ class FleetGateway:
             if known is not None and known.is_open:
                 return
             self._sessions.pop(session, None)
+        if self._ended.is_set():
+            return  # the ledger notices that the gateway is gone
         try:
             self._cluster.leave(session)
         except LinkError as error:

@@ -224,7 +224,7 @@ class FleetLedger:
     def place(self, host: str) -> Place:
         """A process that is there."""
         entry = self.hosts[host]
-        return Place(host=host, machine=entry.machine, gateway=entry.gateway)
+        return Place(host=host, machine=entry.machine, gateway=entry.gateway, is_ready=entry.is_ready)
 
     def _hear(self, gateway: str, now_s: float) -> None:
         self.gateways.setdefault(gateway, GatewayEntry(heard_s=now_s)).heard_s = now_s

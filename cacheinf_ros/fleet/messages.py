@@ -34,7 +34,8 @@ class Place:
         host: name of the process.
         machine: on which it runs.
         gateway: that has started it, or is to start it.
-        is_new: whether it is to be started.
+        is_new: whether it is to be started by whoever asked.
+        is_ready: whether it computes already; else it starts, or is about to be started.
         memory_bytes, cores: that the cluster is to set aside for it.
     """
 
@@ -42,6 +43,7 @@ class Place:
     machine: str
     gateway: str
     is_new: bool = False
+    is_ready: bool = False
     memory_bytes: float = 0.0
     cores: float = 0.0
 

@@ -51,42 +51,52 @@ class Director:
     """Keeps the ledger; see :class:`.ledger.FleetLedger`. An actor at the head of the cluster."""
 
     def __init__(self, rules: FleetRules) -> None:
+        self._lock = threading.Lock()
         self._ledger = FleetLedger(rules)
-        self._looked_s = -_LOOK_S
+        self._look()
+        threading.Thread(target=self._look_on, name="look", daemon=True).start()
 
     def admit(self, asked: Asked) -> Place | Elsewhere | Refusal:
         """As :meth:`.FleetLedger.admit`."""
-        self._look()
-        return self._ledger.admit(asked, time.monotonic())
+        with self._lock:
+            return self._ledger.admit(asked, time.monotonic())
 
     def report(self, report: GatewayReport) -> Orders:
         """As :meth:`.FleetLedger.report`."""
-        self._look()
-        return self._ledger.report(report, time.monotonic())
+        with self._lock:
+            return self._ledger.report(report, time.monotonic())
 
     def lose_host(self, host: str) -> None:
         """As :meth:`.FleetLedger.lose_host`."""
-        self._ledger.lose_host(host)
+        with self._lock:
+            self._ledger.lose_host(host)
 
     def leave(self, session: str) -> None:
         """As :meth:`.FleetLedger.leave`."""
-        self._ledger.leave(session)
+        with self._lock:
+            self._ledger.leave(session)
 
     def drain(self, machine: str, is_wanted: bool) -> None:
         """As :meth:`.FleetLedger.drain`, or :meth:`.FleetLedger.undrain`."""
-        (self._ledger.drain if is_wanted else self._ledger.undrain)(machine)
+        with self._lock:
+            (self._ledger.drain if is_wanted else self._ledger.undrain)(machine)
 
     def status(self) -> FleetStatus:
         """What there is."""
-        self._look()
-        return status_of(self._ledger, time.monotonic())
+        with self._lock:
+            return status_of(self._ledger, time.monotonic())
+
+    def _look_on(self) -> None:
+        """Ray may take its time to say which nodes live, when one has just died: nobody waits for that."""
+        while True:
+            time.sleep(_LOOK_S)
+            self._look()
 
     def _look(self) -> None:
-        now_s = time.monotonic()
-        if now_s - self._looked_s >= _LOOK_S:
-            self._looked_s = now_s
-            self._ledger.see(_machines(_ray()))
-            keep_up(self._ledger, now_s)
+        machines = _machines(_ray())
+        with self._lock:
+            self._ledger.see(machines)
+            keep_up(self._ledger, time.monotonic())
 
 
 class HostActor:
@@ -144,7 +154,7 @@ class RayCluster:
     def lose_host(self, host: str) -> None:
         """As :meth:`.Cluster.lose_host`."""
         self._forget(host)
-        self._get(self._director.lose_host.remote(host))
+        self._director.lose_host.remote(host)  # before whatever is asked next
 
     def leave(self, session: str) -> None:
         """As :meth:`.Cluster.leave`."""
@@ -160,7 +170,7 @@ class RayCluster:
 
     def start(self, place: Place, setting: HostSetting) -> None:
         """As :meth:`.Cluster.start`."""
-        affinity = self._affinity(place.machine, is_soft=False)
+        affinity = self._affinity(place.machine)
         actor = self._ray.remote(HostActor).options(
             name=place.host, num_cpus=place.cores, memory=int(place.memory_bytes), max_restarts=0,
             scheduling_strategy=affinity,
@@ -222,13 +232,13 @@ class RayCluster:
         head = next(node["NodeID"] for node in self._ray.nodes() if _HEAD in node["Resources"] and node["Alive"])
         made = self._ray.remote(Director).options(
             name=_DIRECTOR, get_if_exists=True, lifetime="detached", num_cpus=0, max_restarts=-1,
-            scheduling_strategy=self._affinity(head, is_soft=True),
+            scheduling_strategy=self._affinity(head),
         )  # fmt: skip
         return made.remote(rules)
 
-    def _affinity(self, node: str, *, is_soft: bool) -> Any:
+    def _affinity(self, node: str) -> Any:
         strategies = import_module("ray.util.scheduling_strategies")
-        return strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=is_soft)
+        return strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
 
     def _forget(self, host: str) -> Any:
         with self._lock:

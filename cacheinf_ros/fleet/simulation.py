@@ -188,9 +188,9 @@ class _Simulation:
             now = self.env.now
             own = [robot for robot in self.robots if robot.gateway == name]
             hosts = {
-                host: HostReport(machine=entry.machine, network=_NETWORK, is_ready=self.ready_s.get(host, 0.0) <= now)
+                host: HostReport(machine=entry.machine, network=_NETWORK, is_ready=self.ready_s[host] <= now)
                 for host, entry in self.ledger.hosts.items()
-                if entry.gateway == name
+                if entry.gateway == name and host in self.ready_s
             }
             sessions = {robot.name: (robot.host, robot.demand) for robot in own if robot.is_served}
             orders = self.ledger.report(GatewayReport(gateway=name, hosts=hosts, sessions=sessions), now)

@@ -87,14 +87,18 @@ class Fleet(RuleBasedStateMachine):
     @rule()
     def report(self) -> None:
         self.now_s += 0.5
+        there = {machine.name for machine in self.alive}  # an order may be for a machine that has died since
         for gateway in self.gateways.values():
             orders = self.ledger.report(gateway.report(), self.now_s)
             for place, network in orders.start:
-                gateway.start(place, network)
+                if place.machine in there:
+                    gateway.start(place, network)
             for host in orders.stop:
                 assert host not in gateway.sessions.values(), "a process that is used is not ended"
                 del gateway.hosts[host]
             for robot, place in orders.move:
+                if place.machine not in there:
+                    continue
                 if place.is_new:
                     gateway.start(place, demand_of(robot).network)
                 if robot in gateway.sessions:

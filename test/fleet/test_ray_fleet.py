@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -31,8 +32,10 @@ def test_a_killed_node_costs_one_frame(machines: OwnMachines) -> None:
         cluster.drain(head, is_wanted=False)
         until(lambda: all(machine.ready for machine in cluster.status().machines), lambda: rig.film(1), START_S)
         assert [session.machine for session in cluster.status().sessions] == [other]
-        machines.kill(other)
-        rig.film(6)
+        killing = threading.Thread(target=machines.kill, args=(other,))
+        killing.start()
+        rig.film(10, period_s=0.5)
+        killing.join()
         (robot,) = rig.robots
         assert robot.shared.count(False) <= 1, robot.shared
         assert all(robot.shared[-4:])
