@@ -21,6 +21,7 @@ from cacheinf_ros.cli.laboratory import add_laboratory
 from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
 from cacheinf_ros.cli.profile import profile
+from cacheinf_ros.cli.quantise_command import quantise
 from cacheinf_ros.cli.replay_command import replay
 from cacheinf_ros.cli.soak_command import soak
 from cacheinf_ros.errors import CacheinfError
@@ -44,6 +45,7 @@ catalogs.command()(share)
 app.add_typer(catalogs, name="catalog")
 app.command()(memory)
 app.command()(profile)
+app.command()(quantise)
 app.command()(soak)
 app.command()(doctor)
 
