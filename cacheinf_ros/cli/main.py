@@ -22,6 +22,7 @@ from cacheinf_ros.cli.laboratory import add_laboratory
 from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
 from cacheinf_ros.cli.profile import profile
+from cacheinf_ros.cli.quantise_command import quantise
 from cacheinf_ros.cli.replay_command import replay
 from cacheinf_ros.cli.soak_command import soak
 from cacheinf_ros.errors import CacheinfError
@@ -46,6 +47,7 @@ app.add_typer(catalogs, name="catalog")
 app.add_typer(fleet, name="fleet")
 app.command()(memory)
 app.command()(profile)
+app.command()(quantise)
 app.command()(soak)
 app.command()(doctor)
 

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded import Calibration, calibrate
 from cacheinf_ros.engine.bounded_mode import BoundedMode, CachedFrame
 from cacheinf_ros.engine.caching import Caching
@@ -26,6 +25,7 @@ from cacheinf_ros.engine.following import shift_unit
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.geometry import NO_SHIFT, KeyframeWindow
@@ -57,12 +57,16 @@ class Engine:
         Raises:
             EngineError: the configuration asks for what cannot be.
         """
-        backend = choose_backend(config.device, config.threads, config.precision, model.shared)
+        executed, backend = executed_model(model, config)
+        if with_server and backend.takes_levels:
+            raise EngineError(
+                "precision int8 cannot share rows with a server: set precision to float32, or use no server"
+            )
         self.model = model
         self.kernel_name = backend.name
         self._preprocessor = Preprocessor(model.card)
         side = Side.ROBOT if with_server else None
-        self.program, self.cost = compile_program(model, config, backend, caching, side)
+        self.program, self.cost = compile_program(executed, config, backend, caching, side)
         self._input = backend.input(self._preprocessor, self.program.input)
         self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 def choose_backend(
     device: str, threads: int, precision: Precision = Precision.FLOAT32, shared: SharedValues | None = None
 ) -> Backend:
-    """The fastest backend for a device. Where it has no bfloat16, a warning says that float32 is used.
+    """The fastest backend for a device. Where it has not the precision, a warning says that float32 is used.
 
     Args:
         shared: of the model that it is for, whose packed weights all backends then share.
@@ -41,9 +41,11 @@ def choose_backend(
     if bfloat16 and (library is None or not library.ci_has_bfloat16()):
         _log.warning("precision bfloat16 needs a processor with AVX512_BF16 and device cpu: computing in float32")
         bfloat16 = False
+    if precision is Precision.INT8 and library is None:
+        _log.warning("precision int8 needs device cpu and the compiled kernels: computing in float32")
     if not on_cpu:
         return ReferenceBackend(torch.device(device))
     if library is None:
         _log.warning("the compiled kernels are not built (no C++ compiler?): using slower ones in torch")
         return ReferenceBackend(torch.device("cpu"))
-    return NativeBackend(library, threads, bfloat16=bfloat16, shared=shared)
+    return NativeBackend(library, threads, bfloat16=bfloat16, int8=precision is Precision.INT8, shared=shared)
