@@ -74,7 +74,7 @@ class NativeBackend:
         self.threads: int = created
         self._count = threads
         self._kernels = NativeKernels(library, shared or SharedValues(), bfloat16=bfloat16)
-        self._int8 = Int8Kernels(library)
+        self._int8 = Int8Kernels(library, self._kernels)
         self.takes_levels = int8
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else "int8, " if int8 else ""

@@ -55,8 +55,9 @@ def rounded_weights(op: ir.Int8Conv) -> torch.Tensor:
 class Int8Kernels:
     """Prepares operators that read or write levels for the compiled library."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._native = NativeKernels(library)
+    def __init__(self, library: ctypes.CDLL, native: NativeKernels) -> None:
+        """``native``: prepares what is left in floats."""
+        self._native = native
         self._conv_kind = KernelKind.CONV_INT8 if library.ci_has_vnni() else KernelKind.CONV_INT8_PAIRS
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | None) -> NativeCall:
