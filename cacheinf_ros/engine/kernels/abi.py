@@ -34,6 +34,11 @@ class KernelKind(IntEnum):
     PIXEL_SHUFFLE = 9
     SELECT = 10
     GLOBAL_MEAN = 11
+
+
+class Int8KernelKind(IntEnum):
+    """The rest of ``ci_kernel``: kernels on levels."""
+
     CONV_INT8 = 12
     CONV_INT8_PAIRS = 13
     DEPTHWISE_INT8 = 14
@@ -425,9 +430,9 @@ def _layout() -> Iterator[tuple[str, int]]:
         yield name, ctypes.sizeof(structure)
         for field, *_ in structure._fields_:
             yield f"{name}.{field}", getattr(structure, field).offset
-    for number in (*KernelKind, *StepKind, *ChangeKind, *Border, *Status):
+    for number in (*KernelKind, *Int8KernelKind, *StepKind, *ChangeKind, *Border, *Status):
         yield f"CI_{number.name}", number.value
-    yield "CI_KERNELS", len(KernelKind)
+    yield "CI_KERNELS", len(KernelKind) + len(Int8KernelKind)
     yield "CI_FIRST", combine_number(None)
     for combine in Combine:
         yield f"CI_{combine.name}", combine_number(combine)

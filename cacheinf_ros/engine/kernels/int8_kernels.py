@@ -20,7 +20,7 @@ from cacheinf_ros.engine.kernels.abi import (
     CPoolInt8,
     CResampleInt8,
     CWindow,
-    KernelKind,
+    Int8KernelKind,
     activation_number,
 )
 from cacheinf_ros.engine.kernels.native_kernels import NativeKernels
@@ -58,7 +58,7 @@ class Int8Kernels:
     def __init__(self, library: ctypes.CDLL, native: NativeKernels) -> None:
         """``native``: prepares what is left in floats."""
         self._native = native
-        self._conv_kind = KernelKind.CONV_INT8 if library.ci_has_vnni() else KernelKind.CONV_INT8_PAIRS
+        self._conv_kind = Int8KernelKind.CONV_INT8 if library.ci_has_vnni() else Int8KernelKind.CONV_INT8_PAIRS
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | None) -> NativeCall:
         """The call of a local operator.
@@ -115,7 +115,7 @@ class Int8Kernels:
         )
         if residual is not None and residual.levels is not None:
             params.residual_factor, params.residual_zero = residual.levels.scale / unit, residual.levels.zero
-        kind = KernelKind.DEPTHWISE_INT8 if op.is_depthwise else self._conv_kind
+        kind = Int8KernelKind.DEPTHWISE_INT8 if op.is_depthwise else self._conv_kind
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, multiplier, slope))
 
 
@@ -127,27 +127,27 @@ def _on_levels(op: ir.Operator, plain: NativeCall, sources: Sequence[MapBuffer],
         case ir.Elementwise():
             operands = {"a": CLevels.of(a), "b": CLevels.of(b), "out": CLevels.of(out)}
             return NativeCall(
-                kind=KernelKind.ELEMENTWISE_INT8, params=CElementwiseInt8(elementwise=params, **operands), kept=kept
+                kind=Int8KernelKind.ELEMENTWISE_INT8, params=CElementwiseInt8(elementwise=params, **operands), kept=kept
             )
         case ir.GlobalMean():
             mean = CGlobalMeanInt8(mean=params, out=CLevels.of(out), **{"in": CLevels.of(a)})
-            return NativeCall(kind=KernelKind.GLOBAL_MEAN_INT8, params=mean, kept=kept)
+            return NativeCall(kind=Int8KernelKind.GLOBAL_MEAN_INT8, params=mean, kept=kept)
     if a is None or out is None:
         raise TypeError(f"{type(op).__name__} {op.name} is not computed on levels and floats")
     ends = {"factor": a.scale / out.scale, "in_zero": a.zero, "out_zero": out.zero}
     match op:
         case ir.Pool():
             assert op.average or a == out
-            return NativeCall(kind=KernelKind.POOL_INT8, params=CPoolInt8(pool=params, **ends), kept=kept)
+            return NativeCall(kind=Int8KernelKind.POOL_INT8, params=CPoolInt8(pool=params, **ends), kept=kept)
         case ir.Resample():
             resample = CResampleInt8(resample=params, fill=_level(op.fill, out), **ends)
-            return NativeCall(kind=KernelKind.RESAMPLE_INT8, params=resample, kept=kept)
+            return NativeCall(kind=Int8KernelKind.RESAMPLE_INT8, params=resample, kept=kept)
         case ir.PixelShuffle():
             assert a == out
-            return NativeCall(kind=KernelKind.PIXEL_SHUFFLE_INT8, params=params, kept=kept)
+            return NativeCall(kind=Int8KernelKind.PIXEL_SHUFFLE_INT8, params=params, kept=kept)
         case ir.Select():
             assert a == out
-            return NativeCall(kind=KernelKind.SELECT_INT8, params=params, kept=kept)
+            return NativeCall(kind=Int8KernelKind.SELECT_INT8, params=params, kept=kept)
     raise TypeError(f"{type(op).__name__} {op.name} is not computed on levels")
 
 
@@ -161,7 +161,7 @@ def _convert(source: MapBuffer, out: Levels | None) -> NativeCall:
     params = CConvert(
         channels=source.pixels.shape[1], to=CLevels.of(out), **_input(source), **{"from": CLevels.of(source.levels)}
     )
-    return NativeCall(kind=KernelKind.CONVERT, params=params, kept=(source,))
+    return NativeCall(kind=Int8KernelKind.CONVERT, params=params, kept=(source,))
 
 
 def _by_tap(rounded: torch.Tensor) -> torch.Tensor:

@@ -80,7 +80,7 @@ class NativeKernels:
 
     def alternative(self, call: NativeCall) -> NativeCall | None:
         """Another kernel that computes the same: which one is faster depends on shapes, pixels and machine."""
-        other = _ALTERNATIVES.get(call.kind)
+        other = _ALTERNATIVES.get(call.kind) if isinstance(call.kind, KernelKind) else None
         return None if other is None else replace(call, kind=other)
 
     def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> NativeCall:

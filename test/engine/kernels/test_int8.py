@@ -20,7 +20,7 @@ from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import NativeBackend, choose_backend
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels import NativeCall
-from cacheinf_ros.engine.kernels.abi import KernelKind, Status
+from cacheinf_ros.engine.kernels.abi import Int8KernelKind, Status
 from cacheinf_ros.engine.kernels.int8_kernels import rounded_weights, to_levels, to_values
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.activation import Activation, ActivationKind
@@ -54,7 +54,7 @@ def run(
     assert isinstance(BACKEND, NativeBackend)
     results = []
     for name in instruction_sets:
-        if call.kind is KernelKind.CONV_INT8 and name != BACKEND.library.ci_instruction_set():
+        if call.kind is Int8KernelKind.CONV_INT8 and name != BACKEND.library.ci_instruction_set():
             continue
         whole = MapBuffer.allocate((1, pixels), channels + 5, CPU, out).pixels.fill_(77)
         target = whole[:, 3 : 3 + channels]
@@ -74,7 +74,9 @@ def run(
 
 
 def kernels_of(call: NativeCall) -> Sequence[NativeCall]:
-    return (call, replace(call, kind=KernelKind.CONV_INT8_PAIRS)) if call.kind is KernelKind.CONV_INT8 else (call,)
+    return (
+        (call, replace(call, kind=Int8KernelKind.CONV_INT8_PAIRS)) if call.kind is Int8KernelKind.CONV_INT8 else (call,)
+    )
 
 
 def some_rows(pixels: int, seed: int) -> NDArray[np.int32]:
