@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.following import move_output
 from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
+from cacheinf_ros.engine.partition.sharing import RemotePeer
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.geometry import KeyframeWindow, look_through
 from cacheinf_ros.mode import Mode
@@ -24,13 +25,22 @@ Image = NDArray[np.uint8]
 _PATIENCE = 3.0  # times the frames between audits
 
 
+class Compute(Protocol):
+    """Runs a program, alone or with a server."""
+
+    def __call__(
+        self, *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
+    ) -> dict[str, torch.Tensor]:
+        """The outputs, by name; valid until the next run. See :meth:`Program.execute`."""
+
+
 @dataclass(slots=True, kw_only=True)
 class CachedFrame:
     """What the cache holds: the engine writes it, bounded mode checks it.
 
     Attributes:
         program: has the feature maps.
-        shared: runs it where a server may compute a part; None: it runs alone.
+        compute: runs it, see :class:`Compute`.
         input: has the composed image that they were computed from.
         keyframe: how the last frame lies on that image.
         frame: uint8 [height, width, 3] at the model's size: the last frame, while the camera moves.
@@ -38,7 +48,7 @@ class CachedFrame:
     """
 
     program: Program
-    shared: SharedProgram | None
+    compute: Compute
     input: InputWriter
     keyframe: KeyframeWindow
     frame: Image
@@ -48,14 +58,6 @@ class CachedFrame:
         """Have everything that an image at the model's size leads to computed next."""
         self.input.touch_all()
         self.input.write(image, self.program.changed_input, everything=True)
-
-    def compute(
-        self, *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
-    ) -> dict[str, torch.Tensor]:
-        """The outputs, by name; valid until the next run. See :meth:`Program.execute`."""
-        if self.shared is not None:
-            return self.shared.execute(outside=outside, refresh=refresh, peer=peer)
-        return self.program.execute(outside=outside, refresh=refresh)
 
     def dense(self, image: Image) -> list[torch.Tensor]:
         """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""

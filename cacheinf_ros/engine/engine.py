@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine.bounded import Calibration, calibrate
-from cacheinf_ros.engine.bounded_mode import BoundedMode, CachedFrame
+from cacheinf_ros.engine.bounded_mode import BoundedMode, CachedFrame, Compute
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.cost import DenseSwitch
@@ -25,6 +25,7 @@ from cacheinf_ros.engine.following import shift_unit
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
@@ -72,7 +73,7 @@ class Engine:
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
         self._cached = CachedFrame(
             program=self.program,
-            shared=self.shared,
+            compute=_computing(self.program, self.shared),
             input=self._input,
             keyframe=self._keyframe,
             frame=np.empty((*self._preprocessor.size, 3), np.uint8),
@@ -257,6 +258,19 @@ class Engine:
             self._switch.observe_dense(took_ms)
         else:
             self._switch.observe_cached(changed_share, took_ms)
+
+
+def _computing(program: Program, shared: SharedProgram | None) -> Compute:
+    """What runs the program; it does not hold the engine, which is to go with whoever had it made."""
+
+    def compute(
+        *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
+    ) -> dict[str, torch.Tensor]:
+        if shared is not None:
+            return shared.execute(outside=outside, refresh=refresh, peer=peer)
+        return program.execute(outside=outside, refresh=refresh)
+
+    return compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
