@@ -203,7 +203,7 @@ def _session_of_onnxruntime(content: bytes, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = _ERRORS
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")  # as OpenVINO and our kernels do
+    # not session.set_denormal_as_zero: that stays set in the caller's thread
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 

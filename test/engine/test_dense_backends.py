@@ -98,6 +98,14 @@ def test_quantising_ends_with_whom_it_is_for(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("backend", FULL_PRECISION)
+def test_arithmetic_stays_as_it_was(backend: Backend, model: Model) -> None:
+    """A backend that takes denormal numbers for zero does so in its own threads, or sets the caller's back."""
+    run = prepare(backend, model, 2)
+    run(np.zeros((1, 3, *model.input_size), np.float32))
+    assert np.float32(1e-38) * np.float32(0.1) > 0
+
+
 def test_what_is_not_clearly_faster_is_not_chosen(model: Model) -> None:
     (full, *_) = fastest_backends(model, 1, (Backend.OPENVINO,))
     assert (full.name, full.precision) == ("openvino", DensePrecision.FLOAT32)

@@ -55,7 +55,10 @@ def test_less_is_kept_the_less_may_be() -> None:
 
 def test_merging_needs_to_know_what_operators_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is measured of compiled kernels only."""
-    monkeypatch.setattr("cacheinf_ros.engine.engine.choose_backend", lambda *_: ReferenceBackend(torch.device("cpu")))
+    monkeypatch.setattr(
+        "cacheinf_ros.engine.quantisation.executed_model.choose_backend",
+        lambda *_: ReferenceBackend(torch.device("cpu")),
+    )
     assert Engine(MIXED, EngineConfig(cache_budget_mb=0.0)).arena_bytes > 0
     with pytest.raises(EngineError, match="compiled kernels only"):
         Engine(MIXED, EngineConfig(cache=Cache.MERGED))
