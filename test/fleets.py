@@ -21,8 +21,8 @@ from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.gateway import Cluster, FleetGateway
 from cacheinf_ros.fleet.host import HostSetting, SessionHost
 from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
-from cacheinf_ros.fleet.placement import FleetRules, Machine
 from cacheinf_ros.fleet.relay import RelaySession
 from cacheinf_ros.fleet.status import FleetStatus, status_of
 from cacheinf_ros.fleet.upkeep import keep_up
@@ -123,8 +123,8 @@ class OneProcess:
 
     def machine_of(self, session: str) -> str:
         with self._lock:
-            entry = self.ledger.sessions.get(session)
-            host = self.ledger.hosts.get(entry.host) if entry else None
+            entry = self.ledger.state.sessions.get(session)
+            host = self.ledger.state.hosts.get(entry.host) if entry else None
             return host.machine if host else ""
 
 

@@ -23,7 +23,7 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.host import HostSetting
-from cacheinf_ros.fleet.placement import FleetRules
+from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
 from cacheinf_ros.fleet.simulation import Measured, SimulatedFleet, simulate
 from cacheinf_ros.graph import Model, load_model

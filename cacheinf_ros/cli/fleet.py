@@ -15,7 +15,7 @@ from rich.console import Console
 from cacheinf_ros.cli.fleet_report import demo_tables, draw_simulations, load_table, simulation_table, status_tables
 from cacheinf_ros.cli.options import with_options
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.fleet.placement import FleetRules
+from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.fleet.ray_cluster import RayCluster
 from cacheinf_ros.fleet.simulation import Measured, SimulatedFleet, simulate
 

@@ -16,12 +16,12 @@ import numpy as np
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.frame_stream import Address, PacketStream, connect
 from cacheinf_ros.fleet.host import HostSetting
+from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Orders, Place, Refusal
 from cacheinf_ros.fleet.model_demand import ModelDemand
-from cacheinf_ros.fleet.placement import FleetRules
 from cacheinf_ros.fleet.relay import RelaySession
-from cacheinf_ros.fleet.stream import Address, PacketStream, connect
 from cacheinf_ros.offload import Identity, Packet
 from cacheinf_ros.offload.protocol.greeting import Hello, Welcome
 from cacheinf_ros.offload.protocol.packets import Send

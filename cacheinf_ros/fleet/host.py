@@ -15,7 +15,7 @@ from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfi
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.fleet.stream import Address, PacketStream, listen
+from cacheinf_ros.fleet.frame_stream import Address, PacketStream, listen
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.planning import profile
 from cacheinf_ros.pipeline.node_configs import ModelConfig

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad, best_machine, objection
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
-from cacheinf_ros.fleet.placement import FleetRules, Machine, MachineLoad, best_machine, objection
 
 _REMEMBERED = 1000
 _LEAST_CORES = 0.01
@@ -61,8 +61,8 @@ class GatewayEntry:
     counts: Mapping[str, float] = field(default_factory=dict)
 
 
-class FleetLedger:
-    """All that is known of a fleet. Not thread-safe.
+class FleetState:
+    """All that is known of a fleet.
 
     Attributes:
         machines: that are there, by name.
@@ -81,78 +81,6 @@ class FleetLedger:
         self.gateways: dict[str, GatewayEntry] = {}
         self.counts = dict.fromkeys(("admitted", "refused", "moved", "lost", "shed"), 0)
         self.orders: dict[str, Orders] = {}
-        self._numbers = itertools.count()
-        self._dead: deque[str] = deque(maxlen=_REMEMBERED)  # processes, which may still be reported for a moment
-        self._sent_on: dict[str, float] = {}  # by session that was sent to another gateway, since when
-
-    def see(self, machines: Iterable[Machine]) -> None:
-        """Take note of the machines that are there; what ran on others is lost."""
-        self.machines = {machine.name: machine for machine in machines}
-        for name in [name for name, host in self.hosts.items() if host.machine not in self.machines]:
-            self.lose_host(name)
-        self.draining &= set(self.machines)
-
-    def admit(self, asked: Asked, now_s: float) -> Place | Elsewhere | Refusal:
-        """Find a place for a session that has none; one that has one keeps it.
-
-        Where there is only room without robots of lower priority, they have to go.
-        """
-        self._hear(asked.gateway, now_s)
-        own = self._gateway_for(asked.session, asked.gateway, now_s)
-        if own != asked.gateway:
-            return Elsewhere(gateway=own)
-        known = self.sessions.get(asked.session)
-        if known is not None and known.host in self.hosts:
-            return self.place(known.host)
-        demand = self._demand(asked)
-        place = self.find(demand, asked.gateway, now_s, is_urgent=known is not None)
-        if isinstance(place, Refusal):
-            self.counts["refused"] += 1
-            self.sessions.pop(asked.session, None)
-            return place
-        self.sessions[asked.session] = SessionEntry(
-            gateway=asked.gateway, demand=demand, since_s=known.since_s if known else now_s, host=place.host
-        )
-        self.counts["admitted"] += known is None
-        return place
-
-    def leave(self, session: str) -> None:
-        """A session has ended."""
-        self.sessions.pop(session, None)
-
-    def lose_host(self, host: str) -> None:
-        """A process has died; its sessions keep their claim to another place."""
-        self._dead.append(host)
-        if self.hosts.pop(host, None) is None:
-            return
-        self.counts["lost"] += 1
-        for session in self.sessions.values():
-            if session.host == host:
-                session.host = ""
-            if session.target == host:
-                session.target = ""
-
-    def end_host(self, host: str) -> None:
-        """A process is to end, or has; reports that still have it are late."""
-        self._dead.append(host)
-        del self.hosts[host]
-
-    def drain(self, machine: str) -> None:
-        """Let a machine become empty, without a frame being lost; :meth:`undrain` takes that back."""
-        self.draining.add(machine)
-
-    def undrain(self, machine: str) -> None:
-        """Use a machine again."""
-        self.draining.discard(machine)
-
-    def report(self, report: GatewayReport, now_s: float) -> Orders:
-        """Take a gateway's report, and say what it is to do: what :mod:`.upkeep` has found since the last one."""
-        self._hear(report.gateway, now_s)
-        self.gateways[report.gateway].counts = report.counts
-        self._take(report, now_s)
-        self._forget_silent(now_s)
-        self._sent_on = {name: at for name, at in self._sent_on.items() if now_s - at < 2 * _SENT_ON_S}
-        return self.orders.pop(report.gateway, Orders())
 
     @property
     def loads(self) -> list[MachineLoad]:
@@ -191,9 +119,92 @@ class FleetLedger:
         host = self.hosts.get(session.target or session.host)
         return host.machine if host is not None else ""
 
+
+class FleetLedger:
+    """Decides who goes where, by what is known. Not thread-safe.
+
+    Attributes:
+        state: what is known.
+    """
+
+    def __init__(self, rules: FleetRules) -> None:
+        self.state = FleetState(rules)
+        self._numbers = itertools.count()
+        self._dead: deque[str] = deque(maxlen=_REMEMBERED)  # processes, which may still be reported for a moment
+        self._sent_on: dict[str, float] = {}  # by session that was sent to another gateway, since when
+
+    def see(self, machines: Iterable[Machine]) -> None:
+        """Take note of the machines that are there; what ran on others is lost."""
+        self.state.machines = {machine.name: machine for machine in machines}
+        for name in [name for name, host in self.state.hosts.items() if host.machine not in self.state.machines]:
+            self.lose_host(name)
+        self.state.draining &= set(self.state.machines)
+
+    def admit(self, asked: Asked, now_s: float) -> Place | Elsewhere | Refusal:
+        """Find a place for a session that has none; one that has one keeps it.
+
+        Where there is only room without robots of lower priority, they have to go.
+        """
+        self._hear(asked.gateway, now_s)
+        own = self._gateway_for(asked.session, asked.gateway, now_s)
+        if own != asked.gateway:
+            return Elsewhere(gateway=own)
+        known = self.state.sessions.get(asked.session)
+        if known is not None and known.host in self.state.hosts:
+            return self.place(known.host)
+        demand = self._demand(asked)
+        place = self.find(demand, asked.gateway, now_s, is_urgent=known is not None)
+        if isinstance(place, Refusal):
+            self.state.counts["refused"] += 1
+            self.state.sessions.pop(asked.session, None)
+            return place
+        self.state.sessions[asked.session] = SessionEntry(
+            gateway=asked.gateway, demand=demand, since_s=known.since_s if known else now_s, host=place.host
+        )
+        self.state.counts["admitted"] += known is None
+        return place
+
+    def leave(self, session: str) -> None:
+        """A session has ended."""
+        self.state.sessions.pop(session, None)
+
+    def lose_host(self, host: str) -> None:
+        """A process has died; its sessions keep their claim to another place."""
+        self._dead.append(host)
+        if self.state.hosts.pop(host, None) is None:
+            return
+        self.state.counts["lost"] += 1
+        for session in self.state.sessions.values():
+            if session.host == host:
+                session.host = ""
+            if session.target == host:
+                session.target = ""
+
+    def end_host(self, host: str) -> None:
+        """A process is to end, or has; reports that still have it are late."""
+        self._dead.append(host)
+        del self.state.hosts[host]
+
+    def drain(self, machine: str) -> None:
+        """Let a machine become empty, without a frame being lost; :meth:`undrain` takes that back."""
+        self.state.draining.add(machine)
+
+    def undrain(self, machine: str) -> None:
+        """Use a machine again."""
+        self.state.draining.discard(machine)
+
+    def report(self, report: GatewayReport, now_s: float) -> Orders:
+        """Take a gateway's report, and say what it is to do: what :mod:`.upkeep` has found since the last one."""
+        self._hear(report.gateway, now_s)
+        self.state.gateways[report.gateway].counts = report.counts
+        self._take(report, now_s)
+        self._forget_silent(now_s)
+        self._sent_on = {name: at for name, at in self._sent_on.items() if now_s - at < 2 * _SENT_ON_S}
+        return self.state.orders.pop(report.gateway, Orders())
+
     def find(self, demand: Demand, gateway: str, now_s: float, *, is_urgent: bool = False) -> Place | Refusal:
         """A place for a session; an urgent one in a process that runs, even if that has enough to do."""
-        machine = best_machine(self.loads, demand, self.rules)
+        machine = best_machine(self.state.loads, demand, self.state.rules)
         if isinstance(machine, str):
             made = self._room_by_priority(demand)
             if made is None:
@@ -203,41 +214,43 @@ class FleetLedger:
         if is_urgent:
             host = self._least_host(demand.network)
             return self.place(host) if host else self.new_host(name, demand, gateway, now_s)
-        counts = self.counted
+        counts = self.state.counted
         free = [
             host
-            for host, entry in self.hosts.items()
-            if entry.machine == name and entry.network == demand.network and counts[host] < self.rules.sessions_per_host
+            for host, entry in self.state.hosts.items()
+            if entry.machine == name
+            and entry.network == demand.network
+            and counts[host] < self.state.rules.sessions_per_host
         ]
         return self.place(min(free)) if free else self.new_host(name, demand, gateway, now_s)
 
     def new_host(self, machine: str, demand: Demand, gateway: str, now_s: float) -> Place:
         """A process that a gateway is to start."""
         name = f"{gateway}_host_{next(self._numbers)}_{round(1e3 * now_s) % 10**9}"
-        self.hosts[name] = HostEntry(
+        self.state.hosts[name] = HostEntry(
             machine=machine, network=demand.network, gateway=gateway, since_s=now_s, idle_s=now_s
         )
-        memory = demand.memory_bytes + self.rules.host_bytes
-        cores = round(min(max(_LEAST_CORES, demand.cores), self.machines[machine].cores), 3)
+        memory = demand.memory_bytes + self.state.rules.host_bytes
+        cores = round(min(max(_LEAST_CORES, demand.cores), self.state.machines[machine].cores), 3)
         return Place(host=name, machine=machine, gateway=gateway, is_new=True, memory_bytes=memory, cores=cores)
 
     def place(self, host: str) -> Place:
         """A process that is there."""
-        entry = self.hosts[host]
+        entry = self.state.hosts[host]
         return Place(host=host, machine=entry.machine, gateway=entry.gateway, is_ready=entry.is_ready)
 
     def _hear(self, gateway: str, now_s: float) -> None:
-        self.gateways.setdefault(gateway, GatewayEntry(heard_s=now_s)).heard_s = now_s
+        self.state.gateways.setdefault(gateway, GatewayEntry(heard_s=now_s)).heard_s = now_s
 
     def _gateway_for(self, session: str, asking: str, now_s: float) -> str:
-        known = self.sessions.get(session)
+        known = self.state.sessions.get(session)
         if known is not None and self._is_heard(known.gateway, now_s):
             return known.gateway
         if known is not None:
             known.gateway = asking
             return asking
-        alive = [name for name in self.gateways if self._is_heard(name, now_s)]
-        robots = {name: sum(each.gateway == name for each in self.sessions.values()) for name in alive}
+        alive = [name for name in self.state.gateways if self._is_heard(name, now_s)]
+        robots = {name: sum(each.gateway == name for each in self.state.sessions.values()) for name in alive}
         least = min(alive, key=lambda name: (robots[name], name))
         if robots[asking] <= robots[least]:
             return asking
@@ -248,15 +261,17 @@ class FleetLedger:
         return asking
 
     def _is_heard(self, gateway: str, now_s: float) -> bool:
-        return gateway in self.gateways and now_s - self.gateways[gateway].heard_s <= self.rules.silent_s
+        return (
+            gateway in self.state.gateways and now_s - self.state.gateways[gateway].heard_s <= self.state.rules.silent_s
+        )
 
     def _demand(self, asked: Asked) -> Demand:
         """As predicted; like the sessions of the same model where there are some, as those have been measured."""
-        alike = [each.demand for each in self.sessions.values() if each.demand.network == asked.network]
-        known = self.sessions.get(asked.session)
+        alike = [each.demand for each in self.state.sessions.values() if each.demand.network == asked.network]
+        known = self.state.sessions.get(asked.session)
         if known is not None:
             return known.demand
-        rules, guess = self.rules, asked.predicted
+        rules, guess = self.state.rules, asked.predicted
         mean_ms, worst_ms = (guess.mean_ms, guess.worst_ms) if guess else (rules.unknown_ms, rules.unknown_ms)
         period_ms = guess.period_ms if guess else rules.unknown_period_ms
         if alike:
@@ -270,19 +285,21 @@ class FleetLedger:
 
     def _least_host(self, network: str) -> str | None:
         """The running process that has the model and the fewest sessions; None: there is none."""
-        counts = self.counted
+        counts = self.state.counted
         ready = [
             name
-            for name, host in self.hosts.items()
-            if host.network == network and host.is_ready and host.machine not in self.draining
+            for name, host in self.state.hosts.items()
+            if host.network == network and host.is_ready and host.machine not in self.state.draining
         ]
         return min(ready, key=lambda name: (counts[name], name)) if ready else None
 
     def _room_by_priority(self, demand: Demand) -> MachineLoad | None:
         """A machine that has room without sessions of lower priority; those are told to go."""
-        for load in self.loads:
+        for load in self.state.loads:
             name = load.machine.name
-            there = [each for each in self.sessions.values() if self.machine_of(each) == name and not each.shed]
+            there = [
+                each for each in self.state.sessions.values() if self.state.machine_of(each) == name and not each.shed
+            ]
             lower = sorted(
                 (each for each in there if each.demand.priority < demand.priority),
                 key=lambda each: (each.demand.priority, -each.since_s),
@@ -290,7 +307,7 @@ class FleetLedger:
             for count in range(1, len(lower) + 1):
                 left = tuple(each.demand for each in there if each not in lower[:count])
                 freed = MachineLoad(machine=load.machine, demands=left, networks=load.networks, hosts=load.hosts)
-                if not objection(freed.joined_by(demand), self.rules):
+                if not objection(freed.joined_by(demand), self.state.rules):
                     for each in lower[:count]:
                         each.shed = "a robot of higher priority needs the place"
                     return freed
@@ -298,9 +315,9 @@ class FleetLedger:
 
     def _take(self, report: GatewayReport, now_s: float) -> None:
         for name, host in report.hosts.items():
-            if host.machine not in self.machines or name in self._dead:
+            if host.machine not in self.state.machines or name in self._dead:
                 continue
-            entry = self.hosts.setdefault(
+            entry = self.state.hosts.setdefault(
                 name,
                 HostEntry(
                     machine=host.machine, network=host.network, gateway=report.gateway, since_s=now_s, idle_s=now_s
@@ -308,35 +325,39 @@ class FleetLedger:
             )
             entry.is_seen, entry.is_ready = True, host.is_ready
         for name, (at, demand) in report.sessions.items():
-            session = self.sessions.get(name)
+            session = self.state.sessions.get(name)
             if session is None:
-                if demand is None or at not in self.hosts:
+                if demand is None or at not in self.state.hosts:
                     continue  # not admitted yet
-                session = self.sessions[name] = SessionEntry(gateway=report.gateway, demand=demand, since_s=now_s)
+                session = self.state.sessions[name] = SessionEntry(gateway=report.gateway, demand=demand, since_s=now_s)
             session.gateway, session.demand = report.gateway, demand or session.demand
             if at and at == session.target:
                 session.host, session.target = at, ""
-                self.counts["moved"] += 1
-            elif at in self.hosts and not session.target:
+                self.state.counts["moved"] += 1
+            elif at in self.state.hosts and not session.target:
                 session.host = at
-        gone = [name for name, host in self.hosts.items() if self._is_gone(host, name, report, now_s)]
+        gone = [name for name, host in self.state.hosts.items() if self._is_gone(host, name, report, now_s)]
         for name in gone:
             self.lose_host(name)
-        for name, session in list(self.sessions.items()):
+        for name, session in list(self.state.sessions.items()):
             is_missing = session.gateway == report.gateway and name not in report.sessions
             if is_missing and now_s - session.since_s > _GRACE_S:
-                del self.sessions[name]
+                del self.state.sessions[name]
 
     def _is_gone(self, host: HostEntry, name: str, report: GatewayReport, now_s: float) -> bool:
         if host.gateway != report.gateway or name in report.hosts:
             return False
-        return host.is_seen or now_s - host.since_s > self.rules.start_s
+        return host.is_seen or now_s - host.since_s > self.state.rules.start_s
 
     def _forget_silent(self, now_s: float) -> None:
         """A gateway that ends takes its processes along; its robots find another one."""
-        for name in [name for name in self.gateways if now_s - self.gateways[name].heard_s > 10 * self.rules.silent_s]:
-            del self.gateways[name]
-            for host in [host for host, entry in self.hosts.items() if entry.gateway == name]:
+        for name in [
+            name
+            for name in self.state.gateways
+            if now_s - self.state.gateways[name].heard_s > 10 * self.state.rules.silent_s
+        ]:
+            del self.state.gateways[name]
+            for host in [host for host, entry in self.state.hosts.items() if entry.gateway == name]:
                 self.lose_host(host)
-            for session in [each for each, entry in self.sessions.items() if entry.gateway == name]:
-                del self.sessions[session]
+            for session in [each for each, entry in self.state.sessions.items() if entry.gateway == name]:
+                del self.state.sessions[session]

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from cacheinf_ros.errors import CacheinfError, ConfigError, LinkError
 from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
-from cacheinf_ros.fleet.placement import FleetRules, Machine
 from cacheinf_ros.fleet.status import FleetStatus, status_of
 from cacheinf_ros.fleet.upkeep import keep_up
 
 if TYPE_CHECKING:  # torch is for the processes that compute
+    from cacheinf_ros.fleet.frame_stream import Address
     from cacheinf_ros.fleet.host import HostSetting
-    from cacheinf_ros.fleet.stream import Address
 
 LOCAL = "local"
 """In place of an address: a cluster of its own on this machine."""

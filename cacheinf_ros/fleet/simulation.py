@@ -17,11 +17,12 @@ import numpy as np
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.fleet.demand import Demand, DemandMeter
 from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
 from cacheinf_ros.fleet.messages import Asked, GatewayReport, HostReport, Orders, Place, Refusal
-from cacheinf_ros.fleet.placement import FleetRules, Machine
 from cacheinf_ros.fleet.upkeep import keep_up
 
 _NETWORK = "model"
+_PROBE_S, _PROBE_MAX_S = 0.5, 30.0  # between greetings of a robot that was refused: doubled each time, at most
 _MB = 1e6
 Process = Generator[Any, Any, None]
 
@@ -73,8 +74,6 @@ class SimulatedFleet:
     repaired_s: float = 30.0
     robots_per_gateway: int = 50
     report_s: float = 1.0
-    probe_s: float = 0.5
-    probe_max_s: float = 30.0
     rules: FleetRules = field(default_factory=FleetRules)
     seed: int = 0
 
@@ -189,7 +188,7 @@ class _Simulation:
             own = [robot for robot in self.robots if robot.gateway == name]
             hosts = {
                 host: HostReport(machine=entry.machine, network=_NETWORK, is_ready=self.ready_s[host] <= now)
-                for host, entry in self.ledger.hosts.items()
+                for host, entry in self.ledger.state.hosts.items()
                 if entry.gateway == name and host in self.ready_s
             }
             sessions = {robot.name: (robot.host, robot.demand) for robot in own if robot.is_served}
@@ -323,9 +322,9 @@ class _Robot:
         if self.machine is not None and not self.machine.is_alive:  # since then: between two frames
             noticed_s = self.machine.failed_s
             self.host, self.machine, self._lost = "", None, 0 if of.counts else None
-        if self.host and self.host in of.ledger.hosts:
+        if self.host and self.host in of.ledger.state.hosts:
             return
-        if self.host and self.host not in of.ledger.hosts:
+        if self.host and self.host not in of.ledger.state.hosts:
             self.host, self.machine = "", None
         if now < self._next_ask_s:
             return
@@ -347,7 +346,7 @@ class _Robot:
         if self._of.counts:
             self._of.report.refused.add(self._number)
         fleet = self._of.fleet
-        wait_s = min(fleet.probe_s * 2.0 ** min(self._refusals, 30), fleet.probe_max_s)
+        wait_s = min(_PROBE_S * 2.0 ** min(self._refusals, 30), _PROBE_MAX_S)
         self._refusals += 1
         self._next_ask_s = self._of.env.now + wait_s
 
@@ -360,6 +359,6 @@ class _Robot:
         place = self.target
         if place is not None and self._of.ready_s.get(place.host, 0.0) <= self._of.env.now:
             self.target = None
-            if place.host in self._of.ledger.hosts:
+            if place.host in self._of.ledger.state.hosts:
                 self._take(place)
                 self._of.report.moves += self._of.counts

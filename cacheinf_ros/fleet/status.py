@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cacheinf_ros.fleet.ledger import FleetLedger
-from cacheinf_ros.fleet.placement import MachineLoad, p95_ms
+from cacheinf_ros.fleet.machine_choice import MachineLoad, p95_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,10 @@ class FleetStatus:
 def status_of(ledger: FleetLedger, now_s: float) -> FleetStatus:
     """What a ledger says now."""
     return FleetStatus(
-        machines=tuple(_machine(ledger, load) for load in ledger.all_loads),
-        gateways=tuple(_gateway(ledger, name, now_s) for name in sorted(ledger.gateways)),
-        sessions=tuple(_session(ledger, name) for name in sorted(ledger.sessions)),
-        counts=dict(ledger.counts),
+        machines=tuple(_machine(ledger, load) for load in ledger.state.all_loads),
+        gateways=tuple(_gateway(ledger, name, now_s) for name in sorted(ledger.state.gateways)),
+        sessions=tuple(_session(ledger, name) for name in sorted(ledger.state.sessions)),
+        counts=dict(ledger.state.counts),
     )
 
 
@@ -82,16 +82,16 @@ def _machine(ledger: FleetLedger, load: MachineLoad) -> MachineStatus:
         cores=load.machine.cores,
         sessions=len(load.demands),
         hosts=load.hosts,
-        ready=sum(host.machine == name and host.is_ready for host in ledger.hosts.values()),
+        ready=sum(host.machine == name and host.is_ready for host in ledger.state.hosts.values()),
         busy=load.busy,
         p95_ms=max((p95_ms(load, demand) for demand in load.demands), default=0.0),
-        is_draining=name in ledger.draining,
+        is_draining=name in ledger.state.draining,
     )
 
 
 def _gateway(ledger: FleetLedger, name: str, now_s: float) -> GatewayStatus:
-    entry = ledger.gateways[name]
-    own = [each for each in ledger.sessions.values() if each.gateway == name]
+    entry = ledger.state.gateways[name]
+    own = [each for each in ledger.state.sessions.values() if each.gateway == name]
     return GatewayStatus(
         name=name,
         sessions=len(own),
@@ -102,8 +102,8 @@ def _gateway(ledger: FleetLedger, name: str, now_s: float) -> GatewayStatus:
 
 
 def _session(ledger: FleetLedger, name: str) -> SessionStatus:
-    entry = ledger.sessions[name]
-    host = ledger.hosts.get(entry.host)
+    entry = ledger.state.sessions[name]
+    host = ledger.state.hosts.get(entry.host)
     return SessionStatus(
         name=name,
         gateway=entry.gateway,

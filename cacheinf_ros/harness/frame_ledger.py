@@ -7,6 +7,7 @@ Once all are settled, and nothing went wrong, the frames sent are as many as tho
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -60,12 +61,20 @@ class FrameLedger:
         sent: how many frames were; one that was sent twice is one.
         fates: how often each was seen. A frame that was sent twice may have two answers and needs one; what became of
             one without an answer is settled when nobody waits for it any more.
+        missing: by log of the process that ran when that was found: how many frames had no answer.
     """
 
-    def __init__(self, patience_s: float) -> None:
-        """``patience_s``: how long a frame may wait for its answer."""
+    def __init__(self, patience_s: float, log: Callable[[], str] = lambda: "") -> None:
+        """Begin.
+
+        Args:
+            patience_s: how long a frame may wait for its answer.
+            log: names that of the process that is to answer now.
+        """
         self.sent = 0
         self.fates: Counter[Fate] = Counter()
+        self.missing: Counter[str] = Counter()
+        self._log = log
         self._patience_s = patience_s
         self._sent: dict[int, _Sent] = {}
         self._right: list[tuple[float, float]] = []  # (sent, answered) of frames that were answered rightly
@@ -122,6 +131,7 @@ class FrameLedger:
         frames = [self._sent.pop(stamp) for stamp in overdue]
         fates = Counter(frame.fate for frame in frames if not frame.was_answered)
         self.fates += fates
+        self.missing[self._log()] += fates[Fate.MISSING]
         return fates[Fate.MISSING]
 
     def recovery_s(self, since_s: float) -> float | None:

@@ -157,7 +157,7 @@ class _Soak:
                 progress(f"{now - began:.0f} s: {self._fates}")
                 self._resources.save(samples)
         for robot in self._robots:
-            robot.settle(time.monotonic() + self._config.patience_s)
+            robot.ledger.settle(time.monotonic() + self._config.patience_s)
         self._resources.save(samples)
 
     def report(self) -> SoakReport:
@@ -165,7 +165,7 @@ class _Soak:
         return SoakReport(
             sent=sum(robot.ledger.sent for robot in self._robots),
             fates=self._counted,
-            missing=sum((robot.missing for robot in self._robots), Counter()),
+            missing=sum((robot.ledger.missing for robot in self._robots), Counter()),
             injected=self._all_injected,
             visits=self._visitors.went,
             where=self._where,
@@ -298,7 +298,7 @@ class _Soak:
         now = time.monotonic()
         self._resources.sample(now)
         for robot in self._robots:
-            robot.settle(now)
+            robot.ledger.settle(now)
         for node in self._nodes:
             said = self._station.said(node.full_name)
             self._diagnostics[node.full_name] = max(len(said), self._diagnostics.get(node.full_name, 0))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -176,7 +175,6 @@ class SoakedRobot(SoakedNode):
 
     Attributes:
         ledger: of its frames.
-        missing: by log of the process that ran when that was found: how many frames had no answer.
         starts_s: how long it took from each start after a fault until images reach it, and results are heard.
     """
 
@@ -191,8 +189,7 @@ class SoakedRobot(SoakedNode):
     ) -> None:
         """``hear`` takes the robot and each of its results, in the station's thread."""
         super().__init__(f"robot{number}/robot{number}", command, surroundings)
-        self.ledger = FrameLedger(config.patience_s)
-        self.missing: Counter[str] = Counter()
+        self.ledger = FrameLedger(config.patience_s, lambda: self._processes[-1].log.name)
         self.starts_s: list[float] = []
         self._station = station
         self._images, self._results = f"/robot{number}/camera/image", f"/robot{number}/results"
@@ -223,10 +220,6 @@ class SoakedRobot(SoakedNode):
             back_s = max(time.monotonic(), self._camera.paused_until_s)
             self.recovers_from(f"{Column.CAMERA.value}: {fault.value}", back_s)
         return fault
-
-    def settle(self, now_s: float) -> None:
-        """Find out which frames nobody waits for any more, and note those that are missing."""
-        self.missing[self._processes[-1].log.name] += self.ledger.settle(now_s)
 
     def recovers_from(self, fault: str, at_s: float) -> None:
         """Something befell what it works with: when it gives its next right result is to be reported, if it is up."""

@@ -76,9 +76,9 @@ class FrameNode(ManagedNode):
         self._gives_way = gives_way
         for each in self._workers:
             each.start()
-        self.begun()
+        self._begun()
 
-    def begun(self) -> None:
+    def _begun(self) -> None:
         """Say that frames are taken from now on."""
         self.health.restart()
         self.get_logger().info(READY)

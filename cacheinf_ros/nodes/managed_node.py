@@ -49,6 +49,12 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
         """``options``: of rclpy's Node."""
         ConfiguredNode.__init__(self, name, *configs, LifecycleConfig, **options)
         LifecycleNodeMixin.__init__(self)
+        self.register_on_configure(self._on_configure)
+        self.register_on_activate(self._on_activate)
+        self.register_on_deactivate(self._on_deactivate)
+        self.register_on_cleanup(self._on_cleanup)
+        self.register_on_shutdown(self._on_shutdown)
+        self.register_on_error(self._on_error)
         self.standing = Standing.UNCONFIGURED
         self._failure: Exception | None = None
         self._is_starting = False
@@ -88,31 +94,31 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
             self.clean_up()
         self.standing = Standing.FINALIZED
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def _on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Called on the transition."""
         self._before_configure = _Entities(self)
         return self._attempt(self.configure, Standing.INACTIVE, self._before_configure)
 
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def _on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Called on the transition."""
         before = _Entities(self)
         result = self._attempt(self.activate, Standing.ACTIVE, before)
         self._made_by_activate = before.destroyers_of_newer()
         return result
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def _on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Called on the transition."""
         return self._attempt(self._deactivate, Standing.INACTIVE)
 
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def _on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Called on the transition."""
         return self._attempt(self._clean_up, Standing.UNCONFIGURED)
 
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def _on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Called on the transition."""
         return self._attempt(self._free_all, Standing.FINALIZED)
 
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+    def _on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Called after a bug in another of these; where not even this goes well, the node is finalized."""
         result = self._attempt(self._free_all, Standing.UNCONFIGURED)
         if result is not TransitionCallbackReturn.SUCCESS:

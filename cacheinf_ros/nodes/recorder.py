@@ -39,7 +39,6 @@ class Recorded:
 
     Attributes:
         stamp_ns: of the image.
-        arrived_s: when, by :func:`time.monotonic`.
         arrived_ns: when, by :func:`time.time_ns`: on the clock of the stamps.
         model: that was asked.
         variant, why: where it was chosen from a catalog.
@@ -48,7 +47,6 @@ class Recorded:
     """
 
     stamp_ns: int
-    arrived_s: float
     arrived_ns: int
     model: str
     variant: str
@@ -167,7 +165,6 @@ class Recorder(ListeningNode):
         self.results.append(
             Recorded(
                 stamp_ns=stamp_ns(message.header),
-                arrived_s=time.monotonic(),
                 arrived_ns=arrived_ns,
                 **{field: getattr(message, field) for field in _AS_SENT},
                 stage_ms=dict(zip(message.stage_names, map(float, message.stage_ms), strict=True)),

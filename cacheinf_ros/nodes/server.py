@@ -59,7 +59,7 @@ class ServerNode(FrameNode):
         self._sessions = RobotSessions(
             self, self._models, self._whole, self.parameters, self.health, sender, self._gateway
         )
-        self.begun()
+        self._begun()
 
     def deactivate(self) -> None:
         """Finish the frames at hand, and end all sessions: robots compute alone, and greet the server again."""

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cacheinf_ros.fleet.demand import Demand
 from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, objection
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Place, Refusal
-from cacheinf_ros.fleet.placement import FleetRules, Machine, objection
 from cacheinf_ros.fleet.upkeep import keep_up
 
 MACHINES = [Machine(name=f"m{i}", cores=2.0, memory_bytes=32e9) for i in range(3)]
@@ -73,7 +73,7 @@ class Fleet(RuleBasedStateMachine):
             assert answer.reason
             own.sessions.pop(robot, None)
             return
-        assert answer.machine not in self.ledger.draining or robot in own.sessions
+        assert answer.machine not in self.ledger.state.draining or robot in own.sessions
         if answer.is_new:
             own.start(answer, demand_of(robot).network)
         own.sessions[robot] = answer.host
@@ -126,31 +126,31 @@ class Fleet(RuleBasedStateMachine):
     @rule(number=st.integers(0, 2))
     def drain_or_not(self, number: int) -> None:
         name = MACHINES[number].name
-        if name in self.ledger.draining:
+        if name in self.ledger.state.draining:
             self.ledger.undrain(name)
-        elif name in self.ledger.machines:
+        elif name in self.ledger.state.machines:
             self.ledger.drain(name)
 
     @rule()
     def lose_the_ledger(self) -> None:
         before = {robot: host for gateway in self.gateways.values() for robot, host in gateway.sessions.items() if host}
         hosts = {name for gateway in self.gateways.values() for name in gateway.hosts}
-        draining = self.ledger.draining
+        draining = self.ledger.state.draining
         self.ledger = FleetLedger(FleetRules(idle_s=2.0))
         self.ledger.see(self.alive)
-        self.ledger.draining = draining & set(self.ledger.machines)
+        self.ledger.state.draining = draining & set(self.ledger.state.machines)
         for gateway in self.gateways.values():
             self.ledger.report(gateway.report(), self.now_s)
         for gateway in self.gateways.values():  # a session may be in a process of a gateway that reports later
             self.ledger.report(gateway.report(), self.now_s)
-        assert {robot for robot, host in before.items() if host in hosts} <= set(self.ledger.sessions)
+        assert {robot for robot, host in before.items() if host in hosts} <= set(self.ledger.state.sessions)
 
     @invariant()
     def sessions_are_in_processes_that_exist(self) -> None:
-        for session in self.ledger.sessions.values():
-            assert session.host in self.ledger.hosts or not session.host
-            assert session.target in self.ledger.hosts or not session.target
-        assert {host.machine for host in self.ledger.hosts.values()} <= set(self.ledger.machines)
+        for session in self.ledger.state.sessions.values():
+            assert session.host in self.ledger.state.hosts or not session.host
+            assert session.target in self.ledger.state.hosts or not session.target
+        assert {host.machine for host in self.ledger.state.hosts.values()} <= set(self.ledger.state.machines)
 
 
 Fleet.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
@@ -175,8 +175,8 @@ def test_who_matters_less_makes_room_and_nobody_else() -> None:
     assert isinstance(greet("third", 0), Refusal)
     assert isinstance(greet("fourth", 1), Place)
     keep_up(ledger, 0.1)
-    assert [name for name, _ in ledger.orders["g"].shed] == ["first"]
-    assert not objection(ledger.loads[0], ledger.rules)
+    assert [name for name, _ in ledger.state.orders["g"].shed] == ["first"]
+    assert not objection(ledger.state.loads[0], ledger.state.rules)
 
 
 def test_robots_are_told_apart_among_gateways() -> None:
@@ -187,8 +187,8 @@ def test_robots_are_told_apart_among_gateways() -> None:
     for robot in ROBOTS[:6:3]:  # light ones
         answers = [ledger.admit(asked(robot, name), 0.1) for name in GATEWAYS]
         assert sum(isinstance(answer, Place) for answer in answers) == 1
-    assert sorted(session.gateway for session in ledger.sessions.values()) == list(GATEWAYS)
-    other = ledger.sessions["r0"].gateway
+    assert sorted(session.gateway for session in ledger.state.sessions.values()) == list(GATEWAYS)
+    other = ledger.state.sessions["r0"].gateway
     asking = next(name for name in GATEWAYS if name != other)
     ledger.report(GatewayReport(gateway=asking), 10.0)
     assert isinstance(ledger.admit(asked("r0", asking), 10.0), Place), "its own gateway has been silent"
@@ -199,5 +199,5 @@ def test_a_session_whose_process_still_starts_keeps_its_place() -> None:
     ledger.see(MACHINES)
     place = ledger.admit(asked("r0", "g0"), 0.0)
     ledger.report(GatewayReport(gateway="g0", sessions={"r0": ("", None)}), 0.5)
-    assert isinstance(place, Place) and ledger.sessions["r0"].host == place.host
-    assert ledger.counts["moved"] == 0
+    assert isinstance(place, Place) and ledger.state.sessions["r0"].host == place.host
+    assert ledger.state.counts["moved"] == 0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from networks.shared_models import mixed_model, small_scenenet
+from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.disk_cache import KeptFile
@@ -24,6 +25,37 @@ MIXED = mixed_model()
 @pytest.fixture(autouse=True)
 def _nothing_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("cacheinf_ros.engine.rematerialisation.map_choice._SEARCH_S", 0.5)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"cache": Cache.MERGED}, {"cache_budget_mb": 0.1}, {"cache_budget_mb": 0.0}, {}],
+    ids=["merged", "budget", "none", "all"],
+)
+def test_whatever_is_kept_exact_mode_equals_dense(asked: dict[str, object]) -> None:
+    engine = Engine(MIXED, EngineConfig(mode=Mode.EXACT, dense_fallback=False, debug_memory=True).changed(**asked))
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (61, 47, 3), dtype=np.uint8)
+    assert_equals_dense(engine, image, None)
+    for share in (0.1, 0.0, 0.5):
+        image, cache_map = changed(image, 10, share, rng)
+        assert_equals_dense(engine, image, cache_map)
+
+
+def test_less_is_kept_the_less_may_be() -> None:
+    everything, merged, some, nothing = (
+        Engine(MIXED, EngineConfig().changed(**asked))
+        for asked in ({}, {"cache": Cache.MERGED}, {"cache_budget_mb": 0.1}, {"cache_budget_mb": 0.0})
+    )
+    assert everything.arena_bytes == 0 < nothing.arena_bytes
+    assert merged.cache_bytes + merged.arena_bytes <= everything.cache_bytes
+    ends = nothing.cache_bytes  # input and outputs
+    assert ends < some.cache_bytes <= ends + 100_000
+
+
+def test_merging_needs_to_know_what_operators_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is measured of compiled kernels only."""
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     monkeypatch.setattr(chooses, "choose_backend", lambda *_: ReferenceBackend(torch.device("cpu")))
     assert Engine(MIXED, EngineConfig(cache_budget_mb=0.0)).arena_bytes > 0

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.fleet.demand import Demand, DemandMeter
-from cacheinf_ros.fleet.placement import FleetRules, Machine, MachineLoad, best_machine, objection, p95_ms, waiting_ms
+from cacheinf_ros.fleet.machine_choice import (
+    FleetRules,
+    Machine,
+    MachineLoad,
+    best_machine,
+    objection,
+    p95_ms,
+    waiting_ms,
+)
 
 RULES = FleetRules()
 
