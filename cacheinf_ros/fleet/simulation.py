@@ -345,7 +345,6 @@ class _Robot:
     def _refuse(self) -> None:
         if self._of.counts:
             self._of.report.refused.add(self._number)
-        fleet = self._of.fleet
         wait_s = min(_PROBE_S * 2.0 ** min(self._refusals, 30), _PROBE_MAX_S)
         self._refusals += 1
         self._next_ask_s = self._of.env.now + wait_s
