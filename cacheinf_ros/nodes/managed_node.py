@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from lifecycle_msgs.msg import State
 from rclpy.exceptions import InvalidNamespaceException, NameValidationException, ParameterException
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
@@ -49,12 +50,14 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
         """``options``: of rclpy's Node."""
         ConfiguredNode.__init__(self, name, *configs, LifecycleConfig, **options)
         LifecycleNodeMixin.__init__(self)
-        self.register_on_configure(self._on_configure)
-        self.register_on_activate(self._on_activate)
-        self.register_on_deactivate(self._on_deactivate)
-        self.register_on_cleanup(self._on_cleanup)
-        self.register_on_shutdown(self._on_shutdown)
-        self.register_on_error(self._on_error)
+        self._callbacks |= {
+            State.TRANSITION_STATE_CONFIGURING: self._on_configure,
+            State.TRANSITION_STATE_ACTIVATING: self._on_activate,
+            State.TRANSITION_STATE_DEACTIVATING: self._on_deactivate,
+            State.TRANSITION_STATE_CLEANINGUP: self._on_cleanup,
+            State.TRANSITION_STATE_SHUTTINGDOWN: self._on_shutdown,
+            State.TRANSITION_STATE_ERRORPROCESSING: self._on_error,
+        }
         self.standing = Standing.UNCONFIGURED
         self._failure: Exception | None = None
         self._is_starting = False
