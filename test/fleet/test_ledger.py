@@ -95,7 +95,7 @@ class Fleet(RuleBasedStateMachine):
                     gateway.start(place, network)
             for host in orders.stop:
                 assert host not in gateway.sessions.values(), "a process that is used is not ended"
-                del gateway.hosts[host]
+                gateway.hosts.pop(host, None)  # it was never started where its machine had died by then
             for robot, place in orders.move:
                 if place.machine not in there:
                     continue
