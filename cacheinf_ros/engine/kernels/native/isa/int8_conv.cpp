@@ -11,6 +11,7 @@
 // `whole_lines` says so, otherwise one tap; zeros fill it up to whole quads.
 #include <utility>
 
+#include "conv_tasks.h"
 #include "int8_dot.h"
 #include "int8_levels.h"
 
@@ -327,16 +328,7 @@ void run(ci_threads* threads, const void* params, const ci_rows& rows, float* ou
   job.blocks = (rows.count + Dot::kRows - 1) / Dot::kRows;
   job.block = (rows.count + job.blocks - 1) / job.blocks;  // blocks of equal size: a thin last block would be slow
   job.blocks = (rows.count + job.block - 1) / job.block;
-  // Few weights are read again for every block, whose rows then stay in the L1; many are read once for many blocks.
-  const bool few = job.panels * job.panel_bytes <= kFewWeights;
-  const int wanted = ci::thread_count(threads) > 1 ? 4 * ci::thread_count(threads) : 1;
-  // Tasks share the rows where there are enough of them, otherwise the weights, which come from far away.
-  const int fits = few ? 1 : int(std::max<int64_t>(1, kLargeBytes / Space::block_bytes(job)));
-  const int chunks = (job.blocks + fits - 1) / fits;
-  job.chunk = (job.blocks + chunks - 1) / chunks;
-  job.span = std::max(1, chunks / wanted) * job.chunk;
-  const int spans = (job.blocks + job.span - 1) / job.span;
-  job.panel_groups = std::min(job.panels, few ? std::max(1, wanted / (2 * spans)) : (wanted + spans - 1) / spans);
+  const int spans = divide(job, job.panels * job.panel_bytes <= kFewWeights, kLargeBytes / Space::block_bytes(job));
   ci::parallel_for(threads, spans * job.panel_groups, run_task<Dot>, &job);
 }
 

@@ -3,21 +3,10 @@
 // The other kernels on levels: arithmetic of single pixels, what moves pixels, the mean over all of them.
 #include "int8_levels.h"
 #include "loops.h"
+#include "resampling_taps.h"
 
 namespace CI_ISA {
 namespace {
-
-inline Vector combined(int32_t how, Vector a, Vector b) {
-  switch (how) {
-    case CI_ADD: return a + b;
-    case CI_SUB: return a - b;
-    case CI_MUL: return a * b;
-    case CI_DIV: return a / b;
-    case CI_MAXIMUM: return largest(a, b);
-    case CI_MINIMUM: return smallest(a, b);
-    default: return a;
-  }
-}
 
 // Calls body(channel, width) for vectors of channels.
 template <class Body>
@@ -38,26 +27,7 @@ void for_rows(ci_threads* threads, const ci_rows& rows, int64_t pitch, int64_t c
 inline uint8_t* levels_of(float* map) { return reinterpret_cast<uint8_t*>(map); }
 inline const uint8_t* levels_of(const float* map) { return reinterpret_cast<const uint8_t*>(map); }
 
-struct Tap {
-  const uint8_t* in;
-  float weight;
-};
-
-// The taps of an output pixel that lie inside the image and count.
-int list_taps(const ci_resample& p, int64_t oy, int64_t ox, Tap* taps) {
-  const int32_t *index_y = p.index_y + oy * p.taps_y, *index_x = p.index_x + ox * p.taps_x;
-  const float *weight_y = p.weight_y + oy * p.taps_y, *weight_x = p.weight_x + ox * p.taps_x;
-  int count = 0;
-  for (int i = 0; i < p.taps_y; ++i) {
-    if (index_y[i] < 0) continue;
-    const uint8_t* line = levels_of(p.in) + int64_t(index_y[i]) * p.in_width * p.in_pitch;
-    for (int j = 0; j < p.taps_x; ++j)
-      if (index_x[j] >= 0) taps[count++] = {line + index_x[j] * p.in_pitch, weight_y[i] * weight_x[j]};
-  }
-  return count;
-}
-
-void resample_row(const ci_resample_int8& p, const Tap* taps, int count, uint8_t* out) {
+void resample_row(const ci_resample_int8& p, const Tap<uint8_t>* taps, int count, uint8_t* out) {
   const ci_resample& r = p.resample;
   const bool single = r.taps_y * r.taps_x == 1;
   if (single && count == 0) {
@@ -67,7 +37,7 @@ void resample_row(const ci_resample_int8& p, const Tap* taps, int count, uint8_t
   } else {
     for_channels(r.channels, [&](int k, int width) {
       Vector sum{};
-      for (const Tap* tap = taps; tap < taps + count; ++tap)
+      for (const Tap<uint8_t>* tap = taps; tap < taps + count; ++tap)
         sum += (load_part(tap->in + k, width) - float(p.in_zero)) * tap->weight;
       store_levels(out + k, sum * p.factor, p.out_zero, width);
     });
@@ -107,10 +77,11 @@ void resample(ci_threads* threads, const void* params, const ci_rows& rows, floa
   const ci_resample& r = p.resample;
   const int most = r.taps_y * r.taps_x;
   for_spans(threads, rows.count, int64_t(r.channels) * most, [&](int first, int last, int worker) {
-    Tap* const taps = reinterpret_cast<Tap*>(ci::scratch(threads, worker, most * sizeof(Tap) / sizeof(float)));
+    using Place = Tap<uint8_t>;
+    Place* const taps = reinterpret_cast<Place*>(ci::scratch(threads, worker, most * sizeof(Place) / sizeof(float)));
     for (int i = first; i < last; ++i) {
       const int oy = rows.rows[i] / r.out_width, ox = rows.rows[i] - oy * r.out_width;
-      resample_row(p, taps, list_taps(r, oy, ox, taps), levels_of(out) + rows.to[i] * pitch);
+      resample_row(p, taps, list_taps(r, levels_of(r.in), oy, ox, taps), levels_of(out) + rows.to[i] * pitch);
     }
   });
 }

@@ -182,4 +182,17 @@ CI_KERNEL(global_mean);
 extern const int kConvColumns;  // output channels of the convolution's register tile
 extern const bool kHasBfloat16;
 
+// how: of ci_combine.
+inline Vector combined(int32_t how, Vector a, Vector b) {
+  switch (how) {
+    case CI_ADD: return a + b;
+    case CI_SUB: return a - b;
+    case CI_MUL: return a * b;
+    case CI_DIV: return a / b;
+    case CI_MAXIMUM: return largest(a, b);
+    case CI_MINIMUM: return smallest(a, b);
+    default: return a;
+  }
+}
+
 }  // namespace CI_ISA
