@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.engine_config import DensePrecision
+from cacheinf_ros.engine.dense_program import run_by_own_kernels
+from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.interpret import DenseGraph
@@ -31,13 +32,15 @@ _ROUNDS = 7  # of measuring; the first of each backend does not count
 
 
 class Backend(Enum):
-    """Where dense frames can be computed, beside the engine itself."""
+    """Where dense frames can be computed; ``OWN`` are the engine's kernels, without a cache."""
 
+    OWN = "cacheinf"
     TORCH = "torch"
     ONNXRUNTIME = "onnxruntime"
     OPENVINO = "openvino"
     OPENVINO_FLOAT16 = "openvino_f16"
     OPENVINO_BFLOAT16 = "openvino_bf16"
+    OWN_BFLOAT16 = "cacheinf_bf16"
     OPENVINO_INT8 = "openvino_int8"
     ONNXRUNTIME_INT8 = "onnxruntime_int8"
 
@@ -50,6 +53,7 @@ class Backend(Enum):
 _LOWER = {
     Backend.OPENVINO_FLOAT16: DensePrecision.FLOAT16,
     Backend.OPENVINO_BFLOAT16: DensePrecision.BFLOAT16,
+    Backend.OWN_BFLOAT16: DensePrecision.BFLOAT16,
     Backend.OPENVINO_INT8: DensePrecision.INT8,
     Backend.ONNXRUNTIME_INT8: DensePrecision.INT8,
 }
@@ -152,6 +156,8 @@ def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = N
     Args:
         int8: the model quantised (:func:`cacheinf_ros.engine.int8_content.int8_content`), for a backend of int8.
     """
+    if backend in (Backend.OWN, Backend.OWN_BFLOAT16):
+        return run_by_own_kernels(model, threads, Precision(backend.precision.value))
     if backend is Backend.TORCH:
         return run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last)
     if backend.precision is DensePrecision.INT8:

@@ -66,7 +66,10 @@ class Preprocessor:
 
     def input(self, image: NDArray[np.uint8]) -> NDArray[np.float32]:
         """float32 [1, 3, height, width]: the model's input, for dense execution."""
-        return np.ascontiguousarray(self.normalise(self.resize(image)).transpose(2, 0, 1)[None])
+        resized, values = self.resize(image), np.empty((1, 3, *self.size), np.float32)
+        for channel, source in enumerate(self.order):
+            cv2.LUT(cv2.extractChannel(resized, source), self.table[channel], values[0, channel])
+        return values
 
     def taps_of_blocks(self, cache_map: CacheMap) -> TapTable:
         """Which blocks of a frame each pixel of the input depends on."""

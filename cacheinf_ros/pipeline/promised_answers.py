@@ -47,7 +47,7 @@ PREPARING = "being prepared"
 """What diagnostics say of the dense backend until there is one."""
 _log = logging.getLogger(__name__)
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
-_OF_16_BITS = (Backend.OPENVINO_FLOAT16, Backend.OPENVINO_BFLOAT16)
+_OF_16_BITS = (Backend.OPENVINO_FLOAT16, Backend.OPENVINO_BFLOAT16, Backend.OWN_BFLOAT16)
 _STOP_S = 0.5
 
 
@@ -286,7 +286,10 @@ class PromisedAnswers:
             self._backends = fastest_backends(self._model, config.threads)
             best = self._backends[0]
             self._note("dense_backend", f"{best.name}, {best.milliseconds:.1f} ms")
-            photographs = [self._dense(image, best).outputs for image in load_photographs(Gallery.TEST)]
+            photographs = [
+                {name: np.copy(value) for name, value in self._dense(image, best).outputs.items()}
+                for image in load_photographs(Gallery.TEST)
+            ]  # copies: the next run may overwrite outputs
             deviations = _deviations(photographs)
             self._task_for = partial(
                 task_of_model, self._model.card, photographs[0], deviations, most_pixels=_MOST_PIXELS

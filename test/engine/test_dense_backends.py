@@ -106,6 +106,14 @@ def test_arithmetic_stays_as_it_was(backend: Backend, model: Model) -> None:
     assert np.float32(1e-38) * np.float32(0.1) > 0
 
 
+def test_own_kernels_compute_each_frame_anew(model: Model) -> None:
+    ours, theirs = prepare(Backend.OWN, model, 2), prepare(Backend.TORCH, model, 2)
+    for photograph in load_photographs(Gallery.TEST)[:3]:
+        image = Preprocessor(model.card).input(photograph)
+        for own, expected in zip(ours(image), theirs(image), strict=True):
+            np.testing.assert_allclose(own, expected, atol=1e-4)
+
+
 def test_what_is_not_clearly_faster_is_not_chosen(model: Model) -> None:
     (full, *_) = fastest_backends(model, 1, (Backend.OPENVINO,))
     assert (full.name, full.precision) == ("openvino", DensePrecision.FLOAT32)

@@ -47,3 +47,11 @@ def test_normalisation_by_hand() -> None:
     assert np.allclose(
         Preprocessor(card).input(image)[0], np.array([[[-1.0, 1.0]], [[-0.25, -0.25]], [[0.5, 0.0]]]), atol=1e-7
     )
+
+
+@given(size=sizes, seed=st.integers(0, 1000))
+def test_dense_and_cached_execution_start_from_equal_values(size: tuple[int, int], seed: int) -> None:
+    prepare = Preprocessor(ModelCard(name="test", input_size=size, channel_order="rgb", std=(0.2, 0.3, 0.4)))
+    image = np.random.default_rng(seed).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+    expected = prepare.normalise(prepare.resize(image)).transpose(2, 0, 1)[None]
+    np.testing.assert_array_equal(prepare.input(image), expected)

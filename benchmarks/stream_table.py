@@ -1,0 +1,108 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What bounded mode gives with its defaults on many recordings, with many models: docs/benchmarks.md's table.
+
+python -m benchmarks.stream_table --models A.onnx B.onnx --sources CLIP FOLDER... --keep FOLDER
+
+Each pair is measured as ``cacheinf bench stream --no-nodes`` does it, and kept in FOLDER, so that a run that was
+interrupted goes on. A folder of frames may hold masks beside them (DAVIS). A model with a file of weights is given as
+``GRAPH:WEIGHTS``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cacheinf_ros.bench.contenders import Contender
+from cacheinf_ros.bench.own_way import OwnSettings
+from cacheinf_ros.bench.shots import recorded
+from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
+from cacheinf_ros.cli.bench.bench_report import write_report
+from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.sources import open_source
+
+_HEAD = (
+    "| model, recording | frames | best dense fp32, ms | bounded, ms | faster | held | loss | loss of skipping |"
+    " streaming, of dense |"
+)
+
+
+def main() -> None:
+    """Measure every pair that is not kept yet, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", required=True)
+    parser.add_argument("--sources", nargs="+", required=True)
+    parser.add_argument("--keep", type=Path, required=True)
+    parser.add_argument("--frames", type=int, default=200)
+    parser.add_argument("--warm-up", type=int, default=26)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--contenders", nargs="+", type=Contender, default=[Contender.ONNXRUNTIME, Contender.OPENVINO])
+    given = parser.parse_args()
+    print(_HEAD + "\n" + "|---" * (_HEAD.count("|") - 1) + "|", flush=True)
+    for model in given.models:
+        for source in given.sources:
+            kept = given.keep / f"{Path(model.split(':')[0]).stem}-{Path(source).stem}.json"
+            if not kept.exists():
+                try:
+                    report = _measured(model, source, given)
+                except SourceError as error:
+                    print(f"| {kept.stem} | {error} |", flush=True)
+                    continue
+                given.keep.mkdir(parents=True, exist_ok=True)
+                write_report(kept, report)
+            print(row(Path(source).stem, json.loads(kept.read_text(encoding="utf-8"))), flush=True)
+
+
+def row(source: str, report: dict[str, Any]) -> str:
+    """Format one pair's report as a row of the table."""
+    means = {name: figures["mean"] for name, figures in report["latency_ms"].items()}
+    dense, skipping = report["consensus"]["dense"], report["consensus"]["frame_skip"]
+    streaming = [report["ways"][way]["streaming"]["whole"] for way in (BOUNDED, "dense")]
+    best = report["best_dense_fp32"]
+    cells: Sequence[str] = (
+        f"{report['model']}, {source}",
+        str(report["frames"]),
+        f"{means[best]:.1f} ({best})",
+        f"{means[BOUNDED]:.1f}",
+        f"{report['speedup_vs_best_dense_fp32']:.2f}",
+        f"{report['held']:.0%}",
+        _pair(report["loss"]["measured"], report["loss"]["where_it_moves"])
+        + ("" if report["loss"]["kept"] else ", broken"),
+        _pair(dense["whole"] - skipping["whole"], dense["where_it_moves"] - skipping["where_it_moves"]),
+        f"{streaming[0]:.3f}, {streaming[1]:.3f}",
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+def _pair(whole: float, moving: float) -> str:
+    return f"{whole:.3f} / {moving:.3f}"
+
+
+def _measured(model: str, source: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Run the benchmark of one pair.
+
+    Raises:
+        SourceError: the recording is shorter than the frames to warm up.
+    """
+    name, _, weights = model.partition(":")
+    opened = open_source(source)
+    config = EngineConfig(threads=given.threads, mode=Mode.BOUNDED)
+    plan = StreamPlan(
+        own={BOUNDED: OwnSettings(config=config, matching=MatchingConfig())},
+        frames=given.frames,
+        warm_up=given.warm_up,
+        fps=opened.fps,
+        contenders=given.contenders,
+    )
+    loaded = load_model(name, weights=Path(weights) if weights else None)
+    return run_stream_benchmark(loaded, recorded(opened), plan).report
+
+
+if __name__ == "__main__":
+    main()
