@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -196,13 +197,16 @@ class PromisedAnswers:
         return result
 
     def _next_backend(self) -> DenseBackend:
-        """The dense backends take turns in a burst, but those that were clearly slower compute one frame of it each."""
+        """Every other frame of a burst is the fastest dense backend's, the rest are the others' in turn.
+
+        Of those that were clearly slower, one computes one frame of each burst.
+        """
         assert self._holder is not None
-        turn = self._holder.burst_frames
-        if turn < len(self._far):
-            return self._far[turn]
-        near = [backend for backend in self._backends if backend not in self._far]
-        return near[(turn - len(self._far)) % len(near)]
+        turn, bursts = self._holder.burst_frames, self._holder.bursts
+        if self._far and turn == 0:
+            return self._far[bursts % len(self._far)]
+        best, *others = (backend for backend in self._backends if backend not in self._far)
+        return others[turn // 2 % len(others)] if others and turn % 2 else best
 
     def _dense(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
         """The outputs for a frame by a dense backend; ``cached``: whether the engine's cache holds it as well."""
@@ -232,9 +236,10 @@ class PromisedAnswers:
         assert self._task is not None
         medians = {name: float(np.median(values)) for name, values in self._took_ms.items()}
         self._took_ms.clear()
-        self._backends = tuple(sorted(self._backends, key=lambda backend: medians[backend.name]))
-        dense_ms = medians[self._backends[0].name]
-        self._far = tuple(backend for backend in self._backends if CLEARLY * medians[backend.name] > dense_ms)
+        seen = [replace(b, milliseconds=medians.get(b.name, b.milliseconds)) for b in self._backends]
+        self._backends = tuple(sorted(seen, key=lambda backend: backend.milliseconds))
+        dense_ms = self._backends[0].milliseconds
+        self._far = tuple(backend for backend in self._backends if CLEARLY * backend.milliseconds > dense_ms)
         self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
         self._note("dense_backend", self._backend_text(dense_ms))
         if self._quantiser is not None:
