@@ -11,7 +11,7 @@ from cacheinf_ros.bench.timing import measured
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
 from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
 
@@ -35,7 +35,7 @@ class OwnWay:
         self.notes: dict[str, str] = {}
         self._mode = settings.config.mode
         self._engine = Engine(model, settings.config)
-        self._matching = MatchingStream(settings.matching)
+        self._matching = MatchingStream(usable(settings.matching, self._mode))
         self._promised: PromisedAnswers | None = None
         if self._mode is Mode.BOUNDED:
             self._promised = PromisedAnswers(model, self._engine, settings.config, self.notes.__setitem__)

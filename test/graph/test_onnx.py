@@ -62,6 +62,7 @@ ONE_INPUT: list[tuple[str, dict[str, Any]]] = [
     ("Abs", {}), ("Celu", {"alpha": 0.5}), ("Elu", {"alpha": 0.5}), ("Erf", {}), ("Exp", {}), ("Flatten", {"axis": 1}),
     ("GlobalAveragePool", {}), ("GlobalMaxPool", {}), ("HardSigmoid", {}),
     ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}), ("HardSwish", {}), ("Identity", {}),
+    ("LRN", {"size": 3, "alpha": 0.5, "beta": 0.6, "bias": 1.5}),
     ("LeakyRelu", {"alpha": 0.2}), ("LogSoftmax", {"axis": 1}), ("Mish", {}),
     ("Neg", {}), ("Relu", {}), ("Selu", {}), ("Sigmoid", {}), ("Softmax", {"axis": 1}), ("Softplus", {}),
     ("Softsign", {}), ("SpaceToDepth", {"blocksize": 3}), ("Tanh", {}), ("Transpose", {"perm": [0, 2, 3, 1]}),
