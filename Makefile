@@ -21,8 +21,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # folders too: their time changes when a file comes or goes
 NATIVE := cacheinf_ros/engine/kernels/native
-BUILT_FROM := CMakeLists.txt setup.py pyproject.toml package.xml msg $(NATIVE) $(wildcard cmake/*.cmake config/*.yaml config/*.xml \
-	config/traces/*.csv launch/*.py msg/*.msg scripts/* $(NATIVE)/* $(NATIVE)/isa/*)
+BUILT_FROM := CMakeLists.txt setup.py pyproject.toml package.xml msg $(NATIVE) $(wildcard cmake/*.cmake config/*.yaml config/*.xml config/*/* \
+	launch/*.py msg/*.msg scripts/* $(NATIVE)/* $(NATIVE)/isa/*)
 
 build: $(DONE)/package
 

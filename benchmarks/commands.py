@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.catalog.command import bench_catalog
+from benchmarks.fleet.command import fleet
 from benchmarks.matching.command import matcher
 from benchmarks.nodes.command import nodes
 from benchmarks.offload.bench_offload import offload
-from benchmarks.offload.command import offload_plot
+from benchmarks.offload.command import offload_map, offload_plot
 from benchmarks.papers.command import paper
 from benchmarks.truncation.command import truncation, truncation_plot
 
@@ -17,10 +18,12 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "matcher": matcher,
     "nodes": nodes,
     "offload": offload,
+    "fleet": fleet,
     "truncation": truncation,
     "truncation-plot": truncation_plot,
     "catalog": bench_catalog,
     "offload-plot": offload_plot,
+    "offload-map": offload_map,
     "paper": paper,
 }
 """By name; :data:`cacheinf_ros.cli.laboratory.COMMANDS` has the same names."""

@@ -108,7 +108,8 @@ NAMESPACE = Argument("namespace", TEXT, "namespace of the nodes", is_parameter=F
 PARAMS_FILE = Argument("params_file", TEXT, "YAML file of parameters", is_parameter=False)
 LOG_LEVEL = Argument("log_level", TEXT, "debug, info, warn, error", "info", is_parameter=False)
 USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
-COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, USE_SIM_TIME)
+(AUTOSTART,) = _declared(_NODES, "LifecycleConfig", "autostart")
+COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, USE_SIM_TIME, AUTOSTART)
 
 CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability")
 MATCHING = _declared("matching/matching_config.py", "MatchingConfig", "matcher", "threshold", "block_size", "expiry")
@@ -123,9 +124,15 @@ START_SERVER = replace(USE_SERVER, description="start a server too, and share fr
 SINGLE_PROCESS = Argument(
     "single_process", FLAG, "matching and inference in one process, or in two", "true", is_parameter=False
 )
+IMAGE_TOPICS = Argument(
+    "image_topics",
+    TEXTS,
+    "topics of several cameras, in place of image_topic: a node for each, in its topic's namespace, all in one process",
+    is_parameter=False,
+)
 CATALOGS = _declared(_CATALOGS, "CatalogFoldersConfig", "catalogs")
 
-ROBOT = (*CAMERA, *MODEL, *MATCHING, *ENGINE, *RESULTS, OFFLOAD_POLICY, SINGLE_PROCESS, *COMMON)
+ROBOT = (*CAMERA, IMAGE_TOPICS, *MODEL, *MATCHING, *ENGINE, *RESULTS, OFFLOAD_POLICY, SINGLE_PROCESS, *COMMON)
 SERVER = (*MODEL, *MATCHING, *ENGINE, *RESULTS, *CATALOGS, *COMMON)
 CATALOG = (
     *CAMERA,
@@ -165,6 +172,11 @@ class Given:
         """Empty where nothing was given."""
         return str(self._values.get(name, ""))
 
+    def texts(self, name: str) -> list[str]:
+        """Empty where nothing was given."""
+        value = self._values.get(name, [])
+        return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+
     def flag(self, name: str) -> bool:
         """False where nothing was given."""
         return bool(self._values.get(name, False))
@@ -191,6 +203,18 @@ def say_former(arguments: Iterable[Argument], configurations: Iterable[str]) -> 
     """What has become of arguments that another launch file still gives under their former names, a line for each."""
     known = {argument.name for argument in arguments}
     return [f"launch argument {what_became_of(name)}" for name in configurations if RENAMED.get(name) in known]
+
+
+def camera_namespaces(topics: Sequence[str]) -> list[str]:
+    """A namespace for the node of each camera: its topic's own, or where two share that, or have none, the topic.
+
+    Raises:
+        ConfigError: a topic is there twice, or is not a full name.
+    """
+    if len(set(topics)) < len(topics) or not all(topic.startswith("/") for topic in topics):
+        raise ConfigError(f"cameras {', '.join(topics)}: give full names, such as /front/image_raw, each once")
+    own = [topic.rpartition("/")[0] for topic in topics]
+    return [space if space and own.count(space) == 1 else topic for space, topic in zip(own, topics, strict=True)]
 
 
 def _complaint(name: str, known: Sequence[str]) -> str:

@@ -6,14 +6,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import settings
+from numpy.typing import NDArray
 
 from cacheinf_ros.engine.kernels import kernel_library
 from cacheinf_ros.harness.domains import reserved_domain
+from cacheinf_ros.sources.scenes import photographs
 
 if TYPE_CHECKING:
     from cacheinf_ros.catalog.catalog_folder import CatalogFolder
@@ -59,6 +63,22 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["XDG_CACHE_HOME"]
     else:
         os.environ["XDG_CACHE_HOME"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _photographs_are_read_once() -> Iterator[None]:
+    """Hundreds of scenes are made of them; outside of tests the memory that they take matters more."""
+
+    @cache
+    def read(path: Path) -> NDArray[np.uint8]:
+        image = from_disk(path)
+        image.flags.writeable = False
+        return image
+
+    from_disk = photographs._read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(photographs, "_read", read)
+        yield
 
 
 @pytest.fixture(scope="session")

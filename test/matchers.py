@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from benchmarks.matchers import COMPARATORS
 from cacheinf_ros.matching import Matcher, MatcherName, MatchingConfig, make_matcher
 
 WITH_ONE_SHIFT = ("identity", "diamond_optimised", "diamond", "exhaustive", "three_step")
@@ -12,6 +11,8 @@ WITH_ONE_SHIFT = ("identity", "diamond_optimised", "diamond", "exhaustive", "thr
 
 def matcher_named(name: str, config: MatchingConfig) -> Matcher:
     """A matcher of this name, with the rest of a configuration."""
+    from benchmarks.matchers import COMPARATORS  # here: numba compiles some, in each process that collects tests
+
     if name in COMPARATORS:
         return COMPARATORS[name](config)
     return make_matcher(config.changed(matcher=MatcherName(name)))

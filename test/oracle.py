@@ -6,13 +6,15 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
-from cacheinf_ros.engine import Engine, EngineResult, Preprocessor
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, Preprocessor
 from cacheinf_ros.graph import Model
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 
 @torch.inference_mode()
@@ -65,3 +67,36 @@ def changed(
     cache_map = CacheMap.of_blocks(rng.random(grid_shape(size, block)) >= share, size, block, Motion.none())
     other = rng.integers(0, 256, image.shape, dtype=np.uint8) if by is None else by
     return np.where(cache_map.active_mask[:, :, None], other, image), cache_map
+
+
+def assert_sequence_equals_dense(model: Model, shares: tuple[float, ...] = (0.02, 0.0, 0.1), block: int = 10) -> None:
+    """In exact mode, of photographs that change into others: in random noise whole networks may be chaotic."""
+    rng = np.random.default_rng(1)
+    engine = Engine(model, EngineConfig(mode=Mode.EXACT, dense_fallback=False))
+    photographs = [cv2.resize(p, model.input_size[::-1]) for p in load_photographs(Gallery.TEST)]
+    image = np.asarray(photographs[0], np.uint8)
+    assert_equals_dense(engine, image, None)
+    for i, share in enumerate(shares):
+        image, cache_map = changed(image, block, share, rng, np.asarray(photographs[i + 1], np.uint8))
+        assert_equals_dense(engine, image, cache_map)
+
+
+def assert_follows_the_camera(model: Model, moves: list[tuple[int, int]], seed: int) -> None:
+    """The camera pans over a photograph while noise is seen in places; cached equals dense on what the cache holds."""
+    rng = np.random.default_rng(seed)
+    height, width = model.input_size
+    photograph = np.asarray(cv2.resize(load_photographs(Gallery.TEST)[seed % 4], (width + 200, height + 200)), np.uint8)
+    engine = Engine(model, EngineConfig(mode=Mode.BOUNDED, dense_fallback=False))  # uncalibrated: holds nothing back
+    x = y = 100
+    engine.run(np.ascontiguousarray(photograph[y : y + height, x : x + width]), None)
+    for dx, dy in moves:
+        x, y = x - dx, y - dy
+        frame = photograph[y : y + height, x : x + width].copy()
+        grid = rng.random((-(-height // 8), -(-width // 8))) < 0.05
+        active = np.kron(grid, np.ones((8, 8), bool))[:height, :width]
+        frame[active] = rng.integers(0, 256, (int(active.sum()), 3))
+        tilt = np.eye(3)
+        tilt[0, 1] = rng.choice([0, 1e-3])  # between pixels now and then
+        motion = Motion(matrix=tilt).then(Motion.translation(dx, dy))
+        result = engine.run(frame, CacheMap.of_blocks(~grid, (height, width), 8, motion))
+        assert_result_equals_dense(engine, result, engine.composed)

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import base64
+import json
+import shutil
+import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+_SVG = "http://www.w3.org/2000/svg"  # a name, not an address
 VOID = {"meta", "img", "link", "br", "hr", "input"}
 
 
@@ -22,6 +27,7 @@ class ReadPage(HTMLParser):
         outside: whatever would be fetched from elsewhere.
         viewport: what phones are told.
         wide: tables that are not in a box of their own that scrolls.
+        run: what the player shows.
     """
 
     text: str = ""
@@ -30,7 +36,9 @@ class ReadPage(HTMLParser):
     outside: list[str] = field(default_factory=list)
     viewport: str = ""
     wide: int = 0
+    run: dict[str, Any] = field(default_factory=dict)
     _open: list[tuple[str, str]] = field(default_factory=list)
+    _in_run: bool = False
 
     def __post_init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -42,7 +50,7 @@ class ReadPage(HTMLParser):
         address = given.get("src", given.get("href", ""))
         if address.startswith("data:image/"):
             self.images[given["alt"]] = base64.b64decode(address.partition("base64,")[2], validate=True)
-        elif address or tag in ("script", "iframe", "link"):
+        elif address or tag in ("iframe", "link"):
             self.outside.append(f"{tag} {address}")
         if tag == "table":
             self.wide += ("div", "table") not in self._open
@@ -51,17 +59,23 @@ class ReadPage(HTMLParser):
             self.tables[-1].append([])
         elif tag in ("td", "th"):
             self.tables[-1][-1].append("")
+        self._in_run = tag == "script" and given.get("id") == "run"
         if tag not in VOID:
             self._open.append((tag, given.get("class", "")))
 
     def handle_endtag(self, tag: str) -> None:
+        self._in_run = False
         opened, _ = self._open.pop()
         assert opened == tag, f"{opened} is ended by {tag}"
 
     def handle_data(self, data: str) -> None:
         inside = self._open[-1][0] if self._open else ""
-        if inside == "style":
-            self.outside += ["style" for word in ("url(", "@import") if word in data]
+        if self._in_run:
+            self.run = json.loads(data)
+            return
+        if inside in ("style", "script"):
+            rest = data.replace(_SVG, "")
+            self.outside += [f"{inside} {word}" for word in ("url(", "@import", "http", "fetch(") if word in rest]
             return
         self.text += data
         if inside in ("td", "th"):
@@ -78,3 +92,25 @@ def read_page(path: Path) -> ReadPage:
     assert page.viewport == "width=device-width, initial-scale=1"
     assert all(len(row) == len(table[0]) for table in page.tables for row in table)
     return page
+
+
+def chromium() -> str | None:
+    """Where the browser is; None: there is none."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def rendered(path: Path, folder: Path, fragment: str = "") -> str:
+    """The page as Chromium leaves it once its script has run.
+
+    Args:
+        folder: for the browser's profile.
+        fragment: of the address, after its #.
+    """
+    browser = chromium()
+    assert browser is not None
+    command = [
+        browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={folder}",
+        "--virtual-time-budget=2000", "--dump-dom", f"{path.as_uri()}#{fragment}",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Driving a compiled program without an engine."""
+"""Driving a compiled program without an engine, and what its plan says."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.backends import Backend, choose_backend
+from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.execution.graph_planner import Planner
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.lifetimes import lifetimes
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.memory import TensorRecord
 
 
 def changing_frames(
@@ -34,3 +41,35 @@ def change(program: Program, image: torch.Tensor, mask: NDArray[np.uint8]) -> No
     program.input.pixels[listed] = image.reshape(-1, 3)[listed]
     np.copyto(program.changed_input.mask, mask)
     program.changed_input.use_mask()
+
+
+def assert_same_outputs(
+    graph: Graph, programs: list[Program], seed: int, frames: int = 4, rounding: float = 0.0
+) -> None:
+    """Bit for bit, over frames that change more and less."""
+    rng = np.random.default_rng(seed)
+    size = graph.tensors[graph.input].size
+    for frame, image, mask, outside in changing_frames(size, rng, frames):
+        found = []
+        for program in programs:
+            change(program, image, mask)
+            outputs = program.execute(refresh=frame == 0, outside=outside)
+            found.append([torch.as_tensor(value).clone() for value in outputs.values()])
+        for ours, theirs in zip(*found, strict=True):
+            assert not ours.isnan().any(), f"frame {frame} reads a map that is not alive"
+            assert torch.allclose(ours, theirs, rtol=rounding, atol=rounding), (
+                f"frame {frame}: {(ours - theirs).abs().max()}"
+            )
+
+
+def caching_and_not(graph: Graph, caching: Caching, kernels: Backend | None = None) -> list[Program]:
+    """The program of a graph that keeps some of its maps, and one that keeps all."""
+    kernels = kernels or choose_backend("cpu", 1)
+    return [Program(graph, kernels, caching, debug_memory=True), Program(graph, kernels)]
+
+
+def dense_records(graph: Graph, alignment: int = 64) -> list[TensorRecord]:
+    """The maps of execution without a cache, and when they are alive."""
+    layout = lay_out(graph)
+    caching = Caching.nothing(layout)
+    return lifetimes(Planner(layout).plan(caching).steps, layout, caching, alignment)

@@ -89,7 +89,7 @@ def run_native(
     whole.pixels.fill_(_UNTOUCHED)
     out = whole.pixels[:, 3 : 3 + channels]
     status = kernels.library.ci_run_kernel(
-        kernels.threads, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data, len(rows),
+        kernels.threads, None, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data, len(rows),
         out.data_ptr(), out.stride(0),
     )  # fmt: skip
     assert status == Status.DONE

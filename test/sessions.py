@@ -78,8 +78,10 @@ class Both(ServerBeside):
         return RowWorker(helper, [[0.0] * 6 for _ in helper.space.heights])
 
 
-def until(holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def until(
+    holds: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None, patience_s: float = PATIENCE_S
+) -> None:
+    deadline = time.monotonic() + patience_s
     while not holds():
         assert time.monotonic() < deadline
         meanwhile()

@@ -32,7 +32,7 @@ SIZES = {
 
 
 def each_network(*names: str) -> pytest.MarkDecorator:
-    """Run a test with each as ``name`` and ``size``: all, or those of which a reference ends in a name."""
+    """Run a test with each, for the fixture ``model``: all, or those of which a reference ends in a name."""
     by_name = {Path(reference.rpartition(":")[2]).stem: reference for reference in SIZES}
     chosen = names or tuple(by_name)
-    return pytest.mark.parametrize(("name", "size"), [(by_name[n], SIZES[by_name[n]]) for n in chosen], ids=chosen)
+    return pytest.mark.parametrize("model", [by_name[name] for name in chosen], ids=chosen, indirect=True)

@@ -26,7 +26,7 @@ from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph.identity import graph_hash
 
-TIMES = int(os.environ.get("CACHEINF_DAMAGED", "60"))
+TIMES = int(os.environ.get("CACHEINF_DAMAGED", "200"))
 """Flipped bits for each store."""
 PAGE = 4096
 

@@ -31,17 +31,25 @@ from cacheinf_ros.launch_arguments import (
     START_SERVER,
     Argument,
     Given,
+    camera_namespaces,
     is_launched_itself,
     refuse_unknown,
     say_former,
 )
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, ReplayConfig, ResultConfig, UseServerConfig
+from cacheinf_ros.pipeline.node_configs import (
+    ImageConfig,
+    LifecycleConfig,
+    ModelConfig,
+    ReplayConfig,
+    ResultConfig,
+    UseServerConfig,
+)
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 YAML = ROOT / "config" / "cacheinf.yaml"
-CONFIGS = (MatchingConfig, EngineConfig, ModelConfig, ResultConfig, UseServerConfig, ImageConfig)
+CONFIGS = (MatchingConfig, EngineConfig, ModelConfig, ResultConfig, UseServerConfig, ImageConfig, LifecycleConfig)
 ARGUMENTS = {"robot": (START_SERVER, *ROBOT), "server": SERVER, "catalog": CATALOG, "replay": REPLAY}
 
 # not "launch": our folder of that name can be imported too
@@ -142,6 +150,24 @@ def test_lists_are_separated_by_commas() -> None:
 
 
 @pytest.mark.parametrize(
+    ("topics", "namespaces"),
+    [
+        (["/front/image_raw", "/rear/left/image_raw"], ["/front", "/rear/left"]),
+        (["/images/front", "/images/left", "/right/image"], ["/images/front", "/images/left", "/right"]),
+        (["/front", "/left"], ["/front", "/left"]),
+    ],
+)
+def test_each_camera_has_a_namespace(topics: list[str], namespaces: list[str]) -> None:
+    assert camera_namespaces(topics) == namespaces
+
+
+@pytest.mark.parametrize("topics", [["front/image"], ["/front/image", "/front/image"]])
+def test_cameras_that_cannot_be_told_apart_are_refused(topics: list[str]) -> None:
+    with pytest.raises(ConfigError, match="full names"):
+        camera_namespaces(topics)
+
+
+@pytest.mark.parametrize(
     ("given", "wanted"),
     [({"threshold": "high"}, "a number"), ({"block_size": "8.5"}, "a whole number"), ({"server.use": "flase"}, "true")],
 )
@@ -187,9 +213,11 @@ class Started:
         node: its name and namespace.
         files: of parameters, that were named.
         parameters: given on top of those.
+        words: of the command line.
     """
 
     node: str
+    words: list[str]
     files: list[str]
     parameters: dict[str, Any]
 
@@ -232,7 +260,9 @@ def started(node: Any, context: Any) -> Started:
     for file in made:
         (of_node,) = yaml.full_load(Path(file).read_text()).values()  # launch_ros writes tuples
         parameters |= of_node["ros__parameters"]
-    return Started(node=node.node_name, files=[file for file in files if file not in made], parameters=parameters)
+    return Started(
+        node=node.node_name, words=words, files=[file for file in files if file not in made], parameters=parameters
+    )
 
 
 def launch_file(name: str) -> Path:
@@ -261,6 +291,23 @@ def test_processes_and_what_overrides_their_file(
     processes, _ = launched(launch_file(name), *given)
     assert {executable: process.parameters for executable, process in processes.items()} == expected
     assert all(process.files == [str(YAML)] for process in processes.values())
+
+
+@needs_launch
+def test_several_cameras_are_one_process_that_reaches_the_server() -> None:
+    given = ["image_topics:=/front/image_raw,left/image_raw", "server.use:=true", "namespace:=robot"]
+    processes, _ = launched(launch_file("cacheinf"), *given)
+    assert set(processes) == {"cached_inference", "server"}
+    assert processes["cached_inference"].parameters == {
+        "server.use": True, "server.share_topic": "/robot/frame_shares", "server.shared_topic": "/robot/frame_shared",
+    }  # fmt: skip
+    words = processes["cached_inference"].words
+    assert words[words.index("--cameras") + 1 : words.index("--ros-args")] == [
+        "/front/image_raw",
+        "/robot/left/image_raw",
+    ]
+    with pytest.raises(ConfigError, match="exclude each other"):
+        launched(launch_file("cacheinf"), given[0], "single_process:=false")
 
 
 @needs_launch

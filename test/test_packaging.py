@@ -41,7 +41,8 @@ def normalised(requirement: str) -> str:
 
 
 def test_every_dependency_is_pinned_once() -> None:
-    pins = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line and line[0] != "#"]
+    files = [(ROOT / name).read_text() for name in ("requirements.txt", "requirements-fleet.txt")]
+    pins = [line for text in files for line in text.splitlines() if line and line[0] != "#"]
     assert all("==" in pin for pin in pins)
     names = [normalised(pin) for pin in pins]
     assert len(names) == len(set(names))

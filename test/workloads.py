@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import torch
 from lowered import graph_of
+from networks.shared_models import mixed_model
 from torch import Tensor, nn
 
 from cacheinf_ros.engine import Outdated
@@ -18,9 +19,18 @@ from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning.plan_table import Machines
 from cacheinf_ros.offload.planning.workload import Workload
 
-NETWORKS = Path(__file__).parent / "networks"
-EFFICIENT = Workload(lay_out(load_model("torchvision:efficientnet_b0", input_size=(96, 128)).graph))
-MIXED = Workload(lay_out(load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph))
+MIXED = Workload(lay_out(mixed_model().graph))
+
+
+@cache
+def efficient() -> Workload:
+    """EfficientNet's; loaded only where a test needs it, since that takes seconds."""
+    return Workload(lay_out(load_model("torchvision:efficientnet_b0", input_size=(96, 128)).graph))
+
+
+def mixed() -> Workload:
+    """:data:`MIXED`."""
+    return MIXED
 
 
 def surroundings(work: Workload, seed: int, speedup: float) -> Machines:

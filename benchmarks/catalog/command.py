@@ -24,7 +24,7 @@ class CatalogOptions:
     sections: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="figure11, figure12, specialisation, heads, day, separated by commas; or all."
+            metavar="NAMES", help="figure11, figure12, oracle, specialisation, heads, day, separated by commas; or all."
         ),
     ] = "all"
     catalog: Annotated[
@@ -40,6 +40,7 @@ class CatalogOptions:
     cache_mb: Annotated[int, typer.Option(min=1, help="Memory for variants on the device, 10**6 bytes.")] = 600
     energy_budget_j: Annotated[float, typer.Option(min=0, help="From the battery, for a day of 10 hours, J.")] = 18_000
     cloud_budget: Annotated[float, typer.Option(min=0, help="Paid to the cloud for the same day, dollars.")] = 2 / 30
+    days: Annotated[int, typer.Option(min=1, help="Random days that are compared with the oracle.")] = 20
     workers: Annotated[int, typer.Option(min=1, help="Processes that simulate days.")] = 1
     plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw a picture of each section.")] = None
     json_file: JsonFile = None
@@ -66,6 +67,7 @@ def bench_catalog(options: CatalogOptions) -> None:
         cache_bytes=options.cache_mb * 10**6,
         energy_j=options.energy_budget_j,
         money=options.cloud_budget,
+        days=options.days,
         workers=options.workers,
     )
     chosen = tuple(SECTIONS) if options.sections == "all" else tuple(s.strip() for s in options.sections.split(","))
@@ -80,12 +82,25 @@ def bench_catalog(options: CatalogOptions) -> None:
 
 def _print_figure_11(found: dict[str, Any]) -> None:
     title = f"figure 11: {found['models']} models on the device alone"
-    _print(found["schemes"], ("scheme", "load rate"), title)
+    _print(
+        found["schemes"],
+        ("scheme", "switch rate"),
+        f"{title}; load rates {', '.join(f'{rate:.2f}' for rate in found['load_rates'])}",
+    )
 
 
 def _print_figure_12(found: dict[str, Any]) -> None:
     title = f"figure 12: with the cloud, load rate {found['load_rate']:g}"
-    _print(found["policies"], ("policy", "J to send"), title)
+    _print(found["policies"], ("policy, J to send", "specialised"), title)
+
+
+def _print_oracle(found: dict[str, Any]) -> None:
+    columns = ("of the oracle's accuracy: mean", "least", "days within 2 %", "served", "budgets broken")
+    table = Table("rule", *columns, title=f"{len(found['days'])} random days")
+    for rule, figures in found["rules"].items():
+        shares = (f"{figures[name]:.1%}" for name in ("mean", "least", "within_2_percent", "served"))
+        table.add_row(rule, *shares, str(figures["broken_budgets"]))
+    Console().print(table)
 
 
 def _print_specialisation(found: dict[str, Any]) -> None:
@@ -131,6 +146,7 @@ def _print_day(found: dict[str, Any]) -> None:
 _TABLES: Mapping[str, Callable[[dict[str, Any]], None]] = {
     "figure11": _print_figure_11,
     "figure12": _print_figure_12,
+    "oracle": _print_oracle,
     "specialisation": _print_specialisation,
     "heads": _print_heads,
     "day": _print_day,

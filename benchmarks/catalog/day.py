@@ -138,10 +138,10 @@ class _Life:
                 raise ProcessError(f"{_NODE} gave no results: {robot.output.strip()}")
             recorder.set_parameters(_NODE, budget_horizon_s=self.day.day_s)  # the day begins
             recorder.take()
-            started = time.monotonic()
+            started, started_ns = time.monotonic(), time.time_ns()
             samples = list(self._watch(started, server, recorder, progress))
             results, _ = recorder.take()
-        return self._figures(started, results, samples)
+        return self._figures(started_ns, results, samples)
 
     def _start(self, group: NodeGroup) -> tuple[NodeProcess, NodeProcess]:
         folders = [str(folder.path) for folder in self.folders]
@@ -188,15 +188,15 @@ class _Life:
             os.kill(server.pid, signal.SIGCONT)
 
     def _figures(
-        self, started: float, results: Sequence[Recorded], samples: Sequence[dict[str, float]]
+        self, started_ns: int, results: Sequence[Recorded], samples: Sequence[dict[str, float]]
     ) -> dict[str, Any]:
         accuracy = {(f.file.name, v.name): v.accuracy for f in self.folders for v in f.catalog.variants}
         served = [result for result in results if not result.error]
-        away = [self._is_away(result.arrived_s - started) for result in results]
+        away = [self._is_away((result.arrived_ns - started_ns) / 1e9) for result in results]
         bins = int(np.ceil(self.day.day_s / _BIN_S))
 
         def per_second(chosen: Sequence[Recorded]) -> list[int]:
-            at = [int((result.arrived_s - started) / _BIN_S) for result in chosen]
+            at = [int((result.arrived_ns - started_ns) / 1e9 / _BIN_S) for result in chosen]
             return [int(n) for n in np.bincount([i for i in at if 0 <= i < bins], minlength=bins)]
 
         def share(chosen: Sequence[bool]) -> float | None:

@@ -97,7 +97,8 @@ def _on_device(gflop: float, mb: float, machines: Machines) -> Cost:
         energy_j=machines.power.joules(0.0, took_ms, 0.0, 0.0),  # what is drawn at rest is no request's
         latency_ms=took_ms,
         memory_bytes=round(mb * _MB),
-        load_energy_j=machines.load_j + machines.load_j_mb * mb,
+        load_energy_j=(load_j := machines.load_j + machines.load_j_mb * mb),
+        load_ms=1e3 * load_j / machines.power.compute_w,
     )
 
 
@@ -110,6 +111,7 @@ def _in_cloud(gflop: float, machines: Machines, device: Cost) -> Cost:
         latency_ms=device.latency_ms + took_ms,
         memory_bytes=device.memory_bytes,
         load_energy_j=device.load_energy_j,
+        load_ms=device.load_ms,
     )
 
 

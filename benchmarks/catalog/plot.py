@@ -18,12 +18,12 @@ _SHOWN = (
 
 def plot_figure_11(found: dict[str, Any], path: Path) -> None:
     """By load rate, a line per scheme; bars: standard deviation over traces."""
-    _draw(found["schemes"], found["load_rates"], "load rate", path, scale="log")
+    _draw(found["schemes"], found["load_rates"], "load rate of the originals", path, scale="linear")
 
 
 def plot_figure_12(found: dict[str, Any], path: Path) -> None:
-    """By what sending takes, a line per policy; bars: standard deviation over traces."""
-    _draw(found["policies"], found["sending_j"], "J to send a request", path, scale="log")
+    """By the share of models that are specialised or shared, a line per policy and energy of sending."""
+    _draw(found["policies"], found["specialised"], "share of models specialised or shared", path, scale="linear")
 
 
 def plot_day(found: dict[str, Any], path: Path) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -44,7 +44,7 @@ def random_trace(models: Sequence[str], *, requests: int, duration_s: float, loa
         requests: how many.
         duration_s: within which they come, each at a time that is uniformly distributed.
         load_rate: in [0, 1], the probability that a request is for another model, whichever, than the one before: how
-            often models have to be paged in where the cache holds one.
+            often models have to be paged in where the cache holds one; see :func:`load_rate_of`.
         seed: equal arguments give equal traces.
 
     Raises:
@@ -61,3 +61,30 @@ def random_trace(models: Sequence[str], *, requests: int, duration_s: float, loa
         steps[moves] = rng.integers(1, len(models), int(moves.sum()))
     indices = (first + np.cumsum(steps)) % len(models)
     return Trace(times_s=tuple(times.tolist()), models=tuple(models[i] for i in indices.tolist()))
+
+
+def load_rate_of(trace: Trace, sizes: Mapping[str, int], cache_bytes: int) -> float:
+    """MCDNN's measure of a trace: the miss rate of a cache, least recently used first, weighted by the missed size.
+
+    Args:
+        trace: of requests.
+        sizes: bytes of each model; one that is larger than the cache is missed whenever it is asked.
+        cache_bytes: of the cache.
+
+    Returns:
+        bytes missed of bytes asked for.
+    """
+    held: dict[str, int] = {}
+    missed = asked = 0
+    for _, model in trace:
+        size = sizes[model]
+        asked += size
+        if model in held:
+            held[model] = held.pop(model)
+            continue
+        missed += size
+        if size <= cache_bytes:
+            while sum(held.values()) + size > cache_bytes:
+                del held[next(iter(held))]
+            held[model] = size
+    return missed / asked if asked else 0.0

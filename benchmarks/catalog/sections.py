@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from benchmarks.catalog.heads import run_heads_benchmark
+from benchmarks.catalog.random_days import run_random_days
 from benchmarks.catalog.setting import Progress, Setting
 from benchmarks.catalog.simulated_days import run_figure_11, run_figure_12
 from benchmarks.catalog.specialise import run_specialisation_benchmark
@@ -42,6 +43,7 @@ def run_real_day(setting: Setting, progress: Progress) -> dict[str, Any]:
 SECTIONS: Mapping[str, Callable[[Setting, Progress], dict[str, Any]]] = {
     "figure11": run_figure_11,
     "figure12": run_figure_12,
+    "oracle": run_random_days,
     "specialisation": run_specialisation,
     "heads": run_heads,
     "day": run_real_day,

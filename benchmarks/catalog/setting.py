@@ -28,8 +28,10 @@ class Setting:
         energy_j, money: the budget (the authors': 5 Wh, and 2 dollars a month).
         load_rates: see :func:`random_trace`; for figure 11.
         load_rate: for figure 12.
-        sending_j: energy for sending and receiving a request, of figure 12: about that of Wi-Fi, of LTE while the radio
-            is awake, and of LTE where it is woken.
+        sending_j: energy for sending and receiving a request, of figure 12.
+        sending_budget_j: the battery of figure 12: a quarter of 2 Ah at 3.7 V.
+        specialised: shares of the models that are specialised or shared, of figure 12.
+        days: random ones against the oracle.
         workers: processes.
     """
 
@@ -44,7 +46,10 @@ class Setting:
     money: float = 2.0 / 30
     load_rates: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0)
     load_rate: float = 0.1
-    sending_j: Sequence[float] = (0.05, 0.5, 2.0)
+    sending_j: Sequence[float] = (0.1, 0.3, 0.5)
+    sending_budget_j: float = 6_660.0
+    specialised: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    days: int = 20
     workers: int = 1
 
     @property

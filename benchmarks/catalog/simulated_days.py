@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.catalog.requests import random_trace
+from benchmarks.catalog.requests import Trace, load_rate_of, random_trace
 from benchmarks.catalog.setting import Progress, Setting
 from benchmarks.catalog.simulation import Outcome, always, never, simulate
 from cacheinf_ros.catalog.scheduling.budgets import Budget
@@ -24,13 +24,21 @@ from cacheinf_ros.catalog.scheduling.decision import Demand, Preference
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 
+_SPECIAL_J, _SPECIAL_BYTES = 0.1, 10**6
+
 
 class Scheme(Enum):
-    """Which variants there are to choose from."""
+    """Which variants there are to choose from, and by which rule."""
 
     ORIGINAL = "original"
     BEST = "best"
-    ALL = "all"
+    ALL = "all"  # by the paper's rule
+    PLANNED = "planned"  # all, by ours
+
+    @property
+    def preference(self) -> Preference:
+        """Of the scheduler."""
+        return Preference.ACCURACY if self is Scheme.PLANNED else Preference.MCDNN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +50,7 @@ class SimulatedDay:
         models: with the variants that there are.
         preference: of the scheduler.
         connected: whether the cloud is reached, all day.
-        load_rate, seed: of the trace.
+        load_rate, seed: of the trace, see :func:`random_trace`.
     """
 
     setting: Setting
@@ -56,9 +64,7 @@ class SimulatedDay:
 def simulate_day(day: SimulatedDay) -> tuple[Outcome, float]:
     """Simulate it; what happened, and how many seconds of processor time that took."""
     setting, names = day.setting, [catalog.model for catalog in day.models]
-    trace = random_trace(
-        names, requests=setting.requests, duration_s=setting.duration_s, load_rate=day.load_rate, seed=day.seed
-    )
+    trace = trace_of(setting, names, day.load_rate, day.seed)
     rate_hz = setting.requests / setting.duration_s / len(names)
     started = time.process_time()
     scheduler = Scheduler(
@@ -71,24 +77,50 @@ def simulate_day(day: SimulatedDay) -> tuple[Outcome, float]:
     return outcome, time.process_time() - started
 
 
+def trace_of(setting: Setting, names: Sequence[str], load_rate: float, seed: int) -> Trace:
+    """A day's requests."""
+    return random_trace(names, requests=setting.requests, duration_s=setting.duration_s, load_rate=load_rate, seed=seed)
+
+
 def run_figure_11(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """Requests served, energy per request and accuracy by load rate, for the schemes; the device is alone."""
+    """Requests served, energy per request and accuracy by load rate, for the schemes; the device is alone.
+
+    The load rate is that of the originals, by :func:`load_rate_of` on the first day of each point.
+    """
     models = setting.models
-    schemes = {scheme.value: [of_scheme(catalog, scheme, setting) for catalog in models] for scheme in Scheme}
     points = {
-        (name, str(rate)): SimulatedDay(setting=setting, models=chosen, connected=False, load_rate=rate, seed=0)
-        for name, chosen in schemes.items()
+        (scheme.value, str(rate)): SimulatedDay(
+            setting=setting,
+            models=[of_scheme(catalog, scheme, setting) for catalog in models],
+            preference=scheme.preference,
+            connected=False,
+            load_rate=rate,
+            seed=0,
+        )
+        for scheme in Scheme
         for rate in setting.load_rates
     }
-    return {"models": len(models), "load_rates": list(setting.load_rates), "schemes": _run(points, setting, progress)}
+    sizes = {catalog.model: original_of(catalog).costs[Place.DEVICE].memory_bytes for catalog in models}
+    missed = [
+        load_rate_of(trace_of(setting, list(sizes), rate, 0), sizes, setting.cache_bytes) for rate in setting.load_rates
+    ]
+    return {
+        "models": len(models),
+        "switch_rates": list(setting.load_rates),
+        "load_rates": missed,
+        "schemes": _run(points, setting, progress),
+    }
 
 
 def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
-    """The same by what sending takes, for the policies of where to execute; the cloud is always reached."""
+    """Requests served as ever more models are specialised or shared, by what sending takes, for the policies of where
+    to execute; the cloud is always reached, and the battery holds :attr:`Setting.sending_budget_j`.
+    """
+    poor = replace(setting, energy_j=setting.sending_budget_j)
     points = {
-        (preference.value, str(sending_j)): SimulatedDay(
-            setting=setting,
-            models=[with_sending(catalog, sending_j) for catalog in setting.models],
+        (f"{preference.value}, {sending_j:g} J", str(share)): SimulatedDay(
+            setting=poor,
+            models=[with_sending(catalog, sending_j) for catalog in specialised(setting.models, share)],
             preference=preference,
             connected=True,
             load_rate=setting.load_rate,
@@ -96,30 +128,65 @@ def run_figure_12(setting: Setting, progress: Progress) -> dict[str, Any]:
         )
         for preference in Preference
         for sending_j in setting.sending_j
+        for share in setting.specialised
     }
-    sending = list(setting.sending_j)
-    return {"load_rate": setting.load_rate, "sending_j": sending, "policies": _run(points, setting, progress)}
+    return {
+        "load_rate": setting.load_rate,
+        "energy_j": setting.sending_budget_j,
+        "specialised": list(setting.specialised),
+        "policies": _run(points, poor, progress),
+    }
+
+
+def specialised(models: Sequence[Catalog], share: float) -> list[Catalog]:
+    """So many of the models, the first of every kind first, get a variant as specialising or sharing gives it.
+
+    As accurate as the original, it takes a tenth of a joule and a megabyte, as the paper's figure 10 has it of both.
+    """
+    order = sorted(range(len(models)), key=lambda i: (models[i].model.rpartition("_")[2], i))
+    chosen = set(order[: round(share * len(models))])
+    return [_with_special(catalog) if i in chosen else catalog for i, catalog in enumerate(models)]
+
+
+def _with_special(catalog: Catalog) -> Catalog:
+    cost = Cost(energy_j=_SPECIAL_J, latency_ms=10.0, memory_bytes=_SPECIAL_BYTES, load_energy_j=_SPECIAL_J)
+    accuracy = max(variant.accuracy for variant in catalog.variants)
+    special = Variant(name="special", accuracy=accuracy, technique="specialised", costs={Place.DEVICE: cost})
+    return replace(catalog, variants=(*catalog.variants, special))
 
 
 def of_scheme(catalog: Catalog, scheme: Scheme, setting: Setting) -> Catalog:
-    """The catalog with the variants that the scheme allows.
-
-    The best variant is the one that would have the highest mean accuracy on the device, if each request could take an
-    equal part of the energy and loading took none.
-    """
-    if scheme is Scheme.ALL:
-        return catalog
+    """The catalog with the variants that the scheme allows."""
     if scheme is Scheme.ORIGINAL:
-        return replace(catalog, variants=tuple(variant for variant in catalog.variants if not variant.technique))
-    allowed_j = setting.energy_j / setting.requests
+        return replace(catalog, variants=(original_of(catalog),))
+    if scheme is Scheme.BEST:
+        return replace(catalog, variants=(at_the_knee(catalog, setting.cache_bytes),))
+    return catalog
 
-    def mean_accuracy(variant: Variant) -> float:
-        cost = variant.costs.get(Place.DEVICE)
-        if cost is None or cost.memory_bytes > setting.cache_bytes:
-            return 0.0
-        return variant.accuracy * (min(1.0, allowed_j / cost.energy_j) if cost.energy_j else 1.0)
 
-    return replace(catalog, variants=(max(catalog.variants, key=mean_accuracy),))
+def original_of(catalog: Catalog) -> Variant:
+    """The variant that nothing was done to."""
+    return next(variant for variant in catalog.variants if not variant.technique)
+
+
+def at_the_knee(catalog: Catalog, cache_bytes: int) -> Variant:
+    """The variant at the knee of the catalog's curve of accuracy over the logarithm of memory (the paper's figure 4).
+
+    That is the one on the curve that lies farthest above the line between its ends, both axes from 0 to 1.
+    """
+    points = sorted(
+        ((v.costs[Place.DEVICE].memory_bytes, v.accuracy, v) for v in catalog.variants if Place.DEVICE in v.costs),
+        key=lambda point: (point[0], -point[1]),
+    )
+    curve: list[tuple[int, float, Variant]] = []
+    for point in points:
+        if point[0] <= cache_bytes and (not curve or point[1] > curve[-1][1]):
+            curve.append(point)
+    if len(curve) == 1:
+        return curve[0][2]
+    size, accuracy = np.log([max(1, point[0]) for point in curve]), np.array([point[1] for point in curve])
+    across, up = ((each - each[0]) / (each[-1] - each[0]) for each in (size, accuracy))
+    return curve[int(np.argmax(up - across))][2]
 
 
 def with_sending(catalog: Catalog, sending_j: float) -> Catalog:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf bench offload-plot``."""
+"""``cacheinf bench offload-plot`` and ``offload-map``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+
+from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
+from cacheinf_ros.cli.options import JsonFile, ModelReference, Size
+from cacheinf_ros.config import parse_size
 
 
 def offload_plot(
@@ -21,3 +27,38 @@ def offload_plot(
     from benchmarks.offload.plot import plot_offload
 
     plot_offload([json.loads(path.read_text(encoding="utf-8")) for path in reports], out)
+
+
+def offload_map(
+    model: ModelReference = "scenenet",
+    size: Size = None,
+    schedule_s: Annotated[float, typer.Option(min=0.1, help="Search for schedules, s, for each speed.")] = 15.0,
+    out: Annotated[Path | None, typer.Option(help="The picture.")] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Which policy is best by bandwidth, server speed and reuse: predicted from what operators take on this machine.
+
+    Example: cacheinf bench offload-map --model torchvision:resnet50 --size 480x640 --out map.png
+    """
+    from benchmarks.offload.policy_map import plot_policy_map, policy_map
+    from cacheinf_ros.engine import Engine, EngineConfig
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.offload.planning import Workload, profile
+
+    engine = Engine(load_model(model, input_size=parse_size(size)), EngineConfig(threads=1))
+    workload = Workload(engine.program.layout)
+    with shown_progress("solving") as show:
+        robot_ms = profile(workload.names, engine.cost)
+        places = policy_map(workload, robot_ms, schedule_s=schedule_s, progress=show)
+    write_report(json_file, {"model": model, "robot_ms": float(robot_ms[:, -1].sum()), "places": places})
+    table = Table("speed", "Mbit/s", "reuse", "best baseline", "ms", "cacheinf", "/ baseline", "/ best")
+    for place in places:
+        took = place["ms"]
+        table.add_row(
+            f"{place['speed']:g}", f"{place['mbit_s']:g}", f"{place['reuse']:g}", place["best_baseline"],
+            f"{took[place['best_baseline']]:.1f}", f"{took['cacheinf']:.1f}", f"{place['over_baseline']:.2f}",
+            f"{place['over_best']:.2f}",
+        )  # fmt: skip
+    Console().print(table)
+    if out is not None:
+        plot_policy_map(places, out)

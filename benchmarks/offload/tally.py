@@ -23,6 +23,7 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._where: Counter[str] = Counter()
         self._latency: list[float] = []  # milliseconds, of those that count
+        self._reuse: list[tuple[float, float]] = []  # the ratio of each frame that counts, and what it took
         self._errors = 0
         self._output_errors: list[dict[str, float] | None] = []
 
@@ -36,6 +37,7 @@ class Tally:
         counted = played.results[self._warm :] or played.results
         self._plays.append([result.compute_ms for result in played.results])
         self._latency += [result.compute_ms for result in counted]
+        self._reuse += [(result.reuse_ratio, result.compute_ms) for result in counted]
         self._counts += counts
         self._where.update(result.where for result in counted)
         self._errors += sum(bool(result.error) for result in counted)
@@ -54,6 +56,7 @@ class Tally:
             "where": dict(sorted(self._where.items())),
             "energy_j": PowerModel().joules(frame_ms, compute_ms, transmit_ms, receive_ms),
             "energy_kind": "modelled",
+            "reuse_ms": self._reuse,
             "errors": self._errors,
             "output_error": self._output_error(),
         }

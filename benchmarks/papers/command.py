@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, cast
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.bench.bench_report import write_report
+from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
 from cacheinf_ros.cli.options import JsonFile, Size, Weights, with_options
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.errors import SourceError
+
+_MOST = 40  # values in a line
+_MISSING = "missing"
 
 
 class Paper(Enum):
@@ -23,25 +28,64 @@ class Paper(Enum):
 
     MEMORY = "memory"
     DEEPCACHE = "deepcache"
+    MCDNN = "mcdnn"
+    CACHEINF = "cacheinf"
+
+
+_PAGES = {
+    Paper.MEMORY: "benchmarks.memory.paper_pages",
+    Paper.DEEPCACHE: "benchmarks.deepcache.paper_pages",
+    Paper.MCDNN: "benchmarks.catalog.paper_figures",
+    Paper.CACHEINF: "benchmarks.offload.paper_tables",
+}
+
+
+class Pages(Protocol):
+    """A paper's tables and figures."""
+
+    TABLES: tuple[int, ...]
+    FIGURES: tuple[int, ...]
+
+    def table(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
+        """By row."""
+        ...
+
+    def figure(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
+        """By what it shows."""
+        ...
+
+    def draw(self, number: int, found: dict[str, Any], path: Path) -> None:
+        """Draw a figure."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperOptions:
     """Which part of which paper ``cacheinf bench paper`` prints, and on what it is measured."""
 
-    paper: Annotated[Paper, typer.Argument(help="memory: Pisarchyk and Lee (2020). deepcache: Xu et al. (2018).")]
+    paper: Annotated[
+        Paper,
+        typer.Argument(
+            help="memory: Pisarchyk and Lee (2020); deepcache: Xu et al. (2018); mcdnn: Han et al. (2016); cacheinf: "
+            "the draft. Others than memory take minutes."
+        ),
+    ]
     table: Annotated[int | None, typer.Option(help="Only this table.")] = None
     figure: Annotated[int | None, typer.Option(help="Only this figure.")] = None
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What to measure, repeatable. mcdnn: catalogs; cacheinf: a folder of frames; deepcache: CLASS/CLIP as "
+            "UCF101, or CLIP/PICTURE, else built-in scenes.",
+        ),
+    ] = None
     sweep: Annotated[
         str | None, typer.Option(help="deepcache: vary threshold, block_size, k_skip or expiry instead.")
     ] = None
     speed: Annotated[
         bool, typer.Option(help="memory: instead time dense frames in one arena, and without one (the claim of 10 %).")
     ] = False
-    data: Annotated[
-        Path | None,
-        typer.Option(help="deepcache: folder CLASS/CLIP (as UCF101) or CLIP/PICTURE; without it built-in scenes."),
-    ] = None
     network: Annotated[
         str | None, typer.Option(help="deepcache: alexnet, googlenet, resnet50, yolo or dave; by default the figure's.")
     ] = None
@@ -52,93 +96,87 @@ class PaperOptions:
     size: Size = None
     frames: Annotated[int, typer.Option(min=3, help="deepcache: frames of each clip.")] = 30
     threads: Annotated[int, typer.Option(min=1, max=256, help="deepcache: threads of the engine.")] = 1
-    pictures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="deepcache: draw figures there, PNG.")] = None
+    plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw the figures there, as PNG.")] = None
     json_file: JsonFile = None
 
 
 @with_options(PaperOptions)
 def paper(options: PaperOptions) -> None:
-    """A paper's tables and figures: what it says beside what comes out here.
+    """A paper's tables and figures: what it says beside what comes out here; docs/papers.md tells the differences.
 
     Example: cacheinf bench paper memory --table 1
     """
-    report = _memory(options) if options.paper is Paper.MEMORY else _deepcache(options)
-    write_report(options.json_file, report)
-
-
-def _memory(options: PaperOptions) -> dict[str, Any]:
-    from benchmarks.memory import paper_tables
-    from benchmarks.memory.arena_speed import arena_speed
-
     console = Console()
-    if options.speed:
-        rows = arena_speed(frames=options.frames, threads=options.threads)
-        console.print(_rows("dense frames, maps in one arena and each in memory of its own", rows))
-        return {"speed": rows}
-    tables, figures = _chosen(options, paper_tables.TABLES, paper_tables.FIGURES)
-    report: dict[str, Any] = {
-        "tables": {number: paper_tables.table(number) for number in tables},
-        "figures": {number: paper_tables.figure(number) for number in figures},
-    }
-    for number, table in report["tables"].items():
-        console.print(_strategies(number, table))
+    if options.sweep is not None or options.speed:
+        rows = _arena_speed(options) if options.speed else _swept(options)
+        write_report(options.json_file, {"rows": rows})
+        console.print(_rows(options.sweep or "dense frames, maps in one arena and each in memory of its own", rows))
+        return
+    pages, name = _pages(options), options.paper.value
+    everything = options.table is None and options.figure is None
+    tables = _chosen("table", options.table, pages.TABLES, everything)
+    figures = _chosen("figure", options.figure, pages.FIGURES, everything)
+    data = tuple(options.data or ())
+    with shown_progress(name) as show:
+        report: dict[str, Any] = {
+            "tables": {number: pages.table(number, data, show) for number in tables},
+            "figures": {number: _figure(pages, number, data, show, everything) for number in figures},
+        }
+    write_report(options.json_file, report)
+    for number, rows in report["tables"].items():
+        console.print(_table(number, rows))
     for number, found in report["figures"].items():
         _print_figure(console, number, found)
-    return report
+        if options.plots is not None and _MISSING not in found:
+            pages.draw(number, found, options.plots / f"{name}_figure_{number}.png")
 
 
-def _deepcache(options: PaperOptions) -> dict[str, Any]:
-    from benchmarks.deepcache import paper_tables
-    from benchmarks.deepcache.clips import clips_in
-    from benchmarks.deepcache.networks import NETWORKS
-    from benchmarks.deepcache.plot import plot_rows
-    from cacheinf_ros.graph import load_model
-
-    if options.network not in (None, *NETWORKS):
-        raise typer.BadParameter(f"network {options.network} is none of {', '.join(NETWORKS)}")
-    if options.sweep not in (None, *paper_tables.SWEEPS):
-        raise typer.BadParameter(f"sweep {options.sweep} is none of {', '.join(paper_tables.SWEEPS)}")
+def _pages(options: PaperOptions) -> Pages:
+    pages = import_module(_PAGES[options.paper])
+    if options.paper is not Paper.DEEPCACHE:
+        return cast(Pages, pages)
     classifier = None
     if options.model is not None:
+        from cacheinf_ros.graph import load_model
+
         classifier = load_model(options.model, weights=options.weights, input_size=parse_size(options.size))
-    setting = paper_tables.Setting(
-        clips=clips_in(options.data, per_class=_CLIPS_PER_CLASS if classifier else 1),
-        network=options.network,
-        frames=options.frames,
-        threads=options.threads,
-        classifier=classifier,
-    )
-    tables, figures = _chosen(options, paper_tables.TABLES, paper_tables.FIGURES)
-    if options.sweep is None and options.figure is None:
-        figures = tuple(number for number in figures if number not in paper_tables.NEEDS_MORE)
-    wanted = {f"table {number}": paper_tables.TABLES[number] for number in tables}
-    wanted |= {f"figure {number}": paper_tables.FIGURES[number] for number in figures}
-    if options.sweep is not None:
-        wanted = {f"sweep of {options.sweep}": paper_tables.SWEEPS[options.sweep]}
-    report: dict[str, Any] = {}
-    console = Console()
-    for name, measure in wanted.items():
-        rows = report[name] = measure(setting)
-        console.print(_rows(name, rows))
-        if options.pictures is not None and not name.startswith("table") and name != "figure 8":
-            plot_rows(rows, name, options.pictures / f"deepcache_{name.replace(' ', '_')}.png")
-    return report
-
-
-_CLIPS_PER_CLASS = 1000  # all of them
-
-
-def _chosen(
-    options: PaperOptions, tables: Iterable[int], figures: Iterable[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    everything = options.table is None and options.figure is None
-    return (
-        _among("table", options.table, tuple(tables), everything),
-        _among("figure", options.figure, tuple(figures), everything),
+    return cast(
+        Pages,
+        pages.DeepCachePages(
+            network=options.network, frames=options.frames, threads=options.threads, classifier=classifier
+        ),
     )
 
 
-def _among(kind: str, number: int | None, known: tuple[int, ...], everything: bool) -> tuple[int, ...]:
+def _figure(
+    pages: Pages, number: int, data: Sequence[Path], show: Callable[[str], None], everything: bool
+) -> dict[str, Any]:
+    """Where everything is asked for, what the user did not bring is named in place of the figure."""
+    try:
+        return pages.figure(number, data, show)
+    except SourceError as error:
+        if not everything:
+            raise
+        return {_MISSING: str(error)}
+
+
+def _swept(options: PaperOptions) -> list[dict[str, Any]]:
+    if options.paper is not Paper.DEEPCACHE:
+        raise typer.BadParameter("--sweep is for deepcache")
+    pages = cast(Any, _pages(options))
+    with shown_progress("deepcache") as show:
+        return cast(list[dict[str, Any]], pages.swept(options.sweep, tuple(options.data or ()), show))
+
+
+def _arena_speed(options: PaperOptions) -> list[dict[str, Any]]:
+    from benchmarks.memory.arena_speed import arena_speed
+
+    if options.paper is not Paper.MEMORY:
+        raise typer.BadParameter("--speed is for memory")
+    return arena_speed(frames=options.frames, threads=options.threads)
+
+
+def _chosen(kind: str, number: int | None, known: tuple[int, ...], everything: bool) -> tuple[int, ...]:
     if number is not None and number not in known:
         raise typer.BadParameter(f"{number} is none of the {kind}s {', '.join(map(str, known))}")
     if number is None:
@@ -146,24 +184,47 @@ def _among(kind: str, number: int | None, known: tuple[int, ...], everything: bo
     return (number,)
 
 
-def _strategies(number: int, rows: dict[str, Any]) -> Table:
-    networks = list(next(iter(rows.values())))
-    table = Table("strategy", *networks, title=f"table {number}, MiB: paper / ours")
-    for row, found in rows.items():
-        table.add_row(row, *(f"{found[n]['paper']:.3f} / {found[n]['ours']:.3f}" for n in networks))
+def _table(number: int, rows: dict[str, Any]) -> Table:
+    if "rows" in rows:
+        return _rows(f"table {number}", rows["rows"])
+    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
+    table = Table("", *columns, title=f"table {number}; of two numbers the first is the paper's")
+    for name, row in rows.items():
+        table.add_row(name, *(_cell(row.get(column, "")) for column in columns))
     return table
+
+
+def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(*rows[0], title=title)
+    for row in rows:
+        table.add_row(*map(_cell, row.values()))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return " / ".join(_cell(each) for each in value.values())
+    if value is None:
+        return "n/a"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _print_figure(console: Console, number: int, found: dict[str, Any]) -> None:
-    rest = {key: value for key, value in found.items() if not (isinstance(value, list) and isinstance(value[0], dict))}
-    for key in found.keys() - rest.keys():
-        console.print(_rows(f"figure {number}: {key}", found[key]))
-    for key, value in rest.items():
-        console.print(f"{key.replace('_', ' ')}: {value}")
+    for key, value in found.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            console.print(_rows(f"figure {number}: {key}", value))
+        elif isinstance(value, dict):
+            for name, each in value.items():
+                console.print(f"{key.replace('_', ' ')}, {name}: {_line(each)}")
+        else:
+            console.print(f"{key.replace('_', ' ')}: {value}")
 
 
-def _rows(title: str, rows: list[dict[str, Any]]) -> Table:
-    table = Table(*rows[0], title=title)
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    return table
+def _line(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_line(each)}" for key, each in value.items() if key not in ("samples", "std"))
+    if isinstance(value, list) and len(value) > _MOST:
+        return f"{len(value)} values"
+    if isinstance(value, list):
+        return ", ".join(_line(each) for each in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

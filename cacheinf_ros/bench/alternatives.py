@@ -19,6 +19,8 @@ from cacheinf_ros.engine.decisions import Task
 
 SKIPPED = "frame_skip"
 """Dense answers as often as the time of bounded mode allows, and the last one in between."""
+SKIPS = (2, 3)
+"""Of how many frames one is computed, where frames are skipped regularly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,24 +59,31 @@ class DenseRun:
         """Mean time of a frame."""
         return float(np.mean(self.took_ms))
 
-    def alternatives(self, given_ms: Sequence[float]) -> list[Alternative]:
-        """Every other and every third frame, and those that there is time for, each also with optical flow in between.
+    def alternatives(self, given_ms: Sequence[float], skips: Sequence[int] = SKIPS) -> list[Alternative]:
+        """Every so many frames, and those that there is time for, some also with optical flow in between.
 
         The last of them is left out where optical flow alone takes more than that time.
 
         Args:
             given_ms: the time of bounded mode for each frame.
+            skips: of how many frames one is computed, each a way.
         """
-        plans = {f"every {every}": self._every(every) for every in (2, 3)}
-        found = [self._skipping(name, plan) for name, plan in plans.items()]
+        found = self.every_few(skips)
         found.append(self._skipping(SKIPPED, skipping(given_ms, self.mean_ms)))
         if can_follow(self.task, self.decisions[0]):
-            following = [self._following(name, plan) for name, plan in plans.items()]
+            following = [self._following(name, plan) for name, plan in self._plans(SKIPS).items()]
             found += following
             flow_ms = _between(following[0])
             if flow_ms < np.mean(given_ms):
                 found.append(self._following(SKIPPED, skipping(given_ms, self.mean_ms, flow_ms)))
         return found
+
+    def every_few(self, skips: Sequence[int] = SKIPS) -> list[Alternative]:
+        """One of so many frames, and the last answer in between."""
+        return [self._skipping(name, plan) for name, plan in self._plans(skips).items()]
+
+    def _plans(self, skips: Sequence[int]) -> dict[str, list[int]]:
+        return {f"every {every}": self._every(every) for every in skips}
 
     def _every(self, every: int) -> list[int]:
         return [index // every * every for index in range(len(self.decisions))]

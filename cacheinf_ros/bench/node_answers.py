@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.energy.power_model import EnergyKind, PowerModel
+from cacheinf_ros.engine.decisions import Task
 from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.harness import ProcessError
-from cacheinf_ros.nodes.recorder import Recorded, Recorder
+from cacheinf_ros.nodes.recorder import Recorded, RecordedMap
 from cacheinf_ros.pipeline.frame_result import HELD
 
 
@@ -38,6 +38,7 @@ class NodeAnswer:
     """An answer as it arrived; ``frame``: index in the source, ``held``: whether it is that to an earlier frame."""
 
     frame: int
+    stamp_ns: int
     at_ns: int
     decision: Any
     held: bool
@@ -61,36 +62,59 @@ class NodeRun:
     readings: Sequence[Reading]
 
 
+class Heard(Protocol):
+    """Results and class maps in order of arrival, such as a recorder's."""
+
+    @property
+    def results(self) -> Sequence[Recorded]: ...  # noqa: D102
+    @property
+    def class_maps(self) -> Sequence[RecordedMap]: ...  # noqa: D102
+
+
 def heard_answers(
-    recorder: Recorder, judge: Judge, indices: Mapping[int, int], size: tuple[int, int], *, class_maps: bool
+    heard: Heard,
+    task: Task[Any],
+    indices: Mapping[int, int],
+    size: tuple[int, int],
+    map_shape: tuple[int, ...] | None = None,
 ) -> list[NodeAnswer]:
-    """What was decided, frame by frame; frames with an error have no answer."""
-    results = [result for result in recorder.results if not result.error and result.stamp_ns in indices]
-    task = judge.task
-    heard: list[tuple[Recorded, int, Any]]
-    if class_maps and isinstance(task, ClassMaps):
+    """What was decided, frame by frame; frames with an error have no answer.
+
+    Args:
+        task: reads it.
+        indices: of the frames, by stamp; others are left out.
+        size: (height, width) of the frames.
+        map_shape: of class maps as they are judged, where these were listened to; None: outputs are read.
+
+    Raises:
+        ProcessError: class maps have another shape.
+    """
+    results = [result for result in heard.results if not result.error and result.stamp_ns in indices]
+    found: list[tuple[Recorded, int, Any]]
+    if map_shape is not None and isinstance(task, ClassMaps):
         by_stamp = {result.stamp_ns: result for result in results}
-        arrived = [(by_stamp[each.stamp_ns], each) for each in recorder.class_maps if each.stamp_ns in by_stamp]
-        heard = [(result, each.arrived_ns, task.of_map(each.classes)) for result, each in arrived]
-        for _, _, classes in heard:
-            if classes.shape != judge.agreed[0].shape:
+        arrived = [(by_stamp[each.stamp_ns], each) for each in heard.class_maps if each.stamp_ns in by_stamp]
+        found = [(result, each.arrived_ns, task.of_map(each.classes)) for result, each in arrived]
+        for _, _, classes in found:
+            if classes.shape != map_shape:
                 raise ProcessError(
-                    f"the node publishes class maps of {classes.shape} where {judge.agreed[0].shape} is what the model "
-                    "gives: maps of letterboxed pictures are not compared yet, use --no-nodes"
+                    f"the node publishes class maps of {classes.shape} where {map_shape} is what the model gives: "
+                    "maps of letterboxed pictures are not compared yet"
                 )
     elif isinstance(task, BoxDecisions):
-        heard = [(result, result.arrived_ns, task.of_boxes(result.boxes)) for result in results]
+        found = [(result, result.arrived_ns, task.of_boxes(result.boxes)) for result in results]
     else:
-        heard = [(result, result.arrived_ns, task.read(result.outputs, size)) for result in results]
+        found = [(result, result.arrived_ns, task.read(result.outputs, size)) for result in results]
     return [
         NodeAnswer(
             frame=indices[result.stamp_ns],
+            stamp_ns=result.stamp_ns,
             at_ns=at_ns,
             decision=decision,
             held=result.mode == HELD,
             compute_ms=result.compute_ms,
         )
-        for result, at_ns, decision in heard
+        for result, at_ns, decision in found
     ]
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from cacheinf_ros.bench.shots import Shot
 from cacheinf_ros.bench.timing import measured
+from cacheinf_ros.bench.trace import FrameTrace
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
+from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
 
@@ -28,16 +30,18 @@ class OwnWay:
 
     Attributes:
         notes: what diagnostics would say, by name.
+        trace: how the last frame was answered.
     """
 
     def __init__(self, model: Model, settings: OwnSettings) -> None:
         """Compile the model; for mode bounded wait until its dense engines are prepared, which takes seconds."""
         self.notes: dict[str, str] = {}
-        self._mode = settings.config.mode
+        self.trace = FrameTrace(mode="")
+        self._config = settings.config
         self._engine = Engine(model, settings.config)
-        self._matching = MatchingStream(usable(settings.matching, self._mode))
+        self._matching = MatchingStream(usable(settings.matching, self._config.mode))
         self._promised: PromisedAnswers | None = None
-        if self._mode is Mode.BOUNDED:
+        if self._config.mode is Mode.BOUNDED:
             self._promised = PromisedAnswers(model, self._engine, settings.config, self.notes.__setitem__)
             self._promised.wait()
 
@@ -45,14 +49,23 @@ class OwnWay:
         """Outputs by name and their motion; None and None where the last answer stands."""
         if self._promised is not None:
             return self._bounded(self._promised, shot)
-        cache_map = None if self._mode is Mode.DENSE else self._matching.match(shot.image)
+        cache_map, matching_ms = None, 0.0
+        if self._config.mode is not Mode.DENSE:
+            cache_map, matching_ms = measured(self._matching.match, shot.image)
         result = self._engine.run(shot.image, cache_map)
         if cache_map is not None:
             self._matching.learn(self._matching.choice, result.active_share, result.stage_ms["compute"])
+        self.trace = _trace(result, cache_map, matching_ms)
         return result.outputs, result.motion
 
     def _bounded(self, promised: PromisedAnswers, shot: Shot) -> tuple[Any, Any]:
-        if promised.stands(shot.image):
+        stands, looking_ms = measured(promised.stands, shot.image)
+        loss = promised.measured
+        promise: dict[str, Any] = {
+            "asked": self._config.max_loss, "measured": None if loss is None else loss.whole
+        }  # fmt: skip
+        if stands:
+            self.trace = FrameTrace(mode=HELD, stage_ms={"prepare": looking_ms}, reuse_ratio=1.0, **promise)
             return None, None
         cache_map: CacheMap | None = None
         matching_ms = 0.0
@@ -62,4 +75,17 @@ class OwnWay:
             self._matching.reset("nobody wants maps")
             self._engine.reset()
         result = promised.run(shot.image, cache_map, matching_ms)
+        self.trace = _trace(result, cache_map, matching_ms, **promise)
         return result.outputs, result.motion
+
+
+def _trace(result: EngineResult, cache_map: CacheMap | None, matching_ms: float, **promise: Any) -> FrameTrace:
+    """``promise``: asked and measured."""
+    return FrameTrace(
+        mode=result.mode.value,
+        stage_ms={**({"match": matching_ms} if cache_map is not None else {}), **result.stage_ms},
+        reuse_ratio=result.reuse_ratio,
+        active_share=result.active_share,
+        cache_map=cache_map if result.reuse_ratio else None,
+        **promise,
+    )

@@ -14,27 +14,32 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from cacheinf_ros.bench.alternatives import SKIPPED, DenseRun
+from cacheinf_ros.bench.alternatives import SKIPPED, SKIPS, DenseRun
 from cacheinf_ros.bench.contenders import Contender, build_contenders
 from cacheinf_ros.bench.judge import Judge
+from cacheinf_ros.bench.kept_answers import KeptAnswer, KeptAnswers
 from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.own_way import OwnSettings, OwnWay
+from cacheinf_ros.bench.server_way import SERVER, ServerLink, send
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.streaming import Emission, newest, simulate
 from cacheinf_ros.bench.timing import summary, timed
+from cacheinf_ros.bench.trace import FrameTrace, Still
 from cacheinf_ros.bench.truth_score import TruthClasses
-from cacheinf_ros.engine import EngineConfig, Preprocessor
+from cacheinf_ros.engine import DensePrecision, EngineConfig, Preprocessor
 from cacheinf_ros.engine.decisions import task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.frame_result import HELD
 
 __all__ = ["BOUNDED", "ENGINES", "SKIPPED", "StreamPlan", "run_stream_benchmark"]
 BOUNDED = "bounded"
@@ -57,6 +62,11 @@ class StreamPlan:
         fps: the camera's rate, frames per second.
         truth_class: what objects without a label are, see :class:`cacheinf_ros.bench.truth_score.TruthClasses`.
         contenders: dense engines to compare with; where none in float32 is installed, torch.
+        is_brief: whether of the engines of each precision only the fastest goes on after those frames, and of those of
+            lower precision only such as are faster than float32.
+        skips: of how many frames one is computed, each a way.
+        server: computes whole frames as a further way, :data:`SERVER`; None: there is none.
+        keep_in: a folder for the answers of dense engines, so that a measurement that was interrupted goes on.
     """
 
     own: Mapping[str, OwnSettings]
@@ -65,6 +75,10 @@ class StreamPlan:
     fps: float = 30.0
     truth_class: str = ""
     contenders: Sequence[Contender] = ENGINES
+    is_brief: bool = False
+    skips: Sequence[int] = SKIPS
+    server: ServerLink | None = None
+    keep_in: Path | None = None
 
     @property
     def config(self) -> EngineConfig:
@@ -96,10 +110,13 @@ def run_stream_benchmark(
     if len(taken) < plan.warm_up + 2:
         raise SourceError(f"the source has {len(taken)} frames; the benchmark needs at least {plan.warm_up + 2}")
     images = [shot.image for shot in taken]
-    stream = _Stream(model, plan, _dense_engines(model, plan, images), images)
+    stream = _Stream(model, plan, dense_engines(model, plan.contenders, plan.config.threads, images), images)
     for index, shot in enumerate(taken):
         progress(index, len(taken))
+        if index == plan.warm_up and plan.is_brief:
+            stream.narrow()
         stream.run(shot, turn=index, counts=index >= plan.warm_up)
+    stream.forget_kept()
     counted = taken[plan.warm_up :]
     report = stream.report([shot.image for shot in counted])
     judge = Judge(
@@ -117,15 +134,18 @@ def run_stream_benchmark(
         "nodes": None if nodes is None else nodes(judge, taken, report["latency_ms"][report["best_dense"]]["mean"]),
     }
     return StreamRun(
-        report=figures, labels=model.card.labels, shots=counted, losses=stream.losses, took_ms=stream.took_ms,
-        held=stream.held,
+        report=figures, labels=model.card.labels, stills=[Still.of(shot.image) for shot in counted],
+        losses=stream.losses, took_ms=stream.took_ms, held=stream.held, traces=stream.traces,
     )  # fmt: skip
 
 
-def _dense_engines(model: Model, plan: StreamPlan, images: Sequence[Image]) -> dict[Contender, Dense]:
-    dense = build_contenders(model, tuple(plan.contenders), plan.config.threads, images)
+def dense_engines(
+    model: Model, contenders: Sequence[Contender], threads: int, images: Sequence[Image]
+) -> dict[Contender, Dense]:
+    """Those that are installed, torch where none in float32 is; ``images``: to calibrate those of int8 on."""
+    dense = build_contenders(model, tuple(contenders), threads, images)
     if all(contender.loses for contender in dense):
-        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), plan.config.threads)
+        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads)
     return dense
 
 
@@ -136,18 +156,28 @@ class _Stream:
         task: reads what outputs decide.
         losses: judges it.
         took_ms: see :class:`StreamRun`; complete once there is a report.
-        held: see :class:`StreamRun`.
+        held, traces: see :class:`StreamRun`.
     """
 
     def __init__(self, model: Model, plan: StreamPlan, dense: dict[Contender, Dense], images: Sequence[Image]) -> None:
         """``images``: of the stream; what nobody can read is judged by how far it differs between them and others."""
         self._dense = dense
+        self._server = plan.server
+        self._skips = plan.skips
+        self._kept: KeptAnswers | None = None
+        if plan.keep_in is not None:
+            engines = [contender.value for contender in dense]
+            settings = f"{engines} {plan.config.threads} {plan.warm_up} {plan.is_brief} {plan.server}"
+            self._kept = KeptAnswers(plan.keep_in, model, images, settings)
         self._preprocessor = Preprocessor(model.card)
         self._own = {name: OwnWay(model, settings) for name, settings in plan.own.items()}
         self._last: dict[str, Any] = {}  # decisions of our modes
         self._latency_ms: dict[str, list[float]] = {}
+        self._warm_up_ms: dict[str, list[float]] = {}
         self.held: dict[str, list[bool]] = {name: [] for name in self._own}
+        self.traces: dict[str, list[FrameTrace]] = {name: [] for name in self._own}
         self._names = [name for name, _ in model.graph.outputs]
+        self._engines = [contender.value for contender in dense]  # that go on
         self._lossy = {contender.value for contender in dense if contender.loses}
         self._exact = next(contender.value for contender in dense if not contender.loses)
         exact = dense[Contender(self._exact)]
@@ -160,27 +190,68 @@ class _Stream:
 
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
         """Give a frame to everybody, in an order that changes with each turn."""
-        size = (shot.image.shape[0], shot.image.shape[1])
-        densely = {each.value: self._densely(run) for each, run in self._dense.items()}
-        runs: list[tuple[str, Callable[[Shot], Any]]] = [*self._own.items(), *densely.items()]
-        decisions: dict[str, Any] = {}
-        for name, run in runs[turn % len(runs) :] + runs[: turn % len(runs)]:
-            (outputs, motion), took_ms = timed(run, shot)
-            decisions[name] = self._last[name] if outputs is None else self.task.read(outputs, size, motion)
-            if counts:
-                self._latency_ms.setdefault(name, []).append(took_ms)
-            if name in self._own:
-                self._last[name] = decisions[name]
-                self.held[name] += [outputs is None] * counts
+        answers: dict[str, KeptAnswer] = {} if self._kept is None else dict(self._kept.read(turn))
+        runs: dict[str, Callable[[str, Shot], KeptAnswer]] = dict.fromkeys(self._own, self._run_own)
+        runs |= dict.fromkeys(self._engines, self._run_dense)
+        if self._server is not None:
+            runs[SERVER] = self._run_server
+        names = [*runs][turn % len(runs) :] + [*runs][: turn % len(runs)]
+        # where answers of each engine that goes on were kept, none of them is computed again
+        is_kept = bool(answers) and all(name in answers for name in runs if name not in self._own)
+        for name in names:
+            if name in self._own or not is_kept:
+                answers[name] = runs[name](name, shot)
+        if self._kept is not None and not is_kept:
+            self._kept.write(turn, {name: answers[name] for name in runs if name not in self._own})
+        self._note({name: answers[name] for name in runs}, counts=counts)
+
+    def _note(self, answers: Mapping[str, KeptAnswer], *, counts: bool) -> None:
+        latency_ms = self._latency_ms if counts else self._warm_up_ms
+        for name, answer in answers.items():
+            latency_ms.setdefault(name, []).append(answer.took_ms)
+        self._last = {name: answers[name].decision for name in self._own}
         if counts:
-            judged = {name: decisions[name] for name in (*self._own, *sorted(self._lossy))}
-            self.losses.add(decisions[self._exact], judged)
+            for name, own in self._own.items():
+                self.held[name].append(own.trace.mode == HELD)
+                self.traces[name].append(own.trace)
+            judged = [*self._own, *sorted(self._lossy), *([SERVER] if self._server is not None else [])]
+            self.losses.add(answers[self._exact].decision, {name: answers[name].decision for name in judged})
+
+    def _run_own(self, name: str, shot: Shot) -> KeptAnswer:
+        (outputs, motion), took_ms = timed(self._own[name], shot)
+        decision = self._last[name] if outputs is None else self.task.read(outputs, _size(shot.image), motion)
+        return KeptAnswer(decision=decision, took_ms=took_ms)
+
+    def _run_dense(self, name: str, shot: Shot) -> KeptAnswer:
+        outputs, took_ms = timed(self._densely, name, shot.image)
+        return KeptAnswer(decision=self.task.read(outputs, _size(shot.image)), took_ms=took_ms)
+
+    def _run_server(self, name: str, shot: Shot) -> KeptAnswer:
+        assert self._server is not None
+        sent, _ = timed(send, shot.image, self._server)
+        outputs = self._densely(self._exact, sent.image)
+        return KeptAnswer(decision=self.task.read(outputs, _size(shot.image)), took_ms=sent.took_ms)
+
+    def narrow(self) -> None:
+        """Go on with the fastest engine in float32, and with the fastest of each lower precision that is faster."""
+        took_ms = {name: float(np.median(self._warm_up_ms[name])) for name in self._engines}
+        fastest: dict[DensePrecision, str] = {}
+        for name in sorted(took_ms, key=took_ms.__getitem__):
+            fastest.setdefault(Contender(name).precision, name)
+        self._exact = fastest[DensePrecision.FLOAT32]
+        self._engines = [name for name in fastest.values() if took_ms[name] <= took_ms[self._exact]]
+        self._lossy.intersection_update(self._engines)
+
+    def forget_kept(self) -> None:
+        """All frames are done: nothing has to be kept for going on."""
+        if self._kept is not None:
+            self._kept.forget()
 
     def report(self, images: Sequence[Image]) -> dict[str, Any]:
         """What was measured, for JSON; ``images``: of the frames that count."""
         latency_ms = {name: summary(values) for name, values in self._latency_ms.items()}
         means = {name: values["mean"] for name, values in latency_ms.items()}
-        full = [name for name in means if name not in self._own and name not in self._lossy]
+        full = [name for name in self._engines if name not in self._lossy]
         losses = {name: self.losses.loss(name) for name in sorted(self._lossy)}
         keeping = [name for name, loss in losses.items() if loss["kept"]]
         best_full = min(full, key=means.__getitem__)
@@ -192,7 +263,7 @@ class _Stream:
             took_ms=self._latency_ms[best_full],
         )
         self.took_ms = {**self._latency_ms, DENSE: dense.took_ms}
-        for each in dense.alternatives(self._latency_ms[BOUNDED]):
+        for each in dense.alternatives(self._latency_ms[BOUNDED], self._skips):
             self.losses.add_decisions(each.name, each.decisions)
             self.took_ms[each.name] = each.took_ms
         return {
@@ -220,8 +291,12 @@ class _Stream:
             ways[name] = {"mean_ms": round(mean_ms, 3), **judge.judge(decisions, arrived, sources)}
         return ways
 
-    def _densely(self, run: Dense) -> Any:
-        return lambda shot: (self._named(run(self._preprocessor.input(shot.image))), None)
+    def _densely(self, name: str, image: Image) -> dict[str, Any]:
+        return self._named(self._dense[Contender(name)](self._preprocessor.input(image)))
 
     def _named(self, outputs: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self._names, outputs, strict=True))
+
+
+def _size(image: Image) -> tuple[int, int]:
+    return image.shape[0], image.shape[1]

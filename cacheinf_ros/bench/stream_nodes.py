@@ -154,7 +154,9 @@ class StreamNodes:
             return NodeRun(
                 published=published,
                 camera_ns={indices[stamp]: at_ns for stamp, at_ns in recorder.clock_ns.items() if stamp in indices},
-                answers=heard_answers(recorder, judge, indices, size, class_maps=class_maps),
+                answers=heard_answers(
+                    recorder, judge.task, indices, size, judge.agreed[0].shape if class_maps else None
+                ),
                 readings=readings,
             )
 

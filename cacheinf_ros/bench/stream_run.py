@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cacheinf_ros.bench.alternatives import Alternative
 from cacheinf_ros.bench.loss import DENSE, LossMeter
-from cacheinf_ros.bench.shots import Shot
-from cacheinf_ros.engine.decisions import Loss, score_at
+from cacheinf_ros.bench.trace import FrameTrace, Still
+from cacheinf_ros.engine.decisions import Loss, Score, score_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -22,18 +22,20 @@ class StreamRun:
     Attributes:
         report: the figures, for JSON.
         labels: names of the model's classes; empty: they have none.
-        shots: the frames.
+        stills: the frames.
         losses: judges what each way decided.
         took_ms: of each way and frame; None where nothing is done for it, and the last answer stands.
         held: of this package's ways: whether the frame's answer is that to an earlier one.
+        traces: of these: how each frame was answered.
     """
 
     report: Mapping[str, Any]
     labels: Sequence[str]
-    shots: Sequence[Shot]
+    stills: Sequence[Still]
     losses: LossMeter
     took_ms: Mapping[str, Sequence[float | None]]
     held: Mapping[str, Sequence[bool]]
+    traces: Mapping[str, Sequence[FrameTrace]] = field(default_factory=dict)
 
     def way(self, name: str) -> Alternative:
         """One of the ways, frame by frame."""
@@ -63,9 +65,16 @@ class StreamRun:
 
     def frame_losses(self, name: str) -> list[float]:
         """The loss on each frame alone, -1 to 1; negative where dense execution is right less often."""
-        task, agreed, decisions = self.losses.task, self.losses.agreed, self.losses.decisions
-        return [
-            score_at(task, decisions[DENSE][index], agreed, index).whole
-            - score_at(task, decisions[name][index], agreed, index).whole
-            for index in range(len(agreed))
-        ]
+        pairs = zip(self._scores(DENSE), self._scores(name), strict=True)
+        return [dense.whole - ours.whole for dense, ours in pairs]
+
+    def losses_so_far(self, name: str) -> list[float]:
+        """The loss on all frames up to each one; the last is :meth:`loss`'s."""
+        found, dense, ours = [], Score(), Score()
+        for one_dense, one_ours in zip(self._scores(DENSE), self._scores(name), strict=True):
+            dense, ours = dense + one_dense, ours + one_ours
+            found.append(Loss.of(ours, dense).whole)
+        return found
+
+    def _scores(self, name: str) -> list[Score]:
+        return score_all(self.losses.task, self.losses.decisions[name], self.losses.agreed)

@@ -44,6 +44,7 @@ class CostEntry(Config):
     memory_bytes: int = Field(ge=0)
     load_energy_j: _Amount
     load_money: _Amount
+    load_ms: _Amount = 0.0  # catalogs that were built before it was measured have none
 
 
 class VariantEntry(Config):

@@ -84,7 +84,7 @@ def costs_of(
     found = {
         Place.DEVICE: Cost(
             energy_j=power.joules(local, local, 0.0, 0.0), latency_ms=local, memory_bytes=measured.memory_bytes,
-            load_energy_j=load_j,
+            load_energy_j=load_j, load_ms=load_ms,
         )
     }  # fmt: skip
     timeline = Timeline(measured.workload, conditions)
@@ -92,10 +92,12 @@ def costs_of(
     if 0 < np.count_nonzero(cut) < len(cut):
         found[Place.SPLIT] = _cost(
             timeline.times(cut), conditions, prices, power, memory_bytes=measured.whole_bytes, load_energy_j=load_j,
-            load_money=load_money,
+            load_money=load_money, load_ms=max(load_ms, remote_load_ms),
         )  # fmt: skip
     nothing: Integers = np.zeros_like(cut)
-    found[Place.CLOUD] = _cost(timeline.times(nothing), conditions, prices, power, load_money=load_money)
+    found[Place.CLOUD] = _cost(
+        timeline.times(nothing), conditions, prices, power, load_money=load_money, load_ms=remote_load_ms
+    )
     return found
 
 
@@ -117,6 +119,7 @@ def _cost(
     power: PowerModel,
     *,
     load_money: float,
+    load_ms: float,
     memory_bytes: int = 0,
     load_energy_j: float = 0.0,
 ) -> Cost:
@@ -125,4 +128,5 @@ def _cost(
     return Cost(
         energy_j=power.joules(times.end, times.robot_busy, times.sent / rate, times.received / rate), money=money,
         latency_ms=times.end, memory_bytes=memory_bytes, load_energy_j=load_energy_j, load_money=load_money,
+        load_ms=load_ms,
     )  # fmt: skip

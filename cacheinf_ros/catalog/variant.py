@@ -31,6 +31,7 @@ class Cost:
         memory_bytes: on the device while the variant is loaded.
         load_energy_j: taken from the device's battery once, by loading.
         load_money: paid to the cloud once, by loading, dollars.
+        load_ms: how long loading takes; 0: not known.
     """
 
     energy_j: float = 0.0
@@ -39,6 +40,7 @@ class Cost:
     memory_bytes: int = 0
     load_energy_j: float = 0.0
     load_money: float = 0.0
+    load_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

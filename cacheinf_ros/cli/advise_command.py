@@ -14,18 +14,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import write_report
-from cacheinf_ros.cli.options import Size, Threads, Weights, with_options
+from cacheinf_ros.cli.options import Size, Threads, Weights, described, with_options
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.engine import EngineConfig
 
 if TYPE_CHECKING:
     from cacheinf_ros.bench.advice import Advice, Target
     from cacheinf_ros.bench.own_way import OwnSettings
+    from cacheinf_ros.bench.server_way import ServerLink
     from cacheinf_ros.bench.stream_run import StreamRun
 
+_POWER = PowerModel()
 _EXPLAINED = (
     "ms: per frame of the camera, and of the slowest twentieth of those that are computed; loss: how much less often "
-    "right than dense, in all / where things move; last answer: share of frames that get an earlier frame's"
+    "right than dense, in all / where things move; last answer: share of frames that get an earlier frame's; W: of the "
+    "robot's computer at the camera's rate, by a model (--idle-w, --compute-w)"
 )
 
 
@@ -42,8 +46,9 @@ class AdviseOptions:
     target: Annotated[
         str,
         typer.Option(
-            help="15fps: to keep up with such a camera; latency=50ms: of computed frames; loss=0.02: against dense "
-            "execution (the default). Within a limit on time the least loss is wanted, else the least time."
+            help="15fps: to keep up with such a camera; latency=50ms: of computed frames; 8W: of the robot's computer; "
+            "loss=0.02: against dense execution (the default). Within a limit on time or power the least loss is "
+            "wanted, else the least time."
         ),
     ] = ""
     weights: Weights = None
@@ -56,6 +61,16 @@ class AdviseOptions:
     int8: Annotated[bool, typer.Option("--int8/--no-int8", help="Quantise the model as well, which takes minutes.")] = (
         True
     )
+    server: Annotated[
+        str,
+        typer.Option(
+            metavar="MBIT_S,RTT_MS,FRAME_MS",
+            help="A server as one of the ways: the link's speed, milliseconds there and back, and what it takes for a "
+            "frame; diagnostics and `cacheinf bench engine` on the server say these.",
+        ),
+    ] = ""
+    idle_w: Annotated[float, described(PowerModel, "idle_w")] = _POWER.idle_w
+    compute_w: Annotated[float, described(PowerModel, "compute_w")] = _POWER.compute_w
     out: Annotated[Path, typer.Option(help="Folder for the page, the plot, the parameters and the figures.")] = Path(
         "out/advice"
     )
@@ -66,17 +81,25 @@ def advise(options: AdviseOptions) -> None:
     """Tell which way to run a model on a camera's recording: dense, lower precision, frame skipping, or a cache.
 
     Writes OUT/params.yaml, which `ros2 launch cacheinf_ros cacheinf.launch.py params_file:=...` takes as it is,
-    OUT/advice.html, a page to look at, OUT/pareto.png and OUT/advice.json.
+    OUT/advice.html, a page to look at, OUT/pareto.png and OUT/advice.json. Where it is interrupted, the same command
+    goes on.
 
     Example: cacheinf advise drive.mcap detector.onnx --target 15fps
     """
     from cacheinf_ros.bench.advice import Target, choices_for
     from cacheinf_ros.bench.advice import advise as advise_on
+    from cacheinf_ros.bench.server_way import ServerLink
 
-    target = Target.parse(options.target)
-    run = _measure(options, target)
-    choices = choices_for(run.report["best_dense_fp32"], run.report["contender_losses"], _own(options, target))
-    advice = advise_on(run, choices, target)
+    target, link = Target.parse(options.target), ServerLink.parse(options.server)
+    run = _measure(options, target, link)
+    choices = choices_for(
+        run.report["best_dense_fp32"],
+        run.report["contender_losses"],
+        _own(options, target),
+        has_server=link is not None,
+    )
+    power = PowerModel.checked(idle_w=options.idle_w, compute_w=options.compute_w)
+    advice = advise_on(run, choices, target, power, link)
     console = Console()
     console.print(_table(advice))
     for sentence in advice.verdict:
@@ -86,7 +109,8 @@ def advise(options: AdviseOptions) -> None:
     console.print(f"{options.out / 'advice.html'} shows it. To run it:\n{launch}", highlight=False, soft_wrap=True)
 
 
-def _measure(options: AdviseOptions, target: Target) -> StreamRun:
+def _measure(options: AdviseOptions, target: Target, link: ServerLink | None) -> StreamRun:
+    from cacheinf_ros.bench.advice import SKIPS
     from cacheinf_ros.bench.shots import recorded
     from cacheinf_ros.bench.stream import ENGINES, StreamPlan, run_stream_benchmark
     from cacheinf_ros.engine import DensePrecision
@@ -101,6 +125,10 @@ def _measure(options: AdviseOptions, target: Target) -> StreamRun:
         warm_up=options.warm_up,
         fps=source.fps,
         contenders=[each for each in ENGINES if options.int8 or each.precision is not DensePrecision.INT8],
+        is_brief=True,
+        skips=SKIPS,
+        server=link,
+        keep_in=options.out / "unfinished",
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
@@ -120,7 +148,7 @@ def _own(options: AdviseOptions, target: Target) -> dict[str, OwnSettings]:
 
 def _table(advice: Advice) -> Table:
     table = Table(title=f"Wanted: {advice.target}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for number, head in enumerate(("", "ms, mean", "slow", "loss", "last answer", "enough")):
+    for number, head in enumerate(("", "ms, mean", "slow", "loss", "last answer", "W", "enough")):
         table.add_column(head, justify="right" if number else "left")
     for way in advice.ways:
         table.add_row(
@@ -129,6 +157,7 @@ def _table(advice: Advice) -> Table:
             f"{way.slowest_ms:.1f}",
             f"{way.loss.whole:z.3f} / {way.loss.moving:z.3f}",
             f"{way.held:.0%}",
+            f"{way.watts:.1f}",
             "yes" if way.meets(advice.target) else "no",
             style="bold" if way is advice.chosen else "",
         )
@@ -153,6 +182,8 @@ def _write(advice: Advice, run: StreamRun, options: AdviseOptions) -> str:
         "model": options.model,
         "target": str(advice.target),
         "threads": str(options.threads),
+        **({"server": options.server} if options.server else {}),
+        "power model": f"{options.idle_w:g} W at rest, {options.compute_w:g} W more while computing",
         "modes": ", ".join(way.choice.name for way in advice.ways),
     }
     write_report(options.out / "advice.json", {"source": source, "advice": advice.report(), **run.report})

@@ -36,7 +36,11 @@ class FrameOptions:
         ),
     ] = field(default_factory=list)
     held_out: Annotated[
-        list[str], typer.Option(help="Other frames, repeatable, on which accuracy is measured; likewise.")
+        list[str],
+        typer.Option(
+            help="Other frames, repeatable, on which accuracy is measured; likewise, or labelled pictures "
+            "FOLDER/CLASS/picture.png: without labels the original counts as right."
+        ),
     ] = field(default_factory=lambda: [BUILT_IN])
     frames: Annotated[int, typer.Option(min=2, help="How many frames are used for fine-tuning.")] = 120
     held_out_frames: Annotated[int, typer.Option(min=1, help="How many are held out.")] = 120

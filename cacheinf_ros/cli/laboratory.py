@@ -18,10 +18,12 @@ COMMANDS: Mapping[str, str] = {
     "matcher": "Latency and match ratio of every matching algorithm.",
     "nodes": "What transport adds to matching and computing, for four kinds of cameras.",
     "offload": "Every way to divide the work between a robot and a server, over a link of limited bandwidth.",
+    "fleet": "What a gateway adds to a shared frame, and real fleets of a few robots beside simulated ones.",
     "truncation": "Ways to decide what bounded mode holds back: time against error of each.",
     "truncation-plot": "Draw the curves of several reports side by side.",
     "catalog": "Many models under a budget, as in the MCDNN paper.",
     "offload-plot": "Latency by bandwidth, and over time where the link follows a trace.",
+    "offload-map": "Which policy is best by bandwidth, server speed and reuse: predicted.",
     "paper": "A paper's tables and figures: what it says beside what comes out here.",
 }
 """The laboratory's commands of ``cacheinf bench``, which are known everywhere: name -> help where they cannot run."""

@@ -17,10 +17,12 @@ from cacheinf_ros.cli.catalog import catalogs
 from cacheinf_ros.cli.catalog_share import share
 from cacheinf_ros.cli.demo import demo
 from cacheinf_ros.cli.doctor import doctor
+from cacheinf_ros.cli.fleet import fleet
 from cacheinf_ros.cli.laboratory import add_laboratory
 from cacheinf_ros.cli.memory import memory
 from cacheinf_ros.cli.models import models
 from cacheinf_ros.cli.profile import profile
+from cacheinf_ros.cli.quantise_command import quantise
 from cacheinf_ros.cli.replay_command import replay
 from cacheinf_ros.cli.soak_command import soak
 from cacheinf_ros.errors import CacheinfError
@@ -42,8 +44,10 @@ app.add_typer(bench, name="bench")
 app.add_typer(models, name="models")
 catalogs.command()(share)
 app.add_typer(catalogs, name="catalog")
+app.add_typer(fleet, name="fleet")
 app.command()(memory)
 app.command()(profile)
+app.command()(quantise)
 app.command()(soak)
 app.command()(doctor)
 

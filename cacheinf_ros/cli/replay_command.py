@@ -1,9 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``cacheinf replay``: a recording through the real nodes, results as a bag and a report."""
+"""``cacheinf replay``: a recording through the real nodes, results as a bag, a report and a page to look at."""
 
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,18 +12,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.cli.options import described, with_options
+from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.errors import SourceError
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.sources import open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
+    from cacheinf_ros.bench.node_answers import Reading
     from cacheinf_ros.harness.playback import Played
 
+_SHOWN = {
+    f"{topic}_topic": f"/cached_inference/{topic}" for topic in ("cache_map", "class_map", "figures")
+}  # fmt: skip
+_LATCHED = {"qos_overrides./cached_inference/cache_map.publisher.durability": "transient_local"}  # for the recorder
+_SETTINGS = (
+    "source", "model", "weights", "size", "mode", "matcher", "threshold", "block_size", "expiry", "rate", "threads"
+)  # fmt: skip
 _DEFAULTS = MatchingConfig()
 _ENGINE = EngineConfig()
 
@@ -43,15 +54,23 @@ class ReplayOptions:
     rate: Annotated[float, typer.Option(min=0.0, help="Frames per second; 0: as recorded.")] = 0.0
     frames: Annotated[int, typer.Option(min=0, help="Stop after so many frames; 0: at the end.")] = 0
     threads: Annotated[int, described(EngineConfig, "threads")] = _ENGINE.threads
-    out: Annotated[Path, typer.Option(help="Folder for the bag, the report and the nodes' logs.")] = Path("out/replay")
+    html: Annotated[
+        bool,
+        typer.Option("--html/--no-html", help="Compute the recording densely as well, and write a page to look at."),
+    ] = True
+    int8: Annotated[
+        bool, typer.Option("--int8/--no-int8", help="Compare with int8, too, which takes a minute to prepare.")
+    ] = True
+    out: Annotated[Path, typer.Option(help="Folder for the bag, the reports and the nodes' logs.")] = Path("out/replay")
 
 
 @with_options(ReplayOptions)
 def replay(options: ReplayOptions) -> None:
     """Play a recording through the real nodes and keep every result.
 
-    Writes OUT/results (an MCAP bag of cacheinf_ros/msg/InferenceResult with its definition) and OUT/report.json. Frames
-    wait for the model, so none is lost, however fast they are played.
+    Writes OUT/results (an MCAP bag of cacheinf_ros/msg/InferenceResult with its definition), OUT/report.json, and
+    OUT/report.html, a page to look at: frame by frame, and compared with dense execution, int8 and frame skipping.
+    Frames wait for the model, so none is lost, however fast they are played.
 
     Example: cacheinf replay drive.mcap --model torchvision:resnet50 --mode exact --threshold 30
     """
@@ -61,15 +80,19 @@ def replay(options: ReplayOptions) -> None:
         "matcher": options.matcher.value, "threshold": min(options.threshold, 100.0), "block_size": options.block_size,
         "expiry": options.expiry, "threads": options.threads,
     }  # fmt: skip
-    played = _play(options, parameters)
+    played, readings = _play(options, parameters)
     report = {"source": Path(options.source).name, **parameters, **_figures(played)}
     _write(played, report, options.out)
     _print(report, options.out)
+    if options.html and played.results:
+        _write_page(options, played, readings)
     if played.unanswered:
         raise typer.Exit(1)
 
 
-def _play(options: ReplayOptions, parameters: dict[str, Any]) -> Played:
+def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, list[Reading]]:
+    from cacheinf_ros.bench.node_answers import Reading
+    from cacheinf_ros.energy.meters import NoMeter, find_meter, reading
     from cacheinf_ros.harness import NodeCommand, NodeGroup
     from cacheinf_ros.harness.domains import private_domain
     from cacheinf_ros.harness.playback import RESULT_TOPIC, lossless, params_file, play
@@ -82,20 +105,66 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> Played:
         NodeGroup(options.out / "logs", domain=domain) as group,
     ):
         task = progress.add_task("starting the node")
+        readings: list[Reading] = []
+        meter = find_meter()
+
+        def look(count: int) -> None:
+            progress.update(task, description=f"{count} results")
+            joules = None if isinstance(meter, NoMeter) else reading(meter)
+            readings.append(Reading(at_ns=time.time_ns(), processor_s=0.0, joules=joules))
+
         node = group.start(
             NodeCommand(
                 executable="cached_inference",
-                parameters=lossless(result_topic=RESULT_TOPIC, **parameters),
+                parameters=lossless(result_topic=RESULT_TOPIC, **parameters, **_LATCHED),
                 params_file=params_file(),
             )
         )
-        with Recorder(domain=domain, result_topic=RESULT_TOPIC) as recorder:
+        with Recorder(domain=domain, result_topic=RESULT_TOPIC, **(_SHOWN if options.html else {})) as recorder:
             node.wait_ready(120.0)
-            return play(
+            played = play(
                 group, recorder, source=options.source, node="cached_inference", subscribers=1, rate=options.rate,
-                frames=options.frames,
-                progress=lambda count: progress.update(task, description=f"{count} results"),
+                frames=options.frames, progress=look,
             )  # fmt: skip
+    return played, readings
+
+
+def _write_page(options: ReplayOptions, played: Played, readings: list[Reading]) -> None:
+    from cacheinf_ros.bench.page import replay_page, write_page
+    from cacheinf_ros.bench.replayed import NODES, ReplayComparison, compare_replay
+    from cacheinf_ros.bench.stream import ENGINES
+    from cacheinf_ros.engine import DensePrecision
+    from cacheinf_ros.graph import load_model
+
+    console = Console()
+    wanted = {DensePrecision.FLOAT32, *([DensePrecision.INT8] if options.int8 else [])}
+    comparison = ReplayComparison(
+        config=EngineConfig(mode=options.mode, threads=options.threads),
+        contenders=[each for each in ENGINES if each.precision in wanted],
+        readings=readings,
+    )
+    model = load_model(
+        options.model, weights=Path(options.weights) if options.weights else None, input_size=parse_size(options.size)
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+        task = bar.add_task("preparing dense engines", total=None)
+
+        def show(engine: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{engine}, for comparison", completed=done, total=total)
+
+        try:
+            run = compare_replay(model, open_source(options.source), played, comparison, show)
+        except SourceError as error:
+            console.print(f"no page: {error}", highlight=False)
+            return
+    settings = {name: str(getattr(options, name)) for name in _SETTINGS if getattr(options, name) != ""}
+    settings |= {"mode": options.mode.value, "matcher": options.matcher.value, "source": Path(options.source).name}
+    page = replay_page(run, NODES, played, settings)
+    write_page(page, options.out / "report.html")
+    for sentence in page.verdict:
+        console.print(sentence, highlight=False)
+    console.print(f"{options.out / 'report.html'} shows it", highlight=False, soft_wrap=True)
 
 
 def _figures(played: Played) -> dict[str, Any]:

@@ -94,7 +94,9 @@ def figures(report: SoakReport) -> dict[str, Any]:
     kinds = sorted({fault for fault, _ in report.recovery_s})
     recovery = {kind: [seconds for fault, seconds in report.recovery_s if fault == kind] for kind in kinds}
     return {
+        "sent": report.sent,
         "frames": {fate.value: count for fate, count in report.fates.items()},
+        "missing": dict(report.missing),
         "injected": {
             column.value: {
                 kind: count for (whom, kind), count in sorted(report.injected.items(), key=str) if whom is column
@@ -133,6 +135,7 @@ def _tables(report: SoakReport) -> list[Table]:
         counts.add_row(f"visitor {name}", f"{count}")
     counts.add_row("sessions begun by one process of the server", f"{report.sessions}")
     counts.add_section()
+    counts.add_row("frames sent", f"{report.sent}")
     for fate, count in report.fates.items():
         counts.add_row(f"frame: {fate.value}", f"[red]{count}[/]" if fate.is_fault and count else f"{count}")
     for name, count in sorted(report.where.items()):
@@ -140,6 +143,8 @@ def _tables(report: SoakReport) -> list[Table]:
     for what, spread in {**figures(report)["recovery_s"], "processes' starts": _spread(report.starts_s)}.items():
         if spread["count"]:
             counts.add_row(f"seconds, {what}: p50, p99", f"{spread['p50']:.2f}, {spread['p99']:.2f}")
+    for log, count in report.missing.items():
+        counts.add_row(f"[red]missing: {log}[/]", f"{count}")
     for line in [*report.deaths, *report.tracebacks]:
         counts.add_row("[red]died, or has a traceback[/]", line)
     growth = Table("process", "lived s", "MB", "MB per hour", "threads", "descriptors", title="growth")

@@ -24,7 +24,7 @@ class PowerModel(Config):
 
     idle_w: float = parameter(5.0, "power model: the robot's computer at rest, W", low=0.0, high=10_000.0)
     compute_w: float = parameter(10.0, "power model: what computing adds, W", low=0.0, high=10_000.0)
-    transmit_w: float = parameter(1.5, "power model: what sending adds, W", low=0.0, high=10_000.0)
+    transmit_w: float = unlisted(1.5, "power model: what sending adds, W", low=0.0, high=10_000.0)
     receive_w: float = unlisted(1.0, "power model: what receiving adds, W", low=0.0, high=10_000.0)
 
     def joules(self, frame_ms: float, compute_ms: float, transmit_ms: float, receive_ms: float) -> float:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.bounded import Audit, Auditor, Calibration
 from cacheinf_ros.engine.engine_config import EngineConfig
+from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.following import move_output
 from cacheinf_ros.engine.input import InputWriter
+from cacheinf_ros.engine.partition.sharing import RemotePeer
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.geometry import KeyframeWindow, look_through
 from cacheinf_ros.mode import Mode
@@ -22,12 +25,22 @@ Image = NDArray[np.uint8]
 _PATIENCE = 3.0  # times the frames between audits
 
 
+class Compute(Protocol):
+    """Runs a program, alone or with a server."""
+
+    def __call__(
+        self, *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
+    ) -> dict[str, torch.Tensor]:
+        """The outputs, by name; valid until the next run. See :meth:`Program.execute`."""
+
+
 @dataclass(slots=True, kw_only=True)
 class CachedFrame:
     """What the cache holds: the engine writes it, bounded mode checks it.
 
     Attributes:
         program: has the feature maps.
+        compute: runs it, see :class:`Compute`.
         input: has the composed image that they were computed from.
         keyframe: how the last frame lies on that image.
         frame: uint8 [height, width, 3] at the model's size: the last frame, while the camera moves.
@@ -35,10 +48,21 @@ class CachedFrame:
     """
 
     program: Program
+    compute: Compute
     input: InputWriter
     keyframe: KeyframeWindow
     frame: Image
     is_whole: bool = False
+
+    def write_all(self, image: Image) -> None:
+        """Have everything that an image at the model's size leads to computed next."""
+        self.input.touch_all()
+        self.input.write(image, self.program.changed_input, everything=True)
+
+    def dense(self, image: Image) -> list[torch.Tensor]:
+        """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""
+        self.write_all(image)
+        return list(self.compute(refresh=True).values())
 
 
 class BoundedMode:
@@ -47,19 +71,15 @@ class BoundedMode:
     In other modes it holds nothing back, and there is nothing to audit.
     """
 
-    def __init__(
-        self, cached: CachedFrame, dense: Callable[[Image], list[torch.Tensor]], input_name: str, config: EngineConfig
-    ) -> None:
+    def __init__(self, cached: CachedFrame, input_name: str, config: EngineConfig) -> None:
         """Hold nothing back until there is a calibration.
 
         Args:
-            cached: what the engine holds.
-            dense: computes the exact outputs for an image at the model's size, which the cache then holds.
+            cached: what the engine holds. The engine itself is not known here: it is to go with who had it made.
             input_name: of the graph's input, whose pixels may be held back too.
             config: the promise.
         """
         self._cached = cached
-        self._dense = dense
         self._input_name = input_name
         self._config = config
         self._auditor = Auditor()
@@ -113,7 +133,7 @@ class BoundedMode:
         if not cached.is_whole or self._auditor.calibration is None:
             return None
         ours = [value.clone() for value in cached.program.outputs.values()]
-        audit = self._auditor.compare(ours, self._dense(cached.input.composed), self._config)
+        audit = self._auditor.compare(ours, cached.dense(cached.input.composed), self._config)
         if audit.asks_for_motion and not cached.keyframe.motion.is_none:
             audit = self._auditor.add_motion(audit, self._motion_error(self._auditor.calibration), self._config)
             cached.keyframe.allow(audit.room_for_motion)
@@ -123,10 +143,10 @@ class BoundedMode:
     def _motion_error(self, calibration: Calibration) -> float:
         """What it costs to see the last frame from the keyframe; the cache then holds that frame."""
         motion, frame = self._cached.keyframe.motion, self._cached.frame
-        outputs = self._dense(look_through(frame, motion))
+        outputs = self._cached.dense(look_through(frame, motion))
         seen = [move_output(value.cpu().numpy().copy(), motion, self._size) for value in outputs]
         self._cached.keyframe.restart()
-        exact = self._dense(frame)
+        exact = self._cached.dense(frame)
         self._auditor.refreshed(exact)
         return calibration.output_scale.error(seen, [value.cpu().numpy() for value in exact])
 

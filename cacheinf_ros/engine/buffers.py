@@ -13,11 +13,13 @@ import numpy as np
 import torch
 
 from cacheinf_ros.geometry import overlap
+from cacheinf_ros.graph.ir import Levels
 from cacheinf_ros.memory.records import MIB, aligned
 
 Size = tuple[int, int]  # (height, width)
 _ALIGNMENT = 64  # bytes: a cache line
-_HUGE_PAGE = 1 << 19  # floats
+_HUGE_PAGE = 1 << 21  # bytes
+_BEHIND = 64  # bytes that kernels may read behind the last value
 _UNSEEN = 1e18  # far from every value; its square is still a number
 
 
@@ -26,28 +28,36 @@ class MapBuffer:
     """A feature map, possibly a range of channels of a wider one.
 
     Attributes:
-        pixels: float32 [height * width, channels]; stride(0) is the pitch.
+        pixels: float32, or uint8: levels, [height * width, channels]; stride(0) is the pitch.
         size: (height, width).
+        levels: what levels stand for; None: there are none.
     """
 
     pixels: torch.Tensor
     size: Size
+    levels: Levels | None = None
 
     @classmethod
-    def allocate(cls, size: Size, channels: int, device: torch.device) -> MapBuffer:
+    def allocate(cls, size: Size, channels: int, device: torch.device, levels: Levels | None = None) -> MapBuffer:
         """A zeroed map of its own, aligned to cache lines."""
-        flat = torch.zeros(size[0] * size[1] * channels + _ALIGNMENT // 4, device=device)
-        skip = -flat.data_ptr() % _ALIGNMENT // 4
-        pixels = flat[skip : skip + size[0] * size[1] * channels].view(-1, channels)
-        return cls(pixels=pixels, size=size)
+        count = size[0] * size[1] * channels * value_bytes(levels)
+        block = torch.zeros(count + _ALIGNMENT + _BEHIND, dtype=torch.uint8, device=device)
+        return cls.at(block, -block.data_ptr() % _ALIGNMENT, size, channels, levels)
+
+    @classmethod
+    def at(cls, block: torch.Tensor, offset: int, size: Size, channels: int, levels: Levels | None) -> MapBuffer:
+        """A map in a block of memory, uint8, from this byte on."""
+        count = size[0] * size[1] * channels * value_bytes(levels)
+        values = block[offset : offset + count].view(torch.float32 if levels is None else torch.uint8)
+        return cls(pixels=values.view(-1, channels), size=size, levels=levels)
 
     def channels(self, first: int, count: int) -> MapBuffer:
         """The same pixels, some of the channels."""
-        return MapBuffer(pixels=self.pixels[:, first : first + count], size=self.size)
+        return MapBuffer(pixels=self.pixels[:, first : first + count], size=self.size, levels=self.levels)
 
     @property
     def image(self) -> torch.Tensor:
-        """float32 [1, channels, height, width], a view in channels_last order."""
+        """[1, channels, height, width], a view in channels_last order."""
         return self.pixels.unflatten(0, self.size).permute(2, 0, 1).unsqueeze(0)
 
     def move(self, dx: int, dy: int) -> None:
@@ -61,36 +71,39 @@ class MapBuffer:
         image[:, : max(0, dx)] = image[:, width - max(0, -dx) :] = _UNSEEN
 
 
-def allocate_maps(shapes: Sequence[tuple[Size, int]], device: torch.device) -> list[MapBuffer]:
-    """Zeroed maps of ((height, width), channels) each, aligned to cache lines, behind one another in one block."""
-    sizes = [aligned(4 * math.prod(size) * channels, _ALIGNMENT) for size, channels in shapes]
+MapShape = tuple[Size, int, Levels | None]
+"""(height, width), channels, and what levels stand for; None: floats."""
+
+
+def value_bytes(levels: Levels | None) -> int:
+    """Of a value of a map."""
+    return 4 if levels is None else 1
+
+
+def allocate_maps(shapes: Sequence[MapShape], device: torch.device) -> list[MapBuffer]:
+    """Zeroed maps, aligned to cache lines, behind one another in one block."""
+    sizes = [aligned(value_bytes(levels) * math.prod(size) * channels, _ALIGNMENT) for size, channels, levels in shapes]
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
     return maps_at([0, *ends[:-1]], ends[-1], shapes, device) if shapes else []
 
 
-def maps_at(
-    offsets: Sequence[int], size: int, shapes: Sequence[tuple[Size, int]], device: torch.device
-) -> list[MapBuffer]:
-    """Maps of ((height, width), channels) each at these offsets of one block of ``size`` bytes; they may overlap."""
-    block = _zeros(size // 4, device)
-    maps = []
-    for offset, (map_size, channels) in zip(offsets, shapes, strict=True):
-        start, count = offset // 4, math.prod(map_size) * channels
-        maps.append(MapBuffer(pixels=block[start : start + count].view(-1, channels), size=map_size))
-    return maps
+def maps_at(offsets: Sequence[int], size: int, shapes: Sequence[MapShape], device: torch.device) -> list[MapBuffer]:
+    """Maps at these offsets of one block of ``size`` bytes; they may overlap."""
+    block = _zeros(size + _BEHIND, device)
+    return [MapBuffer.at(block, offset, *shape) for offset, shape in zip(offsets, shapes, strict=True)]
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:
-    """float32 [count]; on the CPU in huge pages, where the system has them: maps are read all over the place."""
-    if device.type != "cpu" or not hasattr(mmap, "MADV_HUGEPAGE") or not count:
-        return torch.zeros(count, device=device)
+    """uint8 [count]; on the CPU in huge pages, where the system has them: maps are read all over the place."""
+    if device.type != "cpu" or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.zeros(count, dtype=torch.uint8, device=device)
     try:
-        memory = mmap.mmap(-1, 4 * aligned(count, _HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, aligned(count, _HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise MemoryError(f"no room for {4 * count / MIB:.0f} MiB of feature maps") from error
+        raise MemoryError(f"no room for {count / MIB:.0f} MiB of feature maps") from error
     with suppress(OSError):  # a kernel without them: the same in small pages
         memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=torch.float32, count=count)
+    return torch.frombuffer(memory, dtype=torch.uint8, count=count)
 
 
 def move_pixels(pixels: torch.Tensor, dx: int, dy: int) -> None:

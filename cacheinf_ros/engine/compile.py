@@ -6,13 +6,14 @@ from __future__ import annotations
 import torch
 
 from cacheinf_ros.engine.arena_order import in_smallest_order
-from cacheinf_ros.engine.backends import Backend, choose_backend
+from cacheinf_ros.engine.backends import Backend
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.cost import CostModel, load_or_measure
 from cacheinf_ros.engine.engine_config import Cache, EngineConfig
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.rematerialisation import load_or_choose
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
@@ -52,10 +53,10 @@ def compile_program(
 @torch.inference_mode()
 def chosen_caching(model: Model, config: EngineConfig) -> Caching:
     """What :func:`compile_program` keeps where it is told nothing else; fails as it does."""
+    model, backend = executed_model(model, config)
     caching = _caching_without_cost(model, config)
     if caching is not None:
         return caching
-    backend = choose_backend(config.device, config.threads, config.precision)
     return _merged(model, config, load_or_measure(lambda: Program(model.graph, backend), model, config))
 
 

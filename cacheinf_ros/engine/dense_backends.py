@@ -18,6 +18,7 @@ from cacheinf_ros.engine.engine_config import DensePrecision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.interpret import DenseGraph
+from cacheinf_ros.graph.shared_values import Shared
 
 _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]
@@ -156,9 +157,14 @@ def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = N
     if backend.precision is DensePrecision.INT8:
         assert int8 is not None
         return (run_by_openvino if backend is Backend.OPENVINO_INT8 else run_by_onnxruntime)(int8, threads)
+    shared, kind = model.shared, (backend, threads)
     if backend is Backend.ONNXRUNTIME:
-        return run_by_onnxruntime(onnx_content(model), threads)
-    return run_by_openvino(onnx_content(model), threads, backend.precision)
+        session = shared.get(model.graph, kind, lambda: _session_of_onnxruntime(onnx_content(model), threads))
+        return _by_session(session)
+    compiled = shared.get(
+        model.graph, kind, lambda: _compiled_by_openvino(onnx_content(model), threads, backend.precision)
+    )
+    return _by_request(compiled)
 
 
 def run_by_torch(module: Callable[..., Any], memory_format: torch.memory_format = torch.contiguous_format) -> Dense:
@@ -174,15 +180,8 @@ def run_by_torch(module: Callable[..., Any], memory_format: torch.memory_format 
 
 
 def run_by_onnxruntime(content: bytes, threads: int) -> Dense:
-    """Prepare an ONNX model for ONNX Runtime; only its errors are printed, as some files get a warning per weight."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = _ERRORS
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return lambda image: list(session.run(None, {name: image}))
+    """Prepare an ONNX model for ONNX Runtime."""
+    return _by_session(Shared(None, _session_of_onnxruntime(content, threads)))
 
 
 def run_by_openvino(content: bytes, threads: int, precision: DensePrecision = DensePrecision.FLOAT32) -> Dense:
@@ -194,17 +193,43 @@ def run_by_openvino(content: bytes, threads: int, precision: DensePrecision = De
     Raises:
         NotImplementedError: this processor does not compute in that precision.
     """
+    return _by_request(Shared(None, _compiled_by_openvino(content, threads, precision)))
+
+
+def _session_of_onnxruntime(content: bytes, threads: int) -> Any:
+    """Only its errors are printed, as some files get a warning per weight."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = _ERRORS
+    # not session.set_denormal_as_zero: that stays set in the caller's thread
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def _by_session(session: Shared[Any]) -> Dense:
+    """A session may run in several threads at once."""
+    name = session.value.get_inputs()[0].name
+    return lambda image: list(session.value.run(None, {name: image}))
+
+
+def _compiled_by_openvino(content: bytes, threads: int, precision: DensePrecision) -> Any:
     import openvino
 
     core, (hint, capability) = openvino.Core(), _IN_OPENVINO[precision]
     if capability not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         raise NotImplementedError(f"this processor does not compute in {precision.value}")
     options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": hint}
-    compiled = core.compile_model(core.read_model(content), "CPU", options)
+    return core.compile_model(core.read_model(content), "CPU", options)
+
+
+def _by_request(compiled: Shared[Any]) -> Dense:
+    """A compiled model may run in several threads at once, by a request for each."""
+    request = compiled.value.create_infer_request()
 
     def run(image: NDArray[np.float32]) -> list[NDArray[Any]]:
-        results = compiled(image)
-        return [results[port] for port in compiled.outputs]
+        results = request.infer(image)
+        return [results[port] for port in compiled.value.outputs]
 
     return run
 

@@ -14,9 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded import Calibration, calibrate
-from cacheinf_ros.engine.bounded_mode import BoundedMode, CachedFrame
+from cacheinf_ros.engine.bounded_mode import BoundedMode, CachedFrame, Compute
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.cost import DenseSwitch
@@ -26,6 +25,8 @@ from cacheinf_ros.engine.following import shift_unit
 from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.partition.sharing import RemotePeer, SharedProgram
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.result import EngineResult
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.geometry import NO_SHIFT, KeyframeWindow
@@ -57,22 +58,27 @@ class Engine:
         Raises:
             EngineError: the configuration asks for what cannot be.
         """
-        backend = choose_backend(config.device, config.threads, config.precision)
+        executed, backend = executed_model(model, config)
+        if with_server and backend.takes_levels:
+            raise EngineError(
+                "precision int8 cannot share rows with a server: set precision to float32, or use no server"
+            )
         self.model = model
         self.kernel_name = backend.name
         self._preprocessor = Preprocessor(model.card)
         side = Side.ROBOT if with_server else None
-        self.program, self.cost = compile_program(model, config, backend, caching, side)
+        self.program, self.cost = compile_program(executed, config, backend, caching, side)
         self._input = backend.input(self._preprocessor, self.program.input)
         self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
         self._cached = CachedFrame(
             program=self.program,
+            compute=_computing(self.program, self.shared),
             input=self._input,
             keyframe=self._keyframe,
             frame=np.empty((*self._preprocessor.size, 3), np.uint8),
         )
-        self.bounded = BoundedMode(self._cached, self._dense, model.graph.input, config)
+        self.bounded = BoundedMode(self._cached, model.graph.input, config)
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         self._switch = DenseSwitch()
         self._config = config
@@ -154,7 +160,8 @@ class Engine:
         changed_share = self.program.changed_input.count / self.program.changed_input.pixels
         refresh = entry.reused is None or (peer is None and self._prefers_dense(changed_share, resized))
         prepared = time.perf_counter_ns()
-        outputs = self._compute(outside=entry.outside, refresh=refresh, peer=peer)
+        partner = None if self._config.mode is Mode.DEEPCACHE else peer
+        outputs = self._cached.compute(outside=entry.outside, refresh=refresh, peer=partner)
         computed = time.perf_counter_ns()
         self._cached.is_whole = True
         if self._config.mode is Mode.BOUNDED:
@@ -223,25 +230,8 @@ class Engine:
 
     def _enter_anew(self, resized: Image) -> _Entry:
         self._keyframe.restart()
-        self._write_all(resized)
+        self._cached.write_all(resized)
         return _Entry()
-
-    def _write_all(self, image: Image) -> None:
-        self._input.touch_all()
-        self._input.write(image, self.program.changed_input, everything=True)
-
-    def _dense(self, image: Image) -> list[torch.Tensor]:
-        """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""
-        self._write_all(image)
-        return list(self._compute(refresh=True).values())
-
-    def _compute(
-        self, *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
-    ) -> dict[str, torch.Tensor]:
-        if self.shared is not None:
-            peer = peer if self._config.mode is not Mode.DEEPCACHE else None
-            return self.shared.execute(outside=outside, refresh=refresh, peer=peer)
-        return self.program.execute(outside=outside, refresh=refresh)
 
     def _move(self, cache_map: CacheMap) -> None:
         """Move the cache with the picture (DeepCache section 4.3): each map by whole pixels of its own."""
@@ -258,7 +248,7 @@ class Engine:
         if not self._config.dense_fallback or not self._switch.prefers_dense(changed_share):
             return False
         if self._keyframe.is_frame:
-            self._write_all(self._input.composed)
+            self._cached.write_all(self._input.composed)
         else:
             self._enter_anew(resized)
         return True
@@ -268,6 +258,19 @@ class Engine:
             self._switch.observe_dense(took_ms)
         else:
             self._switch.observe_cached(changed_share, took_ms)
+
+
+def _computing(program: Program, shared: SharedProgram | None) -> Compute:
+    """What runs the program; it does not hold the engine, which is to go with whoever had it made."""
+
+    def compute(
+        *, outside: Border = Border.NONE, refresh: bool, peer: RemotePeer | None = None
+    ) -> dict[str, torch.Tensor]:
+        if shared is not None:
+            return shared.execute(outside=outside, refresh=refresh, peer=peer)
+        return program.execute(outside=outside, refresh=refresh)
+
+    return compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,14 @@ from cacheinf_ros.mode import Mode
 
 
 class Precision(Enum):
-    """What convolutions multiply; sums and everything else are float32."""
+    """What convolutions multiply."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
-    """Inputs and weights rounded to 8 bits of mantissa: faster where the processor has it, with another error."""
+    """Inputs and weights rounded to 8 bits of mantissa: faster where the processor has it, with another error; sums and
+    feature maps stay float32."""
+    INT8 = "int8"
+    """Feature maps are levels of 8 bits, with scales from the user's frames (``cacheinf quantise``)."""
 
 
 class DensePrecision(Enum):
@@ -49,7 +52,8 @@ class EngineConfig(Config):
     threads: int = parameter(2, "threads of the engine's own kernels", low=1, high=256)
     precision: Precision = parameter(
         Precision.FLOAT32,
-        "what convolutions multiply: float32, or bfloat16: faster, and less precise; needs AVX512_BF16",
+        "what convolutions multiply: float32; bfloat16: faster, less precise, needs AVX512_BF16; int8: the fastest, a "
+        "quarter of the memory, needs scales from `cacheinf quantise`",
     )
     cache: Cache = parameter(
         Cache.ALL,

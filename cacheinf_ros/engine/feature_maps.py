@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from cacheinf_ros.engine.buffers import MapBuffer, allocate_maps, maps_at
+from cacheinf_ros.engine.buffers import MapBuffer, MapShape, allocate_maps, maps_at
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord
@@ -49,7 +49,7 @@ class FeatureMaps(Mapping[str, MapBuffer]):
     @property
     def cache_bytes(self) -> int:
         """Memory of the feature maps that are kept."""
-        return sum(buffer.pixels.numel() * 4 for buffer in self.kept)
+        return sum(buffer.pixels.numel() * buffer.pixels.element_size() for buffer in self.kept)
 
     def move(self, dx: float, dy: float) -> None:
         """Move every kept map by a shift given in pixels of the input, rounded to its own pixels."""
@@ -73,9 +73,9 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         arena = maps_at(placement.offsets, placement.size, self._shapes(names), device)
         self._maps.update(zip(names, arena, strict=True))
 
-    def _shapes(self, names: Sequence[str]) -> list[tuple[tuple[int, int], int]]:
+    def _shapes(self, names: Sequence[str]) -> list[MapShape]:
         specs = [self._layout.spec(name) for name in names]
-        return [(spec.size, spec.channels) for spec in specs]
+        return [(spec.size, spec.channels, spec.levels) for spec in specs]
 
     def _view(self, tensor: str) -> MapBuffer:
         if tensor not in self._maps:

@@ -53,8 +53,8 @@ class Layout:
         if name in self.graph.tensors:
             return self.graph.tensors[name]
         view = self.views[name]
-        owner = self.graph.tensors[view.owner].shape
-        return TensorSpec(name=name, shape=(owner[0], view.count, *owner[2:]))
+        owner = self.graph.tensors[view.owner]
+        return TensorSpec(name=name, shape=(1, view.count, *owner.shape[2:]), levels=owner.levels)
 
 
 def lay_out(graph: Graph) -> Layout:

@@ -14,7 +14,6 @@ from cacheinf_ros.memory.records import aligned
 
 ALIGNMENT = 64
 """Bytes: a cache line, and a vector of AVX-512."""
-_BYTES = 4  # float32
 
 
 def lifetimes(
@@ -40,7 +39,8 @@ def lifetimes(
 
 def map_bytes(layout: Layout, name: str) -> int:
     """Of a feature map."""
-    return _BYTES * math.prod(layout.spec(name).shape)
+    spec = layout.spec(name)
+    return spec.value_bytes * math.prod(spec.shape)
 
 
 def with_poison(steps: Sequence[Step], layout: Layout, caching: Caching) -> tuple[Step, ...]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 from cacheinf_ros.disk_cache import cache_folder
-from cacheinf_ros.engine.engine_config import EngineConfig
+from cacheinf_ros.engine.engine_config import EngineConfig, Precision
+from cacheinf_ros.engine.quantisation.scales import scales_digest
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.identity import graph_hash
 
@@ -24,6 +25,7 @@ def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str) ->
         config.device,
         config.threads,
         config.precision.value,
+        *([scales_digest(model)] if config.precision is Precision.INT8 else []),
     )
     key = "/".join(map(str, (*parts, torch.__version__, suffix)))
     name = f"{Path(model.name).name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.{suffix}"

@@ -103,8 +103,12 @@ class Program:
         return int(self._flops_per_pixel @ counts) / self._dense_flops
 
     def set_thresholds(self, thresholds: Mapping[str, DeltaThreshold]) -> None:
-        """From now on hold small changes of these tensors back, and of no others; the cache stays as it is."""
-        self.plan: Plan = self._planner.plan(self.caching, thresholds, self.replicas)
+        """From now on hold small changes of these tensors back; the cache stays as it is.
+
+        Of others only what rounds to the same levels as before is held back, which changes nothing.
+        """
+        same = {name: NOTHING_CHANGED for name in self.kept if self.layout.spec(name).levels}
+        self.plan: Plan = self._planner.plan(self.caching, {**same, **thresholds}, self.replicas)
         if self._debug_memory:
             self.plan = replace(self.plan, steps=with_poison(self.plan.steps, self.layout, self.caching))
         steps = self.plan.steps
@@ -160,4 +164,5 @@ class Program:
     def _prepared(self, step: Compute) -> PreparedKernel:
         operator = step.operator
         sources = [self.maps[name] for name in operator.inputs]
-        return self._backend.prepare(operator, sources, self.maps[operator.output].pixels.shape[1])
+        target = self.maps[operator.output]
+        return self._backend.prepare(operator, sources, target.pixels.shape[1], target.levels)

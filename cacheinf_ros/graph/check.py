@@ -24,7 +24,7 @@ def check_graph(graph: ir.Graph) -> None:
         ModelError: they contradict each other; a kernel would read or write beside a tensor's memory.
     """
     for name, spec in graph.tensors.items():
-        numbers = [spec.name == name, *(type(size) is int and size >= 0 for size in spec.shape)]
+        numbers = [spec.name == name, spec.levels is None, *(type(size) is int and size >= 0 for size in spec.shape)]
         _demand(all(numbers) and torch.Size(spec.shape).numel() <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}")
     written = {graph.input}
     _demand(graph.input in graph.tensors and _is_image(graph.tensors[graph.input]), "the input is no feature map")
@@ -49,6 +49,8 @@ def _fits(operator: ir.Operator, inputs: list[ir.TensorSpec], output: ir.TensorS
         len(inputs) == 1, first.size == output.size, first.channels == output.channels
     )  # fmt: skip
     match operator:
+        case ir.Int8Conv():
+            return False  # made when an engine starts, and never stored
         case ir.Conv():
             return _conv_fits(operator, inputs, output)
         case ir.Pool():

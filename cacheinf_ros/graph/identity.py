@@ -20,6 +20,9 @@ def graph_hash(graph: Graph) -> str:
     for operator in graph.operators:
         _update(digest, operator)
     _update(digest, (graph.input, graph.outputs, sorted((s.name, s.shape) for s in graph.tensors.values())))
+    for spec in graph.tensors.values():
+        if spec.levels is not None:
+            _update(digest, (spec.name, spec.levels))
     return digest.hexdigest()[:32]
 
 

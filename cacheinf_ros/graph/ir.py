@@ -20,16 +20,36 @@ from cacheinf_ros.graph.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """What levels, uint8, stand for: (level - zero) * scale.
+
+    Attributes:
+        scale: positive.
+        zero: the level of 0, from 0 to 255.
+    """
+
+    scale: float
+    zero: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
     """A tensor between operators.
 
     Attributes:
         name: unique in the graph.
         shape: static; feature maps are (1, channels, height, width), or (1, channels): one pixel.
+        levels: what its values stand for where they are levels, uint8; None: they are floats.
     """
 
     name: str
     shape: tuple[int, ...]
+    levels: Levels | None = None
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value of a feature map."""
+        return 4 if self.levels is None else 1
 
     @property
     def is_map(self) -> bool:
@@ -100,6 +120,17 @@ class Conv(Operator):
     def is_depthwise(self) -> bool:
         """Whether every channel has one filter of its own."""
         return self.weight.shape[1] == 1 and self.weight.shape[0] == self.groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int8Conv(Conv):
+    """A convolution of levels. Its weights are rounded to whole numbers, -127 to 127, of a unit per output channel.
+
+    Attributes:
+        weight_scale: float32 [out_channels]: these units.
+    """
+
+    weight_scale: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +250,11 @@ class GlobalMean(Operator):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concat(Operator):
     """Concatenation of feature maps along their channels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convert(Operator):
+    """Floats as levels, or levels as floats or other levels, as the tensors say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.graph.model_factory import build_module, load_weights
+from cacheinf_ros.graph.shared_values import SharedValues
 from cacheinf_ros.graph.weights_origin import WeightsOrigin, origin_of_weights
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ _DEFAULT_SIZE = (224, 224)
 _EXPORTING = threading.RLock()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Model:
     """A network ready for the engine.
 
@@ -39,12 +40,14 @@ class Model:
         graph: the same function as operators.
         card: how to prepare images and read outputs; its ``input_size`` is always set.
         weights_origin: where the weights come from.
+        shared: what those who run the model have made of it, for all of them.
     """
 
     module: torch.nn.Module
     graph: Graph
     card: ModelCard
     weights_origin: WeightsOrigin = WeightsOrigin.UNKNOWN
+    shared: SharedValues = field(default_factory=SharedValues, compare=False, repr=False)
 
     @property
     def name(self) -> str:

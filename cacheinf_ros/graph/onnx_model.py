@@ -18,11 +18,11 @@ import torch
 from onnx import NodeProto, numpy_helper
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS
+from cacheinf_ros.graph.onnx_operators import EARLIER_OPERATORS, OPERATORS, dequantised
 
 _VERSION_OF_TODAY = 13  # of the operator set: what changed since does not matter here
 # Their constants are factors and limits that must be numbers when the model is exported.
-_WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow"}
+_WITH_STATIC_CONSTANTS = {"Resize", "Upsample", "Clip", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,9 @@ class OnnxModule(torch.nn.Module):
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant":
             self._hold(node.output[0], numpy_helper.to_array(attributes["value"]))
+            return
+        if node.op_type == "DequantizeLinear" and node.input[0] in self._static:
+            self._hold(node.output[0], dequantised(*(self._static[name] for name in node.input), **attributes))
             return
         if node.op_type == "Split":
             attributes.setdefault("num_outputs", len(node.output))

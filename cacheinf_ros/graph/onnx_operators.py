@@ -164,6 +164,24 @@ def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
     return x
 
 
+def _rounded(x: Tensor, scale: np.ndarray, zero: np.ndarray | None = None, **_: Any) -> Tensor:
+    """What levels stand for, as floats: DequantizeLinear, which must follow, has nothing left to do."""
+    kind = np.iinfo(np.uint8 if zero is None else zero.dtype)
+    if np.size(scale) != 1 or kind.bits != 8:
+        raise ModelError("the ONNX operator QuantizeLinear is supported only to 8 bits, with one scale for a tensor")
+    first = 0 if zero is None else int(zero.item())
+    return torch.fake_quantize_per_tensor_affine(x, float(scale.item()), first, int(kind.min), int(kind.max))
+
+
+def dequantised(
+    values: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None, *, axis: int = 1, **_: Any
+) -> np.ndarray:
+    """float32: what the levels of a constant stand for; ``axis``: that scales belong to, if there are several."""
+    shape = [-1 if i == axis % values.ndim else 1 for i in range(values.ndim)] if np.size(scale) > 1 else []
+    steps = values.astype(np.float64) - (0 if zero is None else zero.astype(np.float64).reshape(shape))
+    return np.asarray(steps * scale.astype(np.float64).reshape(shape), np.float32)
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs,
     "Add": lambda a, b: a + b,
@@ -177,6 +195,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Conv": windows.conv,
     "ConvTranspose": windows.conv_transpose,
     "DepthToSpace": _depth_to_space,
+    "DequantizeLinear": lambda x, *_, **__: x,
     "Div": lambda a, b: a / b,
     "Dropout": lambda x, *_, **__: x,
     "Elu": lambda x, alpha=1.0: functional.elu(x, alpha),
@@ -208,6 +227,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "PRelu": lambda x, slope: functional.prelu(x, slope.flatten()),
     "Pad": _pad,
     "Pow": lambda a, b: torch.pow(a, float(b)),
+    "QuantizeLinear": _rounded,
     "Reciprocal": torch.reciprocal,
     "ReduceL2": _reduce(torch.linalg.vector_norm),
     "ReduceMax": _reduce(torch.amax),

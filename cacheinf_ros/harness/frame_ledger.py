@@ -1,9 +1,13 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What became of each frame that a camera sent: answered rightly, wrongly, with a stated error, or not at all."""
+"""What became of each frame that a camera sent: answered rightly, wrongly, with a stated error, or not at all.
+
+Once all are settled, and nothing went wrong, the frames sent are as many as those of RIGHT, STATED, EXCUSED and UNOWED.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,11 +17,13 @@ class Fate(Enum):
 
     RIGHT = "right"
     STATED = "stated error"
+    AGAIN = "answered again, as it was sent again"
     WRONG = "wrong"
     TWICE = "answered too often"
     UNASKED = "answered without a frame"
     MISSING = "missing"
     EXCUSED = "excused"
+    UNOWED = "owed no answer, and has none"
 
     @property
     def is_fault(self) -> bool:
@@ -33,24 +39,42 @@ class _Sent:
         at_s: when it was last sent.
         answers: how many it may still have: one for each time that it was sent.
         must: whether it must have one: its node was there and awake.
+        is_excused: whether it had to have one until it was excused.
     """
 
     at_s: float
     answers: int = 1
     must: bool = True
+    is_excused: bool = False
     was_answered: bool = False
+
+    @property
+    def fate(self) -> Fate:
+        """Of one that has no answer."""
+        return Fate.MISSING if self.must else Fate.EXCUSED if self.is_excused else Fate.UNOWED
 
 
 class FrameLedger:
     """The frames of one camera, by stamp. For one thread at a time; times are seconds of any one clock.
 
     Attributes:
-        fates: how often each was seen. A frame that was sent twice may have two answers and needs one.
+        sent: how many frames were; one that was sent twice is one.
+        fates: how often each was seen. A frame that was sent twice may have two answers and needs one; what became of
+            one without an answer is settled when nobody waits for it any more.
+        missing: by log of the process that ran when that was found: how many frames had no answer.
     """
 
-    def __init__(self, patience_s: float) -> None:
-        """``patience_s``: how long a frame may wait for its answer."""
+    def __init__(self, patience_s: float, log: Callable[[], str] = lambda: "") -> None:
+        """Begin.
+
+        Args:
+            patience_s: how long a frame may wait for its answer.
+            log: names that of the process that is to answer now.
+        """
+        self.sent = 0
         self.fates: Counter[Fate] = Counter()
+        self.missing: Counter[str] = Counter()
+        self._log = log
         self._patience_s = patience_s
         self._sent: dict[int, _Sent] = {}
         self._right: list[tuple[float, float]] = []  # (sent, answered) of frames that were answered rightly
@@ -68,12 +92,13 @@ class FrameLedger:
         """
         frame = self._sent.get(stamp_ns)
         if frame is None:
+            self.sent += 1
             self._sent[stamp_ns] = _Sent(at_s=at_s, must=must)
         else:
             frame.at_s, frame.answers = at_s, frame.answers + 1
 
     def answer(self, stamp_ns: int, at_s: float, fate: Fate) -> Fate:
-        """Note an answer and return what it is: ``fate`` (RIGHT, STATED, WRONG), or that nobody waited for it."""
+        """Note an answer and return what it is: ``fate`` (RIGHT, STATED, WRONG), another one, or one too many."""
         frame = self._sent.get(stamp_ns)
         if frame is None:
             fate = Fate.UNASKED
@@ -81,9 +106,11 @@ class FrameLedger:
             fate = Fate.TWICE
         else:
             frame.answers -= 1
-            frame.was_answered = True
             if fate is Fate.RIGHT:
                 self._right.append((frame.at_s, at_s))
+            if frame.was_answered and fate in (Fate.RIGHT, Fate.STATED):
+                fate = Fate.AGAIN
+            frame.was_answered = True
         self.fates[fate] += 1
         return fate
 
@@ -91,8 +118,7 @@ class FrameLedger:
         """Excuse all frames that wait: their node was killed, or their camera restarted while it slept."""
         for frame in self._sent.values():
             if frame.must and not frame.was_answered:
-                frame.must = False
-                self.fates[Fate.EXCUSED] += 1
+                frame.must, frame.is_excused = False, True
 
     def postpone(self, until_s: float) -> None:
         """Let the patience with all frames that wait begin at a time: their node slept until then."""
@@ -103,9 +129,10 @@ class FrameLedger:
         """Forget frames that nobody waits for any more; returns how many of them were missing."""
         overdue = [stamp for stamp, frame in self._sent.items() if now_s - frame.at_s > self._patience_s]
         frames = [self._sent.pop(stamp) for stamp in overdue]
-        missing = sum(frame.must and not frame.was_answered for frame in frames)
-        self.fates[Fate.MISSING] += missing
-        return missing
+        fates = Counter(frame.fate for frame in frames if not frame.was_answered)
+        self.fates += fates
+        self.missing[self._log()] += fates[Fate.MISSING]
+        return fates[Fate.MISSING]
 
     def recovery_s(self, since_s: float) -> float | None:
         """Seconds from a time to the first right answer of a frame that was sent after it; None: there is none yet."""

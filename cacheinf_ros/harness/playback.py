@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 from cacheinf_ros.install_paths import share_folder
-from cacheinf_ros.nodes.recorder import Recorded, Recorder
+from cacheinf_ros.nodes.recorder import Recorded, RecordedMap, RecordedPromise, Recorder
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.polling import wait_until
 
@@ -34,7 +34,8 @@ class Played:
         accepted: images that the inference node began to work on, by its own count.
         dropped: images that were replaced before that.
         results: one per accepted image, in order of arrival.
-        links: cache maps by the stamp of their frame, where a matcher node published them.
+        links: cache maps by the stamp of their frame, where the recorder listens to them.
+        class_maps, promises: see :class:`Recorder`, where it listens to them.
     """
 
     published: int
@@ -42,6 +43,8 @@ class Played:
     dropped: int
     results: list[Recorded]
     links: dict[int, MapUpdate]
+    class_maps: list[RecordedMap]
+    promises: dict[int, RecordedPromise]
 
     @property
     def unanswered(self) -> int:
@@ -126,6 +129,7 @@ def play(
     known = before.get("results", 0) + len(recorder.results)
     wait_until(lambda: recorder.counts(node).get("results", 0) >= known, _QUIET_S)
     counts = recorder.counts(node)
+    class_maps, promises = recorder.class_maps, recorder.promises
     results, links = recorder.take()
     return Played(
         published=published,
@@ -133,6 +137,8 @@ def play(
         dropped=counts.get("dropped", 0) - before.get("dropped", 0),
         results=results,
         links=links,
+        class_maps=class_maps,
+        promises=promises,
     )
 
 

@@ -46,6 +46,7 @@ class NodeCommand:
         remappings: topic names, from -> to.
         log_level: debug, info, warn, error.
         environment: variables that differ from ours.
+        cameras: full names of image topics, for each of which cached_inference makes a node.
     """
 
     executable: str
@@ -56,11 +57,13 @@ class NodeCommand:
     remappings: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
     environment: Mapping[str, str] = field(default_factory=dict)
+    cameras: Sequence[str] = ()
 
     def line(self) -> list[str]:
         """The command line."""
-        words = [sys.executable, "-S", "-P", str(_START), self.executable, "--ros-args"]
-        words += ["--log-level", self.log_level]
+        words = [sys.executable, "-S", "-P", str(_START), self.executable]
+        words += ["--cameras", *self.cameras] if self.cameras else []
+        words += ["--ros-args", "--log-level", self.log_level]
         words += ["-r", f"__node:={self.name}"] if self.name else []
         words += ["-r", f"__ns:={self.namespace}"] if self.namespace else []
         words += ["--params-file", str(self.params_file)] if self.params_file else []

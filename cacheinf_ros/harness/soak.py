@@ -163,7 +163,9 @@ class _Soak:
     def report(self) -> SoakReport:
         """What came of it so far."""
         return SoakReport(
+            sent=sum(robot.ledger.sent for robot in self._robots),
             fates=self._counted,
+            missing=sum((robot.ledger.missing for robot in self._robots), Counter()),
             injected=self._all_injected,
             visits=self._visitors.went,
             where=self._where,

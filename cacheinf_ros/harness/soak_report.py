@@ -85,7 +85,9 @@ class SoakReport:
     """What came of it.
 
     Attributes:
-        fates: of all frames.
+        sent: how many frames were.
+        fates: of these; answers that are another one, or one too many, come on top.
+        missing: how many of them were by process, as its log is called.
         injected: how often each kind of fault befell whom.
         visits: how those went that only greeted: how many had a session, by kind.
         where: where frames were computed.
@@ -99,7 +101,9 @@ class SoakReport:
         tracebacks: names of the logs that have one.
     """
 
+    sent: int
     fates: Counter[Fate]
+    missing: Counter[str]
     injected: Counter[tuple[Column, str]]
     visits: Counter[str]
     where: Counter[str]

@@ -189,7 +189,7 @@ class SoakedRobot(SoakedNode):
     ) -> None:
         """``hear`` takes the robot and each of its results, in the station's thread."""
         super().__init__(f"robot{number}/robot{number}", command, surroundings)
-        self.ledger = FrameLedger(config.patience_s)
+        self.ledger = FrameLedger(config.patience_s, lambda: self._processes[-1].log.name)
         self.starts_s: list[float] = []
         self._station = station
         self._images, self._results = f"/robot{number}/camera/image", f"/robot{number}/results"

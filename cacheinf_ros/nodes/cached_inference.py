@@ -1,28 +1,39 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Matcher and inference in one process: one image subscription, and the map never leaves the process.
+"""Matcher and inference in one process: one image subscription, and the map leaves the process only for who
+subscribes to it.
 
 Matching of a frame runs in a thread of its own while the frame before is computed (DeepCache's pipeline, section 5).
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rclpy.parameter import Parameter
+from rclpy.utilities import remove_ros_args
 
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.launch_arguments import camera_namespaces
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.msg import CacheMap
 from cacheinf_ros.nodes.camera import Camera
-from cacheinf_ros.nodes.conversions import image_from, image_size
-from cacheinf_ros.nodes.frame_node import FrameNode, run_node
+from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_size
+from cacheinf_ros.nodes.frame_node import FrameNode, run_nodes
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.nodes.row_sharing import MakeScheduler
+from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on
 from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.map_producer import MapProducer
+from cacheinf_ros.pipeline.model_pool import ModelPool
 from cacheinf_ros.pipeline.node_configs import ImageConfig
 from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Outcome, Paired
 from cacheinf_ros.pipeline.worker import Worker
@@ -50,24 +61,49 @@ class _Matched:
 class CachedInferenceNode(FrameNode):
     """Matches and runs every frame that it accepts; publishes one result for each."""
 
-    def __init__(self, make_scheduler: MakeScheduler = Scheduler) -> None:
-        """``make_scheduler``: of what chooses how each frame is divided between robot and server."""
-        super().__init__("cached_inference", EngineConfig, MatchingConfig, *Pipeline.CONFIGS, ImageConfig)
+    def __init__(
+        self, make_scheduler: MakeScheduler = Scheduler, models: ModelPool | None = None, **options: Any
+    ) -> None:
+        """Prepare.
+
+        Args:
+            make_scheduler: of what chooses how each frame is divided between robot and server.
+            models: of the process; None: no other node runs any.
+            options: of rclpy's Node.
+        """
+        super().__init__("cached_inference", EngineConfig, MatchingConfig, *Pipeline.CONFIGS, ImageConfig, **options)
+        self._make_scheduler = make_scheduler
+        self._models = models
+
+    def configure(self) -> None:
+        """Load the model."""
+        self._pipeline = Pipeline(self, self._make_scheduler, self._models)
+
+    def activate(self) -> None:
+        """Begin with an empty cache."""
+        super().activate()
         get = self.parameters.get
         queue_size = self._queue_size = get(ImageConfig).queue_size
-        self._pipeline = Pipeline(self, make_scheduler)
         self._producer = MapProducer(get(MatchingConfig))
+        self._maps = publish_on(self, CacheMap, "~/cache_map", profile(MAP_DEPTH))
         self._arrivals: LatestQueue[Arrival] = LatestQueue(queue_size, self._wants_more)
         self._matched: FramePairing[_Matched] = FramePairing(map_timeout_ns=0, queue_size=queue_size)
         self._matching: Worker[Arrival] = Worker(self._arrivals, self._match, failed=self.health.failed)
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
+        self._pipeline.connect()
         gives_way = not self._pipeline.waits_for_server
         self.begin(self._matched, self._infer, self._pipeline.rest, before=[self._matching], gives_way=gives_way)
 
-    def close(self) -> None:
+    def deactivate(self) -> None:
         """Finish the frames at hand, and tell the server."""
-        super().close()
+        self._camera.close()
+        super().deactivate()
+        self._pipeline.disconnect()
+
+    def clean_up(self) -> None:
+        """Free the model."""
         self._pipeline.close()
+        del self._pipeline
 
     def _store_image(self, arrival: Arrival) -> None:
         self._matching.tell(lambda: self._arrivals.put(arrival))
@@ -89,6 +125,8 @@ class CachedInferenceNode(FrameNode):
         update = self._producer.link(
             image, arrival.stamp_ns, get(MatchingConfig), mode=get(EngineConfig).mode, dense_ms=self._pipeline.dense_ms
         )
+        if self._maps.get_subscription_count():
+            self._maps.publish(cache_map_message(arrival.header, update))
         return _Matched(arrival=arrival, image=image, matching_ms=update.matching_ms), update
 
     def _add(self, matched: _Matched, update: MapUpdate) -> None:
@@ -118,5 +156,18 @@ def _prepared(paired: Paired[_Matched]) -> Prepared:
 
 
 def main() -> int:
-    """Run the node."""
-    return run_node("cached_inference", CachedInferenceNode)
+    """Run the node; with ``--cameras TOPIC...`` one for each, in the namespace of its topic, all with one model."""
+    parser = argparse.ArgumentParser(prog="cached_inference")
+    parser.add_argument("--cameras", nargs="+", metavar="TOPIC", help="full names of image topics: a node for each")
+    topics = parser.parse_args(remove_ros_args(sys.argv)[1:]).cameras or []
+    return run_nodes("cached_inference", lambda: _node_for_each(topics) if topics else [CachedInferenceNode()])
+
+
+def _node_for_each(topics: Sequence[str]) -> list[CachedInferenceNode]:
+    models = ModelPool()
+    return [
+        CachedInferenceNode(
+            models=models, namespace=namespace, parameter_overrides=[Parameter("image_topic", value=topic)]
+        )
+        for topic, namespace in zip(topics, camera_namespaces(topics), strict=True)
+    ]

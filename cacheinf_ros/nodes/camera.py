@@ -64,7 +64,14 @@ class Camera:
         self._subscription = self._subscribe()
         health.counted("image_publishers", lambda: self._subscription.get_publisher_count())
         # events may come before the graph knows of what they tell, and not every middleware has them
-        node.create_timer(_REVIEW_S, self._review, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer = node.create_timer(_REVIEW_S, self._review, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def close(self) -> None:
+        """Receive nothing more; by the executor's thread."""
+        self._health.counted("image_publishers", lambda: 0)
+        self._node.destroy_timer(self._timer)
+        self._node.destroy_guard_condition(self._review_soon)
+        self._node.destroy_subscription(self._subscription)
 
     def _subscribe(self) -> Subscription[Any]:
         self._health.note("image_reliability", "reliable" if self._is_reliable else "best_effort")

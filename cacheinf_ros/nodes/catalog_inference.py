@@ -20,7 +20,14 @@ class CatalogInferenceNode(FrameNode):
 
     def __init__(self) -> None:
         super().__init__("catalog_inference", CatalogConfig, ImageConfig, *CatalogPipeline.CONFIGS)
+
+    def configure(self) -> None:
+        """Read the catalogs."""
         self._pipeline = CatalogPipeline(self)
+
+    def activate(self) -> None:
+        """Begin with empty caches."""
+        super().activate()
         self._asking: RequestQueue[Arrival] = RequestQueue(
             self._pipeline.models,
             lambda: self.parameters.get(CatalogConfig).rates_hz,
@@ -29,10 +36,16 @@ class CatalogInferenceNode(FrameNode):
         self._camera = Camera(self, self.parameters.get(ImageConfig), self.health, self._store_image)
         self.begin(self._asking, self._pipeline.answer, self._pipeline.rest)
 
-    def close(self) -> None:
-        """Finish the request at hand, and tell the server."""
-        super().close()
+    def deactivate(self) -> None:
+        """Finish the request at hand."""
+        self._camera.close()
+        super().deactivate()
+        self._pipeline.forget()
+
+    def clean_up(self) -> None:
+        """Free the models, and tell the server."""
         self._pipeline.close()
+        del self._pipeline
 
     def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._asking.put(arrival))

@@ -18,13 +18,14 @@ from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.catalog.serving.request_queue import Asked
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.energy.request_energy import RequestEnergy
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
 from cacheinf_ros.nodes.conversions import image_from
 from cacheinf_ros.nodes.energy import announced_meter
+from cacheinf_ros.nodes.figures import FigureTopic
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.limited import Sender
@@ -84,6 +85,7 @@ class CatalogPipeline:
         self._report = BudgetReport(node.health, self.models)
         self._results = publish_on(node, InferenceResult, get(ResultConfig).result_topic, profile(_RESULT_DEPTH))
         node.health.counted("result_subscribers", self._results.get_subscription_count)
+        self._figures = {model: FigureTopic(node, model) for model in self.models}
         self._view: tuple[Arrival, View] | None = None
         self._used_bytes = 0
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -103,6 +105,8 @@ class CatalogPipeline:
             message = self._nothing(asked.model, arrival, failure.reason)
         self._results.publish(message)
         self._node.health.result(arrival.age_ms, message.reuse_ratio, message.error)
+        if self._figures[asked.model].publisher.get_subscription_count():
+            self._publish_figures(asked.model, message, arrival.age_ms)
         self._report.answered(asked.model, variant=message.variant, where=message.where, error=message.error)
         self._used_bytes = self._service.used_bytes
 
@@ -111,11 +115,23 @@ class CatalogPipeline:
         with guarded("loading"):
             self._service.improve()
 
+    def forget(self) -> None:
+        """Have the next frame computed completely; when no request is served."""
+        self._device.forget()
+        self._view = None
+
     def close(self) -> None:
         """End the sessions with a server and what runs in the background; when the node does not spin any more."""
         self._device.drop_all()
         if self._connection is not None:
             self._connection.close()
+
+    def _publish_figures(self, model: str, message: InferenceResult, latency_ms: float) -> None:
+        config = self._node.parameters.get(EngineConfig)
+        if config.mode is Mode.BOUNDED and message.where != "server":
+            self._figures[model].publish(message, latency_ms, config.max_loss, self._device.measured_loss(model))
+        else:
+            self._figures[model].publish(message, latency_ms, None, None)
 
     def _seen(self, arrival: Arrival) -> View:
         """The image, decoded once for all models."""

@@ -17,8 +17,9 @@ from cacheinf_ros.parameter_names import what_became_of
 class ConfiguredNode(Node):
     """Has the parameters of some configurations, and says what has become of those that it once had."""
 
-    def __init__(self, name: str, *configs: type[Config]) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, *configs: type[Config], **options: Any) -> None:
+        """``options``: of rclpy's Node."""
+        Node.__init__(self, name, **options)
         self.parameters = Parameters(self, *configs)
 
     def set_parameters_atomically(self, parameter_list: list[Parameter[Any]]) -> SetParametersResult:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from rclpy.node import Node
 
@@ -13,18 +14,20 @@ from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.pipeline.frame_result import HELD
 
 _DEPTH = 10
+_NO_TOKEN = re.compile(r"^(?=\d)|\W")  # what no part of a topic's name may have
 _STAGES = ("match", "prepare", "compute", "decode", "link")
 
 
 class FigureTopic:
-    """``~/figures``.
+    """``~/figures``; of a node with several models ``~/figures/MODEL``.
 
     Attributes:
         publisher: tells whether anybody subscribes; without that nothing needs to be published.
     """
 
-    def __init__(self, node: Node) -> None:
-        self.publisher = publish_on(node, FrameFigures, "~/figures", profile(_DEPTH))
+    def __init__(self, node: Node, model: str = "") -> None:
+        topic = f"~/figures/{_NO_TOKEN.sub('_', model)}" if model else "~/figures"
+        self.publisher = publish_on(node, FrameFigures, topic, profile(_DEPTH))
 
     def publish(self, result: InferenceResult, latency_ms: float, asked: float | None, measured: Loss | None) -> None:
         """Publish the numbers of a frame.

@@ -6,18 +6,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import rclpy
 import rclpy.logging
-from rclpy.exceptions import InvalidNamespaceException, NameValidationException, ParameterException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from cacheinf_ros.config import Config
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.fast_dds import set_up_middleware
-from cacheinf_ros.nodes.configured_node import ConfiguredNode
+from cacheinf_ros.nodes.managed_node import START_ERRORS, ManagedNode
 from cacheinf_ros.nodes.ros_logging import log_to_ros
 from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.pipeline.health import Health, WorkState
@@ -32,15 +32,28 @@ _GIVE_WAY_S = 0.005  # parameter services wait no longer for it
 _SIGNAL_PATIENCE_S = 0.2  # Python sees a signal only when the executor returns
 
 
-class FrameNode(ConfiguredNode):
-    """A node whose callbacks store frames and whose worker thread works on them."""
+class FrameNode(ManagedNode):
+    """A node whose callbacks store frames and whose worker thread works on them, while it is active."""
 
-    def __init__(self, name: str, *configs: type[Config]) -> None:
-        super().__init__(name, *configs, WatchConfig)
+    def __init__(self, name: str, *configs: type[Config], **options: Any) -> None:
+        """``options``: of rclpy's Node."""
+        super().__init__(name, *configs, WatchConfig, **options)
         self.health = Health()
         self.ended = threading.Event()
         self._workers: list[Worker[Any]] = []
+        self._dropped = 0  # by workers of before
         self._gives_way = True
+        Watch(
+            self,
+            self.health,
+            config=lambda: self.parameters.get(WatchConfig),
+            work=lambda: replace(self.work_state(), at_rest=self.standing.value),
+        )
+
+    def activate(self) -> None:
+        """Begin to work; :class:`EngineError` while the last frame from before is still being worked on."""
+        if any(worker.is_alive for worker in self._workers):
+            raise EngineError("the last frame is still being worked on: activate the node again in some seconds")
 
     def begin(
         self,
@@ -51,25 +64,29 @@ class FrameNode(ConfiguredNode):
         before: Sequence[Worker[Any]] = (),
         gives_way: bool = True,
     ) -> None:
-        """Start to work on what :meth:`store` puts into the inbox.
+        """Start to work on what :meth:`store` puts into the inbox, until :meth:`deactivate`.
 
         Args:
             rest: what to do when nothing is left.
             before: the threads that a frame passes through before it is stored, in order.
             gives_way: whether :meth:`give_way` does; not where the work waits for packets that the executor receives.
         """
-        worker = Worker(inbox, work, rest, self.health.failed)
-        workers = self._workers = [*before, worker]
+        self._dropped += sum(worker.dropped for worker in self._workers)
+        self._workers = [*before, Worker(inbox, work, rest, self.health.failed)]
         self._gives_way = gives_way
-        Watch(
-            self,
-            self.health,
-            config=lambda: self.parameters.get(WatchConfig),
-            work=self._work_state,
-        )
-        for each in workers:
+        for each in self._workers:
             each.start()
+        self._begun()
+
+    def _begun(self) -> None:
+        """Say that frames are taken from now on."""
+        self.health.restart()
         self.get_logger().info(READY)
+
+    def deactivate(self) -> None:
+        """Finish the frames at hand; those that wait are dropped."""
+        for worker in self._workers:
+            worker.stop()
 
     def store(self, change: Callable[[], None]) -> None:
         """Change the inbox, under the lock that the worker reads it with."""
@@ -81,23 +98,17 @@ class FrameNode(ConfiguredNode):
         for worker in self._workers if self._gives_way else ():
             worker.give_way(max(0.0, deadline - time.monotonic()))
 
-    def close(self) -> None:
-        """Finish the frames at hand."""
-        for worker in self._workers:
-            worker.stop()
-
-    def _work_state(self) -> WorkState:
+    def work_state(self) -> WorkState:
+        """How the threads are that work on frames."""
         workers = self._workers
+        if not workers:
+            return WorkState()
         return WorkState(
             busy_s=workers[-1].busy_s,
-            dropped=sum(worker.dropped for worker in workers),
+            dropped=self._dropped + sum(worker.dropped for worker in workers),
             is_owed=any(worker.is_owed for worker in workers),
             has_died=any(worker.has_died for worker in workers),
         )
-
-
-START_ERRORS = (CacheinfError, ParameterException, NameValidationException, InvalidNamespaceException)
-"""What the user can do something about: everything else is a bug and keeps its traceback."""
 
 
 class Runnable(Protocol):
@@ -105,6 +116,10 @@ class Runnable(Protocol):
 
     ended: threading.Event
     """Set when the node is to end."""
+
+    def start(self) -> None:
+        """Begin; may raise what prevents it."""
+        ...
 
     def give_way(self) -> None:
         """Let other threads work after a callback."""
@@ -121,13 +136,25 @@ def run_node(name: str, make: Callable[[], Runnable], arguments: list[str] | Non
     Returns:
         the exit code: 0, or 2 where the node could not do its work; then one line says why.
     """
+    return run_nodes(name, lambda: [make()], arguments)
+
+
+def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list[str] | None = None) -> int:
+    """Run nodes in one process until it is interrupted or one of them ends; returns as :func:`run_node` does.
+
+    Args:
+        name: of the process, in its log.
+    """
     set_up_middleware()
     end_quietly_on_signals(rclpy.try_shutdown)
     try:
         # rclpy's own handlers would invalidate the publishers before the frame at hand has its result
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
         log_to_ros(name)
-        _spin(make())
+        nodes = make()
+        for node in nodes:
+            node.start()
+        _spin(nodes)
         code = 0
     except START_ERRORS as error:
         rclpy.logging.get_logger(name).fatal(" ".join(str(error).split()))
@@ -138,16 +165,21 @@ def run_node(name: str, make: Callable[[], Runnable], arguments: list[str] | Non
     return code
 
 
-def _spin(node: Any) -> None:
-    call_on_signals(node.ended.set)
+def _spin(nodes: Sequence[Any]) -> None:
+    ended = threading.Event()
+    call_on_signals(ended.set)
     executor = SingleThreadedExecutor()
-    executor.add_node(node)
+    for node in nodes:
+        executor.add_node(node)
     try:
-        while not node.ended.is_set():
+        while not (ended.is_set() or any(node.ended.is_set() for node in nodes)):
             executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
-            node.give_way()
+            for node in nodes:
+                node.give_way()
     finally:
         ignore_signals()  # one may come twice
-        node.close()
+        for node in nodes:
+            node.close()
         executor.shutdown()  # before rclpy's own: what is left of it then cannot be destroyed any more
-        node.destroy_node()
+        for node in nodes:
+            node.destroy_node()

@@ -23,24 +23,40 @@ class InferenceNode(FrameNode):
 
     def __init__(self) -> None:
         super().__init__("inference", EngineConfig, *Pipeline.CONFIGS, ImageConfig, PairingConfig)
-        get = self.parameters.get
+        self._told: EngineState | None = None
+
+    def configure(self) -> None:
+        """Load the model."""
         self._pipeline = Pipeline(self)
+        self._engine_state = publish_on(self, EngineState, engine_state_topic(self), profile(1, latched=True))
+
+    def activate(self) -> None:
+        """Begin with an empty cache."""
+        super().activate()
+        get = self.parameters.get
         self._pairing: FramePairing[Arrival] = FramePairing(
             map_timeout_ns=round(get(PairingConfig).map_timeout_ms * _NS_PER_MS),
             queue_size=get(ImageConfig).queue_size,
         )
-        self._told: EngineState | None = None
-        self._engine_state = publish_on(self, EngineState, engine_state_topic(self), profile(1, latched=True))
         self._tell_engine_state()
         self._maps = subscribe_to(self, CacheMap, CACHE_MAPS, self._store_map, profile(MAP_DEPTH))
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
+        self._pipeline.connect()
         gives_way = not self._pipeline.waits_for_server
         self.begin(self._pairing, self._infer, self._pipeline.rest, gives_way=gives_way)
 
-    def close(self) -> None:
-        """Finish the frame at hand, and tell the server."""
-        super().close()
+    def deactivate(self) -> None:
+        """Finish the frame at hand, and tell the matcher and the server."""
+        self._camera.close()
+        super().deactivate()
+        self._tell_engine_state(is_active=False)
+        self._pipeline.disconnect()
+
+    def clean_up(self) -> None:
+        """Free the model."""
         self._pipeline.close()
+        del self._pipeline
+        self._told = None  # by a publisher that is gone
 
     def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._pairing.add_frame(arrival, arrival.stamp_ns, arrival.received_ns))
@@ -52,12 +68,12 @@ class InferenceNode(FrameNode):
         if failure:
             self.health.failed(failure.reason)
 
-    def _tell_engine_state(self) -> None:
+    def _tell_engine_state(self, *, is_active: bool = True) -> None:
         """Say which maps can be used, so that the matcher looks for no motion that this mode cannot follow."""
         state = EngineState(
             mode=self.parameters.get(EngineConfig).mode.value,
             dense_ms=self._pipeline.dense_ms,
-            wants_maps=self._pipeline.wants_maps,
+            wants_maps=is_active and self._pipeline.wants_maps,
         )
         if state != self._told:
             self._told = state

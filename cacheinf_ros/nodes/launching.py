@@ -11,17 +11,21 @@ from typing import Any
 from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, SetEnvironmentVariable
 from launch_ros.actions import Node
 
+from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.fast_dds import BY_LAUNCH_VARIABLE, PROFILES_VARIABLE, set_up_middleware
 from cacheinf_ros.launch_arguments import (
     PACKAGE,
     Argument,
     Given,
     Value,
+    camera_namespaces,
     is_launched_itself,
     refuse_unknown,
     say_former,
 )
 from launch import LaunchContext, LaunchDescription
+
+_SERVER_TOPICS = {"share_topic": "frame_shares", "shared_topic": "frame_shared"}  # as the server has them
 
 
 def describe(file: str, arguments: Sequence[Argument], nodes: Callable[[Given], list[Node]]) -> LaunchDescription:
@@ -79,6 +83,34 @@ def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | Non
 
 
 def robot_nodes(given: Given) -> list[Node]:
-    """Matching and inference, in one process or in two."""
+    """Matching and inference, in one process or in two; of several cameras all in one."""
+    topics = given.texts("image_topics")
+    if topics:
+        return [_cameras_node(given, [_full_name(given, topic) for topic in topics])]
     executables = ["cached_inference"] if given.flag("single_process") else ["matcher", "inference"]
     return [node(executable, given) for executable in executables]
+
+
+def _cameras_node(given: Given, topics: Sequence[str]) -> Node:
+    """One process with a node for each camera, which choose their names themselves; they reach the server all the same.
+
+    Raises:
+        ConfigError: they are asked to be in two processes.
+    """
+    if not given.flag("single_process"):
+        raise ConfigError("image_topics and single_process:=false exclude each other: leave one of them out")
+    camera_namespaces(topics)  # complains here, in the launch, where they are none
+    to_server = {f"server.{name}": _full_name(given, topic) for name, topic in _SERVER_TOPICS.items()}
+    return Node(
+        package=PACKAGE,
+        executable="cached_inference",
+        parameters=[given.text("params_file"), {**to_server, **given.parameters}],
+        arguments=["--cameras", *topics, "--ros-args", "--log-level", given.text("log_level")],
+        output="screen",
+    )
+
+
+def _full_name(given: Given, topic: str) -> str:
+    """The name of a topic in the launch's namespace."""
+    namespace = given.text("namespace").strip("/")
+    return topic if topic.startswith("/") else f"/{namespace}/{topic}" if namespace else f"/{topic}"

@@ -16,7 +16,7 @@ from cacheinf_ros.pipeline.node_configs import AnswerConfig
 
 
 class LiveSelection:
-    """Follows ``score_threshold`` and ``classes``, and lets the node refuse classes that the model does not know.
+    """Follows ``score_threshold``, ``classes`` and ``region``, and lets the node refuse classes that there are not.
 
     Attributes:
         current: what is reported now.
@@ -26,24 +26,34 @@ class LiveSelection:
         """``labels``: names of the model's classes; :class:`ConfigError` where the user names others."""
         self._labels = labels
         self._config = configs.get(AnswerConfig)
-        self.current = self._read()
+        self.current = self._read(self._config)
+        self._node = node
         node.add_on_set_parameters_callback(self._check)
         node.add_post_set_parameters_callback(self._apply)
 
-    def _read(self) -> Selection:
-        return Selection.of(self._config.score_threshold, self._config.classes, self._labels)
+    def close(self) -> None:
+        """Follow them no more."""
+        self._node.remove_on_set_parameters_callback(self._check)
+        self._node.remove_post_set_parameters_callback(self._apply)
+
+    def _read(self, config: AnswerConfig) -> Selection:
+        return Selection.of(config.score_threshold, config.classes, self._labels, config.region)
+
+    def _changed(self, parameters: list[Parameter[Any]]) -> AnswerConfig:
+        """Not by way of the node's configurations: rclpy lets those know after this."""
+        return self._config.changed(
+            **{each.name: each.value for each in parameters if each.name in AnswerConfig.model_fields}
+        )
 
     def _apply(self, parameters: list[Parameter[Any]]) -> None:
-        changed = {each.name: each.value for each in parameters if each.name in AnswerConfig.model_fields}
-        if changed:  # not by way of the configurations: rclpy lets those know after this
-            self._config = self._config.changed(**changed)
-            self.current = self._read()
+        self._config = self._changed(parameters)
+        selection = self._read(self._config)
+        if selection != self.current:
+            self.current = selection
 
     def _check(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
-        wanted = [str(parameter.value) for parameter in parameters if parameter.name == "classes"]
         try:
-            for classes in wanted:
-                Selection.of(0.0, classes, self._labels)
+            self._read(self._changed(parameters))
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)

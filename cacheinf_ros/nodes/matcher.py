@@ -23,18 +23,27 @@ class MatcherNode(FrameNode):
 
     def __init__(self) -> None:
         super().__init__("matcher", MatchingConfig, ImageConfig)
-        get = self.parameters.get
-        self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
-        self._producer = MapProducer(get(MatchingConfig))
         self._engine_mode, self._dense_ms = Mode.EXACT, 0.0  # until told: what every mode can follow
         self._is_wanted = True
         self._maps = publish_on(self, CacheMap, CACHE_MAPS, profile(MAP_DEPTH))
         self._overlay = LazyImage(self, "~/overlay")
+
+    def activate(self) -> None:
+        """Begin with no reference."""
+        super().activate()
+        get = self.parameters.get
+        self._queue: LatestQueue[Arrival] = LatestQueue(get(ImageConfig).queue_size)
+        self._producer = MapProducer(get(MatchingConfig))
         self._engine_states = subscribe_to(
             self, EngineState, engine_state_topic(self), self._store_engine_state, profile(1, latched=True)
         )
         self._camera = Camera(self, get(ImageConfig), self.health, self._store_image)
         self.begin(self._queue, self._match)
+
+    def deactivate(self) -> None:
+        """Finish the frame at hand."""
+        self._camera.close()
+        super().deactivate()
 
     def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._queue.put(arrival))

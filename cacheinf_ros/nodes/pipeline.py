@@ -31,6 +31,7 @@ from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap
+from cacheinf_ros.pipeline.model_pool import ModelPool
 from cacheinf_ros.pipeline.node_configs import (
     AnswerConfig,
     LimitConfig,
@@ -41,7 +42,7 @@ from cacheinf_ros.pipeline.node_configs import (
     UseServerConfig,
 )
 from cacheinf_ros.pipeline.pairing import Outcome
-from cacheinf_ros.pipeline.runner import Runner, open_model
+from cacheinf_ros.pipeline.runner import Runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,42 +69,64 @@ class Pipeline:
     )  # fmt: skip
     """What the node must declare, beside the engine's."""
 
-    def __init__(self, node: FrameNode, make_scheduler: MakeScheduler = Scheduler) -> None:
+    def __init__(
+        self, node: FrameNode, make_scheduler: MakeScheduler = Scheduler, models: ModelPool | None = None
+    ) -> None:
         """Load the model; :class:`CacheinfError` where that cannot be done.
 
         Args:
             make_scheduler: of what chooses how each frame is divided between robot and server.
+            models: of the process; None: no other node runs any.
         """
         get = node.parameters.get
         self._node = node
-        use, topics, offload = get(UseServerConfig), get(ServerTopicsConfig), get(OffloadConfig)
-        model = open_model(get(ModelConfig))
-        self._selection = LiveSelection(node, node.parameters, model.card.labels)
+        self._make_scheduler = make_scheduler
+        self._model = model = (models or ModelPool()).open(get(ModelConfig))
         with Contention() as contention:
-            self._runner = Runner(model, get(EngineConfig), node.health.note, with_server=use.use_server)
+            self._runner = Runner(
+                model, get(EngineConfig), node.health.note, with_server=get(UseServerConfig).use_server
+            )
+        self._slowdown = contention.slowdown
         self._runner.warm_up()
-        self._results = ResultTopics(node, get(ResultConfig))
+        self._selection = LiveSelection(node, node.parameters, model.card.labels)
+        self._results = ResultTopics(node, get(ResultConfig), model.card)
         node.health.counted("result_subscribers", self._results.subscribers)
         self._figures = FigureTopic(node)
-        sender = Sender(node, get(LimitConfig))
-        self._connection = ServerConnection(node, topics, sender) if use.use_server else None
-        self._whole = self._sharing = None
-        if self._connection is not None:
-            identity = Identity.of(model)
-            self._whole = WholeFrames(
-                node, self._connection, offload, identity, node.health,
-                is_wanted=lambda: self._policy.sends_frames,
-            )  # fmt: skip
-            self._sharing = RowSharing(
-                node, self._connection, lambda: get(UseServerConfig), offload, identity, self._runner.engine,
-                node.health, slowdown=contention.slowdown, make_scheduler=make_scheduler,
-            )  # fmt: skip
+        self._connection: ServerConnection | None = None
+        self._whole: WholeFrames | None = None
+        self._sharing: RowSharing | None = None
         self._energy = reported_energy(node, get(PowerModel), node.health)
         self._spent = Spent()
         self._told_gaps: set[str] = set()
         self._told_unfollowed = False
+        self._follow_selection()
         self.computed: FrameResult | None = None
         """The last frame's result, if it was computed here."""
+
+    def connect(self) -> None:
+        """Greet the server from now on, where one is to be used; before the first frame."""
+        node, get = self._node, self._node.parameters.get
+        if self._runner.engine.shared is None:
+            return
+        self._runner.engine.shared.forget_server()  # of an earlier session
+        connection = self._connection = ServerConnection(
+            node, get(ServerTopicsConfig), Sender(node, get(LimitConfig))
+        )  # fmt: skip
+        offload, identity = get(OffloadConfig), Identity.of(self._model)
+        self._whole = WholeFrames(
+            node, connection, offload, identity, node.health, is_wanted=lambda: self._policy.sends_frames
+        )
+        self._sharing = RowSharing(
+            node, connection, lambda: get(UseServerConfig), offload, identity, self._runner.engine, node.health,
+            slowdown=self._slowdown, make_scheduler=self._make_scheduler,
+        )  # fmt: skip
+
+    def disconnect(self) -> None:
+        """Tell the server, and forget the frames so far; when no frame is worked on, by the executor's thread."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._whole = self._sharing = None
+        self._runner.reset()
 
     def answer(self, arrival: Arrival, prepare: Callable[[], Prepared]) -> Outcome:
         """Publish exactly one result for a frame.
@@ -149,10 +172,10 @@ class Pipeline:
         return self._runner.dense_ms
 
     def close(self) -> None:
-        """End what runs in the background and tell the server; when the node does not spin any more."""
+        """End what runs in the background, after :meth:`disconnect`."""
+        self._selection.close()
+        self._node.health.counted("result_subscribers", lambda: 0)
         self._runner.close()
-        if self._connection is not None:
-            self._connection.close()
 
     def rest(self) -> None:
         """Use the time in which no frame waits."""
@@ -174,6 +197,7 @@ class Pipeline:
         return Outcome.LOST
 
     def _compute(self, arrival: Arrival, prepared: Prepared) -> tuple[InferenceResult, Decoded | None, Outcome]:
+        self._follow_selection()
         answer = None
         if self._whole is not None and self._policy.sends_frames:
             answer = self._whole.ask(arrival.stamp_ns, prepared.image)
@@ -184,7 +208,8 @@ class Pipeline:
                 self._sharing.passed_over()
             if self._decoded_only and self._runner.has_decoder:
                 answer = without_outputs(answer)
-            decoded = self._selection.current.applied(decoded_from(answer))
+            size = (prepared.image.shape[0], prepared.image.shape[1])
+            decoded = self._selection.current.applied(decoded_from(answer), size)
             return with_decoded(answer, decoded), decoded, Outcome.UNTOUCHED
         result = self._run(prepared)
         self.computed = result
@@ -195,7 +220,6 @@ class Pipeline:
         self._note_gap(fold.gap)
         sharing = self._sharing if self._sharing is not None and not self._policy.sends_frames else None
         was_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
-        self._runner.selection = self._selection.current
         cache_map = None if was_dropped else fold.cache_map
         if cache_map is None or cache_map.image_size != image.shape[:2]:
             self._runner.drop_cache()
@@ -210,6 +234,11 @@ class Pipeline:
         beside_ms = sum(result.engine.stage_ms.values()) - compute_ms
         self._spent = replace(spent, compute_ms=spent.compute_ms + beside_ms)
         return result
+
+    def _follow_selection(self) -> None:
+        if self._runner.selection != self._selection.current:
+            self._runner.selection = self._selection.current
+            self._results.select(self._selection.current)
 
     @property
     def _decoded_only(self) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from sensor_msgs.msg import Image
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import Box
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.msg import CacheMap, InferenceResult
+from cacheinf_ros.msg import CacheMap, FrameFigures, InferenceResult
 from cacheinf_ros.nodes.conversions import link_from, stamp_ns
 from cacheinf_ros.nodes.results import decoded_from, outputs_from
 from cacheinf_ros.nodes.spinning import ListeningNode
@@ -38,16 +39,14 @@ class Recorded:
 
     Attributes:
         stamp_ns: of the image.
-        arrived_s: when, by :func:`time.monotonic`.
         arrived_ns: when, by :func:`time.time_ns`: on the clock of the stamps.
         model: that was asked.
         variant, why: where it was chosen from a catalog.
-        compute_ms: what the inference node took, by its own clock.
+        stage_ms: what the inference node took, by its own clock.
         serialized: the message as it came over the wire (CDR).
     """
 
     stamp_ns: int
-    arrived_s: float
     arrived_ns: int
     model: str
     variant: str
@@ -57,9 +56,14 @@ class Recorded:
     error: str
     reuse_ratio: float
     active_share: float
-    compute_ms: float
+    stage_ms: Mapping[str, float]
     boxes: tuple[Box, ...]
     serialized: bytes
+
+    @property
+    def compute_ms(self) -> float:
+        """All stages together."""
+        return sum(self.stage_ms.values())
 
     @property
     def outputs(self) -> dict[str, NDArray[Any]]:
@@ -82,6 +86,14 @@ class RecordedMap:
     classes: NDArray[np.uint8]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPromise:
+    """What a node said of its promise with a frame: the loss allowed, and that in the last burst; each may be NaN."""
+
+    asked: float
+    measured: float
+
+
 class Recorder(ListeningNode):
     """A node in a thread of its own; use as a context manager.
 
@@ -91,16 +103,24 @@ class Recorder(ListeningNode):
         results: in order of arrival.
         links: cache maps by stamp.
         class_maps: in order of arrival, where their topic was given.
+        promises: by stamp of the frame, where the topic of figures was given.
         clock_ns: by stamp of the frame that ``replay`` was about to publish, with ``publish_clock``: when that was, by
             :func:`time.time_ns`.
     """
 
     def __init__(
-        self, *, domain: int, result_topic: str, cache_map_topic: str = "cache_map", class_map_topic: str = ""
+        self,
+        *,
+        domain: int,
+        result_topic: str,
+        cache_map_topic: str = "cache_map",
+        class_map_topic: str = "",
+        figures_topic: str = "",
     ) -> None:
         self.results: list[Recorded] = []
         self.links: dict[int, MapUpdate] = {}
         self.class_maps: list[RecordedMap] = []
+        self.promises: dict[int, RecordedPromise] = {}
         self.clock_ns: dict[int, int] = {}
         self.links_serialized: list[tuple[int, bytes]] = []
         super().__init__("recorder", domain)
@@ -110,11 +130,13 @@ class Recorder(ListeningNode):
         self.node.create_subscription(Clock, "/clock", self._keep_clock, profile(_DEPTH))
         if class_map_topic:
             self.node.create_subscription(Image, class_map_topic, self._keep_class_map, profile(_DEPTH))
+        if figures_topic:
+            self.node.create_subscription(FrameFigures, figures_topic, self._keep_promise, profile(_DEPTH))
 
     def take(self) -> tuple[list[Recorded], dict[int, MapUpdate]]:
         """What was recorded since the last time, and forget it."""
         taken = (self.results, self.links)
-        self.results, self.links, self.class_maps, self.clock_ns = [], {}, [], {}
+        self.results, self.links, self.class_maps, self.promises, self.clock_ns = [], {}, [], {}, {}
         return taken
 
     def counts(self, node: str) -> dict[str, int]:
@@ -143,10 +165,9 @@ class Recorder(ListeningNode):
         self.results.append(
             Recorded(
                 stamp_ns=stamp_ns(message.header),
-                arrived_s=time.monotonic(),
                 arrived_ns=arrived_ns,
                 **{field: getattr(message, field) for field in _AS_SENT},
-                compute_ms=float(sum(message.stage_ms)),
+                stage_ms=dict(zip(message.stage_names, map(float, message.stage_ms), strict=True)),
                 boxes=decoded_from(message).boxes,
                 serialized=bytes(serialized),
             )
@@ -162,6 +183,10 @@ class Recorder(ListeningNode):
         pixels = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
         classes = pixels[:, : message.width].copy()
         self.class_maps.append(RecordedMap(stamp_ns=stamp_ns(message.header), arrived_ns=arrived_ns, classes=classes))
+
+    def _keep_promise(self, message: Any) -> None:
+        said = RecordedPromise(asked=message.loss_asked, measured=message.loss_measured)
+        self.promises[stamp_ns(message.header)] = said
 
     def _keep_clock(self, message: Any, info: Any) -> None:
         # as the publisher stamped it: we may hear of it only after the result

@@ -42,6 +42,9 @@ class ReplayNode(ConfiguredNode):
         self._thread = threading.Thread(target=self._play, name="player", daemon=True)
         self.published = 0
         self._error: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to play."""
         self._thread.start()
         self.get_logger().info(READY)
 

@@ -12,26 +12,18 @@ from std_msgs.msg import Header
 
 from cacheinf_ros import msg
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Box, Decoded, ScoredClass
+from cacheinf_ros.engine import Box, Decoded, ScoredClass, Selection
+from cacheinf_ros.engine.decoders.selection import WHOLE
 from cacheinf_ros.engine.following import move_output
-from cacheinf_ros.nodes.conversions import byte_array, stamp_ns
+from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.nodes.conversions import byte_array
 from cacheinf_ros.nodes.image_messages import LazyImage
 from cacheinf_ros.nodes.shape_messages import shape_fields, shapes_from
 from cacheinf_ros.nodes.topics import profile, publish_on
+from cacheinf_ros.nodes.vision_messages import HAS_VISION_MSGS, VisionTopics
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.node_configs import ResultConfig
-from cacheinf_ros.pipeline.result_overlay import draw_result
-
-try:
-    from vision_msgs.msg import (
-        Classification,
-        Detection2D,
-        Detection2DArray,
-        ObjectHypothesis,
-        ObjectHypothesisWithPose,
-    )
-except ImportError:
-    Classification = None
+from cacheinf_ros.pipeline.result_overlay import draw_instances, draw_result
 
 _DEPTH = 10
 _CAPTION_CLASSES = 3
@@ -147,17 +139,25 @@ def decoded_from(message: msg.InferenceResult) -> Decoded:
 
 
 class ResultTopics:
-    """``~/result``, ``~/overlay``, ``~/class_map`` and, where vision_msgs is installed, its messages."""
+    """``~/result``, pictures of it, and, where vision_msgs is installed, its messages."""
 
-    def __init__(self, node: Node, config: ResultConfig) -> None:
+    def __init__(self, node: Node, config: ResultConfig, card: ModelCard) -> None:
         self._result = publish_on(node, msg.InferenceResult, config.result_topic, profile(_DEPTH))
+        self._region = WHOLE
         self._overlay = LazyImage(node, "~/overlay")
         self._class_map = LazyImage(node, "~/class_map")
-        self._vision = VisionTopics(node)
+        self._instances = LazyImage(node, "~/instances")
+        self._vision = VisionTopics(node, card) if HAS_VISION_MSGS else None
 
     def subscribers(self) -> int:
         """How many there are to results."""
         return self._result.get_subscription_count()
+
+    def select(self, selection: Selection) -> None:
+        """Say which answers are reported from now on."""
+        self._region = selection.region
+        if self._vision is not None:
+            self._vision.tell_labels(selection)
 
     def publish(self, result: msg.InferenceResult) -> None:
         """Publish a result."""
@@ -172,10 +172,12 @@ class ResultTopics:
     ) -> None:
         """Publish the result's other forms to those who subscribe to them."""
         if self._overlay.is_wanted:
-            self._overlay.publish(result.header, draw_result(image, cache_map, _caption(result), decoded))
+            self._overlay.publish(result.header, draw_result(image, cache_map, _caption(result), decoded, self._region))
         if decoded is not None and decoded.class_map is not None and self._class_map.is_wanted:
             self._class_map.publish(result.header, decoded.class_map)
-        if decoded is not None:
+        if decoded is not None and any(box.outlines for box in decoded.boxes) and self._instances.is_wanted:
+            self._instances.publish(result.header, draw_instances((image.shape[0], image.shape[1]), decoded.boxes))
+        if decoded is not None and self._vision is not None:
             self._vision.publish(result.header, decoded)
 
 
@@ -185,34 +187,3 @@ def _caption(result: msg.InferenceResult) -> list[str]:
     best = zip(result.class_names, result.class_scores, strict=True)
     lines += [f"{name} {score:.2f}" for name, score in best][:_CAPTION_CLASSES]
     return [*lines, result.error] if result.error else lines
-
-
-class VisionTopics:
-    """``~/classification`` and ``~/detections``; does nothing without vision_msgs."""
-
-    def __init__(self, node: Node) -> None:
-        if Classification is not None:
-            self._classification = publish_on(node, Classification, "~/classification", profile(_DEPTH))
-            self._detections = publish_on(node, Detection2DArray, "~/detections", profile(_DEPTH))
-
-    def publish(self, header: Header, decoded: Decoded) -> None:
-        """Publish what there is: classes where the model gives classes, boxes (also none) where it does not."""
-        if Classification is None or decoded.class_map is not None:
-            return
-        if decoded.classes:
-            results = [ObjectHypothesis(class_id=c.name or str(c.id), score=float(c.score)) for c in decoded.classes]
-            self._classification.publish(Classification(header=header, results=results))
-        else:
-            detections = [_detection(header, box, index) for index, box in enumerate(decoded.boxes)]
-            self._detections.publish(Detection2DArray(header=header, detections=detections))
-
-
-def _detection(header: Header, box: Box, index: int) -> Detection2D:
-    """A detection whose ``id`` no other one has: nothing is tracked from frame to frame."""
-    hypothesis = ObjectHypothesisWithPose()
-    hypothesis.hypothesis = ObjectHypothesis(class_id=box.name or str(box.class_id), score=float(box.score))
-    detection = Detection2D(header=header, results=[hypothesis], id=f"{stamp_ns(header)}-{index}")
-    detection.bbox.center.position.x = float(box.x + box.width / 2)
-    detection.bbox.center.position.y = float(box.y + box.height / 2)
-    detection.bbox.size_x, detection.bbox.size_y = float(box.width), float(box.height)
-    return detection

@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +15,19 @@ from rclpy.publisher import Publisher
 
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
-from cacheinf_ros.errors import CacheinfError, LinkError
+from cacheinf_ros.errors import CacheinfError, LinkError, MessageError
+from cacheinf_ros.fleet.gateway import FleetGateway
+from cacheinf_ros.fleet.relay import RelaySession
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.parameters import Parameters
-from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to
+from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to, subscribe_to_one
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, WholeFrameWorker, Work, Worker
 from cacheinf_ros.offload.planning import profile as profile_of
+from cacheinf_ros.offload.protocol.greeting import read_hello
+from cacheinf_ros.offload.protocol.packets import Send
 from cacheinf_ros.pipeline.health import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
@@ -37,7 +40,7 @@ _MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the ref
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Robot:
-    session: ServerSession
+    session: ServerSession | RelaySession
     thread: threading.Thread
     answers: Publisher[Any]
     heard: float
@@ -61,13 +64,16 @@ class RobotSessions:
         parameters: Parameters,
         health: Health,
         sender: Sender,
+        gateway: FleetGateway | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             models: of which rows are computed.
             whole: computes whole frames.
+            gateway: to the fleet that computes rows; None: this process does.
         """
+        self._gateway = gateway
         self._node = node
         self._sender = sender
         self._models = models
@@ -80,6 +86,9 @@ class RobotSessions:
         self._unusable: dict[tuple[str, Work], str] = {}  # why, of models that there are: not compiled again and again
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
+        if gateway is not None:
+            own = f"{topic}/{gateway.name}"
+            self._own_packets = subscribe_to_one(node, SplitPacket, own, self._receive, profile(_DEPTH))
         self._timer = node.create_timer(_PERIOD_S, self._forget_silent, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
@@ -89,6 +98,10 @@ class RobotSessions:
             robot.session.close()
         for robot in robots:
             robot.thread.join(_PATIENCE_S)
+        for answers in [*(robot.answers for robot in robots), *self._refused.values()]:
+            self._node.destroy_publisher(answers)
+        self._refused.clear()
+        self._note()
 
     def _receive(self, message: SplitPacket) -> None:
         self._health.count("packets")
@@ -101,7 +114,7 @@ class RobotSessions:
         if robot is None:
             if not packet.starts_session or not self._has_room():
                 return
-            robot = self._welcome(packet.session)
+            robot = self._welcome(packet)
         if packet.is_sound:  # else anybody's noise would keep a place
             self._robots.move_to_end(packet.session)
             robot.heard = time.monotonic()
@@ -147,18 +160,26 @@ class RobotSessions:
     def _note(self) -> None:
         self._health.note("sharing robots", str(len(self._robots)))
 
-    def _welcome(self, name: str) -> _Robot:
+    def _welcome(self, greeting: Packet) -> _Robot:
+        name = greeting.session
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
         answers = self._refused.pop(name, None) or publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
-        session = ServerSession(
-            name, lambda asked, work: self._worker(session, asked, work), self._to(answers), self._complain
-        )
+        session = self._session(greeting, self._to(answers))
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
         self._health.count("sessions")
         self._note()
         return robot
+
+    def _session(self, greeting: Packet, send: Send) -> ServerSession | RelaySession:
+        """One that the fleet computes, if there is one, or that this process does: whole frames always."""
+        if self._gateway is not None and _asks_for_rows(greeting):
+            return self._gateway.session(greeting.session, send, self._complain)
+        session = ServerSession(
+            greeting.session, lambda asked, work: self._worker(session, asked, work), send, self._complain
+        )
+        return session
 
     def _worker(self, session: ServerSession, asked: Identity, work: Work) -> Worker:
         key = asked.network, work
@@ -190,9 +211,16 @@ class RobotSessions:
         if not session.is_open:
             raise LinkError(f"{session.name} was forgotten before its turn to be compiled for came")
 
-    def _to(self, answers: Publisher[Any]) -> Callable[[Packet], None]:
+    def _to(self, answers: Publisher[Any]) -> Send:
         return lambda packet: self._sender.publish(answers, packet_message(packet), packet.bytes_on_wire)
 
     def _complain(self, complaint: str) -> None:
         self._health.count("complaints")
         self._node.get_logger().warning(complaint, throttle_duration_sec=5.0)
+
+
+def _asks_for_rows(greeting: Packet) -> bool:
+    try:
+        return read_hello(greeting.data).work is Work.ROWS
+    except MessageError:
+        return False  # whoever serves it will say so

@@ -153,6 +153,7 @@ class RowSharing:
         self._health.count("receive_us", round(1e3 * receive_ms))
         if is_as_chosen:
             scheduler.observe_robot(choice, robot_ms)
+            scheduler.observe_frame(choice, took_ms)
         if was_shared:
             self._shared_choice = partner.frame, choice
         self._logger.debug(
@@ -175,8 +176,9 @@ class RowSharing:
         self._is_begun = self._is_begun or self._policy.divides_frames
         if not self._is_begun:
             return
-        self.session.poll()
         welcome = self.session.welcome
+        self._connection.belongs_to(self.session.name, welcome.server if welcome is not None else "")
+        self.session.poll()
         if welcome is not None and self._scheduler is None:
             surroundings = self._meet(np.array(welcome.profile, np.float64))
             self._scheduler = self._make_scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """The server node: computes its part of frames that robots share with it, and whole frames that they send.
 
-It has a cache of its own for each robot.
+It has a cache of its own for each robot. With a fleet it is a gateway: rows are computed wherever there is room.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.fleet.gateway import FleetGateway
+from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.nodes.frame_node import READY, FrameNode, run_node
+from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
-from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
+from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.health import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
@@ -26,7 +28,6 @@ from cacheinf_ros.pipeline.node_configs import (
     ResultConfig,
     ServerConfig,
     ServerTopicsConfig,
-    WatchConfig,
 )
 from cacheinf_ros.pipeline.runner import open_model
 
@@ -39,27 +40,62 @@ class ServerNode(FrameNode):
             "server", MatchingConfig, EngineConfig, ModelConfig, ResultConfig, ServerTopicsConfig, ServerConfig,
             CatalogServerConfig, LimitConfig,
         )  # fmt: skip
+        self._whole: WholeFrameModels | None = None
+
+    def configure(self) -> None:
+        """Load the model, and prepare what catalogs need."""
         get = self.parameters.get
         catalogs = get(CatalogServerConfig)
         folders = catalogs.read()
-        models = SplitModels(open_model(get(ModelConfig)), folders)
+        models = self._models = SplitModels(open_model(get(ModelConfig)), folders)
         prepare_catalogs(folders, self.get_logger().info, self.get_logger().error)
         self._whole = WholeFrameModels(models, catalogs.catalog_memory_mb * 1e6, self.parameters, self.health)
-        sender = Sender(self, get(LimitConfig))
-        self._sessions = RobotSessions(self, models, self._whole, self.parameters, self.health, sender)
-        Watch(
-            self,
-            self.health,
-            config=lambda: get(WatchConfig),
-            work=lambda: WorkState(busy_s=self._whole.busy_s),
-        )
-        self.get_logger().info(READY)
 
-    def close(self) -> None:
-        """Finish the frames at hand."""
+    def activate(self) -> None:
+        """Begin to answer robots."""
+        assert self._whole is not None
+        sender = Sender(self, self.parameters.get(LimitConfig))
+        self._gateway = self._join(self._models) if self.parameters.get(ServerConfig).fleet else None
+        self._sessions = RobotSessions(
+            self, self._models, self._whole, self.parameters, self.health, sender, self._gateway
+        )
+        self._begun()
+
+    def deactivate(self) -> None:
+        """Finish the frames at hand, and end all sessions: robots compute alone, and greet the server again."""
+        assert self._whole is not None
         self._sessions.close()
-        super().close()
         self._whole.close()
+        del self._sessions
+        if self._gateway is not None:
+            self._gateway.close()
+            self._gateway = None
+
+    def clean_up(self) -> None:
+        """Free the models."""
+        self._whole = None
+        del self._models
+
+    def work_state(self) -> WorkState:
+        """How the sessions' threads are."""
+        return WorkState(busy_s=0.0 if self._whole is None else self._whole.busy_s)
+
+    def _join(self, models: SplitModels) -> FleetGateway:
+        """Become a gateway of the fleet."""
+        from cacheinf_ros.fleet.ray_cluster import RayCluster
+
+        get, log = self.parameters.get, self.get_logger()
+
+        def setting(asked: Identity) -> HostSetting:
+            return HostSetting(
+                asked=asked, model=get(ModelConfig), catalogs=get(CatalogServerConfig), engine=get(EngineConfig)
+            )
+
+        cluster = RayCluster(get(ServerConfig).fleet)
+        gateway = FleetGateway(cluster, models, setting, lambda text: log.warning(text, throttle_duration_sec=5.0))
+        log.info(f"{gateway.name} of the fleet at {get(ServerConfig).fleet}")
+        self.health.note("gateway", gateway.name)
+        return gateway
 
 
 _M_ARENA_MAX = -8  # of glibc's malloc.h

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
-from cacheinf_ros.nodes.topics import profile, publish_on, subscribe_to_one
+from cacheinf_ros.nodes.topics import profile, publish_on, publish_to_one, subscribe_to_one
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.pipeline.health import Health
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
@@ -61,10 +63,11 @@ class ServerConnection:
         self.solving = threading.Lock()
         self._node = node
         self._sender = sender
-        self._shared_topic = topics.shared_topic
+        self._share_topic, self._shared_topic = topics.share_topic, topics.shared_topic
         self._packets = publish_on(node, SplitPacket, topics.share_topic, profile(_DEPTH))
         self._answers: dict[str, Subscription[SplitPacket]] = {}  # by session
         self._ends: dict[str, Callable[[], None]] = {}
+        self._own: dict[str, tuple[str, Publisher[Any]]] = {}  # by session, its gateway and the way there
 
     @property
     def has_server(self) -> bool:
@@ -72,8 +75,23 @@ class ServerConnection:
         return self._packets.get_subscription_count() > 0
 
     def send(self, packet: Packet) -> None:
-        """Send without waiting."""
-        self._sender.publish(self._packets, packet_message(packet), packet.bytes_on_wire)
+        """Send without waiting: to a session's own gateway as soon as that is reached, else to all."""
+        publisher, own = self._packets, self._own.get(packet.session)
+        if own is not None and own[1].get_subscription_count():
+            publisher = own[1]
+        self._sender.publish(publisher, packet_message(packet), packet.bytes_on_wire)
+
+    def belongs_to(self, session: str, gateway: str) -> None:
+        """A session has its own gateway, or none (empty): then it greets all; by the executor's thread."""
+        name, publisher = self._own.get(session, ("", None))
+        if name == gateway:
+            return
+        if publisher is not None:
+            del self._own[session]
+            self._node.destroy_publisher(publisher)
+        if gateway:
+            topic = f"{self._share_topic}/{gateway}"
+            self._own[session] = gateway, publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
 
     def close(self) -> None:
         """End all sessions, and wait for a moment until servers know; when the node does not spin any more."""
@@ -96,4 +114,5 @@ class ServerConnection:
     def leave(self, session: str) -> None:
         """Nothing is received for a session any more; by the executor's thread, or when that has ended."""
         del self._ends[session]
+        self.belongs_to(session, "")
         self._node.destroy_subscription(self._answers.pop(session))

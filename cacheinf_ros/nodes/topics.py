@@ -95,9 +95,9 @@ def overridden_reliability(node: Node, topic: str, asked: Reliability) -> Reliab
     if name not in given_parameters(node):
         return asked
     description = "reliability of the subscription to images: auto, reliable or best_effort"
-    value = node.declare_parameter(
-        name, asked.value, ParameterDescriptor(description=description, read_only=True)
-    ).value  # fmt: skip
+    if not node.has_parameter(name):  # else from an earlier subscription
+        node.declare_parameter(name, asked.value, ParameterDescriptor(description=description, read_only=True))
+    value = node.get_parameter(name).value
     try:
         return Reliability(value)
     except ValueError:

@@ -86,6 +86,11 @@ class AnswerHolder:
         return self._burst is not None
 
     @property
+    def burst_frames(self) -> int:
+        """How many frames of the burst that is going on were computed; 0 where there is none."""
+        return 0 if self._burst is None else len(self._burst)
+
+    @property
     def holding(self) -> Holding:
         """The limits that the bursts found."""
         return self._holding

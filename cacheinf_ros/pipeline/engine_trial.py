@@ -3,12 +3,14 @@
 
 There are two things that it may do better than a dense backend: reuse what it has cached, and have a server compute a
 part of each frame. Reuse loses something, a server alone nothing. Where both cannot be had within the promise, frames
-that are computed completely, with the server, are tried next.
+that are computed completely, with the server, are tried next. A trial costs a frame's time beside each dense one: it
+ends early where nothing is to be hoped for, and the next waits until that is a small share of the time.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,9 @@ from cacheinf_ros.engine.decisions import Loss
 SHARE = 0.5
 """Share of the promise that the engine may use up; holding answers has the rest."""
 _CLEARLY = 0.95  # of the dense time: what the engine must not exceed to be worth its matching and memory
-_NOT_AGAIN = 3  # bursts without the engine after it was not worth it; doubled each time
+_HOPELESS = 2.0  # times the dense time: nothing that a longer trial might find makes up for that
+_ENOUGH = 5  # frames to see it by; the first fills the cache
+_COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
 
 
 class Way(Enum):
@@ -46,8 +50,10 @@ class EngineTrial:
         self.wants_thresholds = False
         self._reuses = True
         self._has_server = False
-        self._untried = 0  # bursts until it is tried again
-        self._pause = _NOT_AGAIN
+        self._engine_ms: list[float] = []  # of the frames of this trial
+        self._dense_ms: list[float] = []  # of the same frames
+        self._wait_ms = 0.0  # of computing, until it is tried again
+        self._share = _COST
 
     @property
     def reuses(self) -> bool:
@@ -57,7 +63,8 @@ class EngineTrial:
     def start_anew(self) -> None:
         """Try the engine in the next burst: it has changed."""
         self.wants_thresholds, self.is_on, self._reuses = False, True, True
-        self._untried, self._pause = 0, _NOT_AGAIN
+        self._engine_ms, self._dense_ms = [], []
+        self._wait_ms, self._share = 0.0, _COST
 
     def meet(self, *, has_server: bool) -> bool:
         """Note whether a server may compute a part of the next frame; returns whether that has changed.
@@ -76,33 +83,44 @@ class EngineTrial:
         """Have the engine compute a frame, see :meth:`Engine.run`, in the way that is on trial or was chosen."""
         return engine.run(image, cache_map if self._reuses else None, peer)
 
-    def judge(self, loss: Loss | None, engine_ms: float, dense_ms: float, max_loss: float) -> str:
+    def compare(self, engine_ms: float, dense_ms: float) -> None:
+        """Note what a frame of the trial took, by the engine with matching and densely; give up what is hopeless."""
+        self._engine_ms.append(engine_ms)
+        self._dense_ms.append(dense_ms)
+        if self._reuses and len(self._engine_ms) >= _ENOUGH:
+            self.is_on = median(self._engine_ms[1:]) <= _HOPELESS * median(self._dense_ms)
+
+    def computed(self, milliseconds: float) -> None:
+        """Note that computing a frame outside of trials took so long."""
+        self._wait_ms -= milliseconds
+
+    def judge(self, loss: Loss | None, dense_ms: float, max_loss: float) -> str:
         """Choose the way until the next burst, at the end of one.
 
         Args:
-            loss: of the engine's answers in the burst; None: it was not run.
-            engine_ms: of a frame, with matching.
+            loss: of the engine's answers in the burst; None: it did not run on all of its frames.
             dense_ms: of a frame by the fastest backend that keeps the promise.
 
         Returns:
-            what was found, in words; empty where the engine was not run.
+            what was found, in words; empty where that is nothing.
         """
-        if loss is None:
-            self._untried -= 1
-            self.is_on = self._untried <= 0
+        if loss is None and (self.is_on or not self._engine_ms):  # begun within the burst, or not at all
+            self._engine_ms, self._dense_ms = [], []
+            self.is_on = self.is_on or self._wait_ms <= 0
             return ""
+        engine_ms, spent_ms = median(self._engine_ms), sum(self._engine_ms)
+        self._engine_ms, self._dense_ms = [], []
         how = "" if not self._has_server else "with the server, " if self._reuses else "complete with the server, "
-        keeps, is_faster = loss.within(SHARE * max_loss), engine_ms <= _CLEARLY * dense_ms
+        keeps = loss is not None and loss.within(SHARE * max_loss)
+        is_faster = engine_ms <= _CLEARLY * dense_ms
         self.way = Way.CACHED if keeps and is_faster else Way.DENSE
         self.wants_thresholds = keeps and not is_faster and self._reuses
         if self.way is Way.CACHED:
-            self.is_on, self._pause = True, _NOT_AGAIN
+            self.is_on, self._share = True, _COST
         elif self._has_server and self._reuses:
             self.is_on, self._reuses = True, False
         else:
-            self._untried, self._pause = self._pause, 2 * self._pause
+            self._wait_ms, self._share = spent_ms / self._share, self._share / 2
             self.is_on, self._reuses = False, True
-        return (
-            f"{how}loss {loss.whole:.3f} ({loss.moving:.3f} where things move), {engine_ms:.1f} ms, "
-            f"dense {dense_ms:.1f} ms: {self.way.value} frames"
-        )
+        found = "given up" if loss is None else f"loss {loss.whole:.3f} ({loss.moving:.3f} where things move)"
+        return f"{how}{found}, {engine_ms:.1f} ms, dense {dense_ms:.1f} ms: {self.way.value} frames"

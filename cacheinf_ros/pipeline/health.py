@@ -52,12 +52,14 @@ class WorkState:
         dropped: how many frames made room for newer ones.
         is_owed: whether a frame waits or is worked on, so that a result is to come.
         has_died: whether a thread has ended without being asked to.
+        at_rest: why no frames are taken at present, by the user's wish; empty: they are.
     """
 
     busy_s: float = 0.0
     dropped: int = 0
     is_owed: bool = False
     has_died: bool = False
+    at_rest: str = ""
 
 
 class Health:
@@ -130,6 +132,14 @@ class Health:
             self._counts["errors"] += 1
             self._unreported = reason
 
+    def restart(self) -> None:
+        """Frames are taken again: how the last ones went before is no matter any more. Counts go on."""
+        with self._lock:
+            self._latency_ms.clear()
+            self._reuse.clear()
+            self._last_error = self._unreported = self._silence = ""
+            self._owed_since_s = None
+
     def note(self, name: str, text: str) -> None:
         """Report this text under this name from now on."""
         with self._lock:
@@ -141,6 +151,8 @@ class Health:
 
     def status(self, work: WorkState, *, latency_budget_ms: float, stuck_after_s: float, now_s: float) -> Status:
         """Judge the node: ERROR when stuck or failing, WARN above the latency budget, "n/a" before the first frame.
+
+        A node at rest is OK, and says that it is.
 
         Args:
             work: of its threads, now.
@@ -160,6 +172,8 @@ class Health:
         values["latency_max_ms"] = "n/a" if not latency else f"{latency[-1]:.1f}"
         values["lost_share"] = f"{lost_share:.3f}"
         values["reuse_ratio"] = "n/a" if not reuse else f"{sum(reuse) / len(reuse):.3f}"
+        if work.at_rest:
+            return Status(level=Level.OK, message=work.at_rest, values=values)
         stuck = _stuck(work, stalled_s, stuck_after_s)
         if stuck:
             return Status(level=Level.ERROR, message=stuck, values=values)

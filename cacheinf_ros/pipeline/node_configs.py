@@ -60,6 +60,14 @@ class WatchConfig(Config):
     )
 
 
+class LifecycleConfig(Config):
+    """Who wakes a node."""
+
+    autostart: bool = unlisted(
+        True, "configure and activate the node when it starts; false: `ros2 lifecycle set` or ~/enable does that"
+    )
+
+
 class ImageConfig(Config):
     """The camera's topic."""
 
@@ -110,6 +118,11 @@ class AnswerConfig(Config):
     )
     classes: str = parameter(
         "", "classes to report, names or ids separated by commas, such as person, car; empty: all", live=True
+    )
+    region: tuple[float, ...] = parameter(
+        (0.0, 0.0, 1.0, 1.0),
+        "boxes are reported whose centre lies here: left, top, width and height, as shares of the picture's",
+        live=True,
     )
 
 
@@ -186,6 +199,12 @@ class ServerConfig(Config):
         "sharing frames and sending whole ones count each; the one heard least recently is forgotten",
         low=1,
         high=1000,
+    )
+    fleet: str = unlisted(
+        "",
+        "robots' rows are computed by a fleet on Ray, and this node is a gateway to it: ray://HOST:PORT, HOST:PORT of "
+        "a cluster that this machine has joined, or local for one of its own; empty: this process computes",
+        name="fleet",
     )
     forget_after_s: float = parameter(
         30.0,

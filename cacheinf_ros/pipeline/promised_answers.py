@@ -11,7 +11,6 @@ completely by the engine.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -80,8 +79,7 @@ class PromisedAnswers:
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
-        self._turn = 0  # frames of the burst that is going on
-        self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend or way
+        self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
         self._preparing.start()
@@ -124,7 +122,6 @@ class PromisedAnswers:
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
             self._took_ms.clear()
-            self._turn = 0
             self._lower.forget()
 
     def stands(self, image: Image) -> bool:
@@ -168,6 +165,7 @@ class PromisedAnswers:
             result = self.trial.run(self._engine, image, cache_map, peer)
         else:
             result = self._dense(image, self._lower.chosen or self._backends[0])
+        self.trial.computed(_milliseconds(result))
         self._holder.computed(self._task.read(result.outputs, (image.shape[0], image.shape[1]), result.motion))
         return result
 
@@ -177,13 +175,16 @@ class PromisedAnswers:
         """Answer densely, by the backends in turn, and let the engine run beside them where it is on trial."""
         assert self._holder is not None
         assert self._task is not None
-        size, by_engine = (image.shape[0], image.shape[1]), None
+        size, tried, by_engine = (image.shape[0], image.shape[1]), None, None
         if self.trial.is_on:
             tried = self.trial.run(self._engine, image, cache_map, peer)
             by_engine = self._task.read(tried.outputs, size, tried.motion)
-            self._took_ms.setdefault(Way.CACHED.value, []).append(matching_ms + _milliseconds(tried))
         backend = self._next_backend()
-        result = self._dense(image, backend, cached=self.trial.is_on and self.trial.reuses)
+        result = self._dense(image, backend, cached=tried is not None and self.trial.reuses)
+        if tried is None:
+            self.trial.computed(_milliseconds(result))
+        else:
+            self.trial.compare(matching_ms + _milliseconds(tried), _milliseconds(result))
         self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
         decision = self._task.read(result.outputs, size)
         self._lower.compare(decision, lambda other: self._decided(image, other))
@@ -196,7 +197,8 @@ class PromisedAnswers:
 
     def _next_backend(self) -> DenseBackend:
         """The dense backends take turns in a burst, but those that were clearly slower compute one frame of it each."""
-        turn, self._turn = self._turn, self._turn + 1
+        assert self._holder is not None
+        turn = self._holder.burst_frames
         if turn < len(self._far):
             return self._far[turn]
         near = [backend for backend in self._backends if backend not in self._far]
@@ -233,7 +235,6 @@ class PromisedAnswers:
         self._backends = tuple(sorted(self._backends, key=lambda backend: medians[backend.name]))
         dense_ms = medians[self._backends[0].name]
         self._far = tuple(backend for backend in self._backends if CLEARLY * medians[backend.name] > dense_ms)
-        self._turn = 0
         self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
         self._note("dense_backend", self._backend_text(dense_ms))
         if self._quantiser is not None:
@@ -243,8 +244,7 @@ class PromisedAnswers:
             )
         if self._lower.chosen is not None:
             dense_ms = self._lower.milliseconds
-        engine_ms = medians.get(Way.CACHED.value, math.nan)
-        if found := self.trial.judge(report.engine, engine_ms, dense_ms, self._max_loss):
+        if found := self.trial.judge(report.engine, dense_ms, self._max_loss):
             self._note("cached_engine", found)
         assert self._holder is not None
         self._holder.promise(self._room)

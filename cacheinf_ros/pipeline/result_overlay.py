@@ -3,24 +3,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Box, Decoded
+from cacheinf_ros.engine.decoders.selection import WHOLE, Region
 from cacheinf_ros.matching import draw_overlay
 
 _BOX = (255, 160, 0)  # BGR
 _OUTLINE = (60, 200, 60)
+_REGION = (255, 255, 255)
 _KEY_POINT = (0, 80, 255)
 _SEEN = 0.5  # score of a key point from which on it is drawn
 _LINE_HEIGHT = 18
 _BLOCK = 10
+_MOST_INSTANCES = 255
 
 
 def draw_result(
-    image: NDArray[np.uint8], cache_map: CacheMap | None, lines: list[str], decoded: Decoded | None
+    image: NDArray[np.uint8],
+    cache_map: CacheMap | None,
+    lines: list[str],
+    decoded: Decoded | None,
+    region: Region = WHOLE,
 ) -> NDArray[np.uint8]:
     """A copy of the frame with its map, the objects found and lines of text at the bottom.
 
@@ -29,6 +38,7 @@ def draw_result(
         cache_map: what was reused; None, or a map of another size: nothing.
         lines: what to write.
         decoded: boxes to draw, with the outlines of their masks and their key points.
+        region: in which boxes are reported; a frame around it, where that is not all.
     """
     size = (image.shape[0], image.shape[1])
     if cache_map is None or cache_map.image_size != size:
@@ -39,9 +49,26 @@ def draw_result(
         cv2.rectangle(picture, corner, (round(box.x + box.width), round(box.y + box.height)), _BOX, 2)
         _draw_shape(picture, box)
         _write(picture, f"{box.name} {box.score:.2f}", (corner[0], max(12, corner[1] - 4)))
+    if region != WHOLE:
+        _draw_region(picture, region)
     for row, line in enumerate(reversed(lines)):
         _write(picture, line, (6, size[0] - 8 - _LINE_HEIGHT * row))
     return picture
+
+
+def draw_instances(size: tuple[int, int], boxes: Sequence[Box]) -> NDArray[np.uint8]:
+    """uint8 [height, width]: 0 where no object's mask is, else the number of its box, from 1; the best lie on top."""
+    picture = np.zeros(size, np.uint8)
+    for number, box in reversed(list(enumerate(boxes[:_MOST_INSTANCES], 1))):
+        cv2.fillPoly(picture, [np.round(outline).astype(np.int32) for outline in box.outlines], number)
+    return picture
+
+
+def _draw_region(picture: NDArray[np.uint8], region: Region) -> None:
+    height, width = picture.shape[:2]
+    left, top, right, bottom = region[0], region[1], region[0] + region[2], region[1] + region[3]
+    corners = [(round(x * width), round(y * height)) for x, y in ((left, top), (right, bottom))]
+    cv2.rectangle(picture, corners[0], corners[1], _REGION, 1)
 
 
 def _draw_shape(picture: NDArray[np.uint8], box: Box) -> None:

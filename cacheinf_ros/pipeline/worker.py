@@ -109,6 +109,11 @@ class Worker(Generic[T]):
         return self._busy_since is not None or self._is_waiting()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs, or is still about to end."""
+        return self._thread.is_alive()
+
+    @property
     def has_died(self) -> bool:
         """Whether its thread has ended without being asked to."""
         return self._thread.ident is not None and not self._stopping and not self._thread.is_alive()

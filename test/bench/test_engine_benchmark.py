@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model, small_scenenet
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
 from cacheinf_ros.bench.engine_benchmark import run_engine_benchmark, speed
@@ -16,10 +16,8 @@ from cacheinf_ros.bench.shots import Change, Shot, changing, recorded
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.engine import EngineConfig, Mode, matching_for
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.sources import open_source
 
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 SIZE = (96, 128)
 
 
@@ -29,7 +27,7 @@ def test_summary_by_hand() -> None:
 
 def measured(mode: Mode, frames: int = 6, source: str = "scene:fixed", **options: Any) -> dict[str, Any]:
     return run_engine_benchmark(
-        load_model("scenenet", input_size=SIZE),
+        small_scenenet(),
         recorded(open_source(f"{source}?size=96x128&frames=14")),
         config=EngineConfig(mode=mode, threads=1, **options),
         matching=matching_for(mode),
@@ -108,7 +106,7 @@ def test_deepcache_may_err_but_dense_may_not() -> None:
 @pytest.mark.parametrize("pattern", ["blob", "scatter"])
 def test_changed_frames_bring_their_maps(pattern: str) -> None:
     report = run_engine_benchmark(
-        load_model(f"{SMALL}:mixed", input_size=(61, 47)),
+        mixed_model(),
         changing(Change.parse(f"0.05:{pattern}"), (61, 47)),
         config=EngineConfig(threads=1),
         matching=None,
@@ -124,7 +122,7 @@ def test_changed_frames_bring_their_maps(pattern: str) -> None:
 
 def test_onnx_contenders_compute_the_same(caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("onnxscript", reason="the bench extra is not installed")
-    model = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+    model = mixed_model()
     wanted = (Contender.EAGER, Contender.ONNXRUNTIME, Contender.OPENVINO)
     contenders = build_contenders(model, wanted, threads=1)
     assert set(contenders) == set(wanted), caplog.text
@@ -140,7 +138,7 @@ def test_too_few_frames_are_named(mode: Mode, needed: int) -> None:
     shots = (Shot(image=np.zeros((*SIZE, 3), np.uint8)) for _ in range(2))
     with pytest.raises(SourceError, match=f"has 2 frames; the benchmark needs at least {needed}"):
         run_engine_benchmark(
-            load_model("scenenet", input_size=SIZE),
+            small_scenenet(),
             shots,
             config=EngineConfig(mode=mode, threads=1),
             matching=matching_for(mode),

@@ -9,20 +9,21 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from pages import read_page
+from networks.shared_models import small_scenenet
+from pages import chromium, read_page, rendered
 
 from cacheinf_ros.bench.contenders import Contender
 from cacheinf_ros.bench.loss import LossMeter
 from cacheinf_ros.bench.own_way import OwnSettings
-from cacheinf_ros.bench.page import stream_page, timeline_section, worst_section, write_page
+from cacheinf_ros.bench.page import run_sections, stream_page, write_page
 from cacheinf_ros.bench.policies import skipping
+from cacheinf_ros.bench.server_way import ServerLink
 from cacheinf_ros.bench.shots import recorded
 from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.sources import open_source
 
 
@@ -46,7 +47,7 @@ def test_slow_frames_are_those_computed_or_all_where_every_answer_is_held() -> N
     meter = LossMeter(ClassMaps("scores", (1, 4)), 0.1)
     took: dict[str, list[float | None]] = {"mixed": [1.0, 8.0], "held": [1.0, 2.0], "skipped": [None, None]}
     held = {"mixed": [True, False], "held": [True, True]}
-    run = StreamRun(report={}, labels=(), shots=(), losses=meter, took_ms=took, held=held)
+    run = StreamRun(report={}, labels=(), stills=(), losses=meter, took_ms=took, held=held)
     assert [run.slowest_ms(name) for name in took] == [8.0, pytest.approx(1.95), 0.0]
 
 
@@ -77,7 +78,7 @@ def bounded(**options: Any) -> dict[str, OwnSettings]:
 def run() -> StreamRun:
     pytest.importorskip("onnxruntime")
     return run_stream_benchmark(
-        load_model("scenenet", input_size=(96, 128)),
+        small_scenenet(),
         recorded(open_source("scene:fixed?size=96x128&frames=40")),
         StreamPlan(
             own=bounded(dense_precision=DensePrecision.FLOAT32),
@@ -117,17 +118,61 @@ def test_the_page_shows_every_way_and_the_worst_frames(run: StreamRun, tmp_path:
     write_page(stream_page(run, {"source": "<b>my</b> clip.mp4", "threads": "1"}), file)
     page = read_page(file)
     assert "scenenet on <b>my</b> clip.mp4" in page.text and "12 frames at 30 Hz" in page.text
-    assert len(page.tables[0]) == 1 + len(run.report["consensus"])
-    worst, timeline = worst_section(run, "every 3"), timeline_section(run, "every 3")
-    assert worst.pairs and timeline.figures
-    for figure in (*timeline.figures, *(each for pair in worst.pairs for each in pair)):
+    assert any(len(table) == 1 + len(run.report["consensus"]) for table in page.tables)
+    player, worst = run_sections(run, "every 3")
+    assert worst.pairs and player.player is not None
+    for figure in (each for pair in worst.pairs for each in pair):
         assert cv2.imdecode(np.frombuffer(figure.content, np.uint8), cv2.IMREAD_COLOR).shape[2] == 3
+
+
+def test_the_player_has_every_frame_with_all_answers(run: StreamRun, tmp_path: Path) -> None:
+    file = tmp_path / "stream.html"
+    write_page(stream_page(run, {"source": "clip.mp4", "threads": "1"}), file)
+    shown = read_page(file).run
+    assert shown["count"] == len(shown["stills"]) == len(shown["modes"]) == 12
+    assert {"bounded", "dense", "every 2", "onnxruntime_int8"} <= {way["name"] for way in shown["ways"]}
+    assert all(len(way["frames"]) == 12 for way in shown["ways"])
+    lines = {line["name"]: line["values"] for chart in shown["charts"] for line in chart["lines"]}
+    assert lines["dense"] == pytest.approx(run.took_ms["dense"], abs=1e-4)
+    assert lines["lost, by all dense answers"][-1] == pytest.approx(run.loss(BOUNDED).whole, abs=1e-4)
+    assert lines["allowed"] == [0.02] * 12
+
+
+@pytest.mark.skipif(chromium() is None, reason="needs Chromium")
+def test_a_browser_shows_the_frame_that_is_asked_for(run: StreamRun, tmp_path: Path) -> None:
+    file = tmp_path / "stream.html"
+    write_page(stream_page(run, {"source": "clip.mp4", "threads": "1"}), file)
+    dom = rendered(file, tmp_path / "profile", "frame=7")
+    assert "frame 7 of 12" in dom and dom.count('class="chart"') == len(read_page(file).run["charts"])
+
+
+def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done == 6:
+            raise Stopped
+
+    model = small_scenenet()
+    plan = StreamPlan(
+        own=bounded(), frames=8, warm_up=2, contenders=(Contender.CHANNELS_LAST,), keep_in=tmp_path / "kept",
+        is_brief=True, server=ServerLink(mbit_s=20.0, round_trip_ms=3.0, server_ms=5.0),
+    )  # fmt: skip
+    source = "scene:fixed?size=96x128&frames=10"
+    with pytest.raises(Stopped):
+        run_stream_benchmark(model, recorded(open_source(source)), plan, progress=stop)
+    kept = sorted(tmp_path.rglob("*.npz"))
+    assert len(kept) == 6
+    resumed = run_stream_benchmark(model, recorded(open_source(source)), plan)
+    assert len(resumed.losses) == 8 and not list(tmp_path.rglob("*.npz"))
+    assert all(took > 8.0 for took in resumed.took_ms["server"] if took is not None)
 
 
 def test_too_few_frames_are_named() -> None:
     with pytest.raises(SourceError, match="has 10 frames; the benchmark needs at least 30"):
         run_stream_benchmark(
-            load_model("scenenet", input_size=(96, 128)),
+            small_scenenet(),
             recorded(open_source("scene:fixed?size=96x128&frames=10")),
             StreamPlan(own=bounded(), frames=12, warm_up=28),
         )

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from networks.shared_models import small_scenenet
+
 from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.bench.node_answers import NodeAnswer, NodeRun, Reading, used_per_frame
 from cacheinf_ros.bench.shots import recorded
@@ -16,7 +18,6 @@ from cacheinf_ros.bench.stream_nodes import NodeWay, StreamNodes
 from cacheinf_ros.bench.truth_score import TruthClasses
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.engine.decisions import consensus_of_all, task_of_model
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.sources import open_source
 
 SOURCE = "scene:fixed?size=96x128&frames=16&seed=2&objects=2"
@@ -25,7 +26,7 @@ WARM_UP = 4
 
 def test_what_a_frame_costs_lies_between_two_readings() -> None:
     readings = [Reading(at_ns=at * 10**6, processor_s=at / 100, joules=None) for at in (0, 100, 200)]
-    answers = [NodeAnswer(frame=i, at_ns=0, decision=None, held=False, compute_ms=20.0) for i in range(2)]
+    answers = [NodeAnswer(frame=i, stamp_ns=i, at_ns=0, decision=None, held=False, compute_ms=20.0) for i in range(2)]
     run = NodeRun(published=4, camera_ns={}, answers=answers, readings=readings)
     # 50 to 150 ms for 4 frames of 25 ms: 5 W at rest, 10 W more for the 10 ms that are computed
     used = used_per_frame(run, 50.0, 150.0, 4, answers)
@@ -38,7 +39,7 @@ def test_what_a_frame_costs_lies_between_two_readings() -> None:
 
 
 def test_answers_of_a_node_are_those_of_its_frames(tmp_path: Path) -> None:
-    model = load_model("scenenet", input_size=(96, 128))
+    model = small_scenenet()
     shots = list(recorded(open_source(SOURCE)))
     engine = Engine(model, EngineConfig(mode=Mode.DENSE, threads=1))
     outputs = [{name: value.copy() for name, value in engine.run(shot.image, None).outputs.items()} for shot in shots]

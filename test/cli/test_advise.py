@@ -17,13 +17,26 @@ from cacheinf_ros.errors import ConfigError
 
 def test_advice_is_shown_and_can_be_started(tmp_path: Path) -> None:
     source = "scene:fixed?size=96x128&frames=8"
-    words = ["advise", source, "scenenet", "--size", "96x128", "--frames", "6", "--warm-up", "2", "--no-int8"]
+    words = [
+        "advise",
+        source,
+        "scenenet",
+        "--size",
+        "96x128",
+        "--frames",
+        "6",
+        "--warm-up",
+        "2",
+        "--no-int8",
+        "--server",
+        "20,3,5",
+    ]
     done = CliRunner().invoke(app, [*words, "--threads", "1", "--out", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0
 
     advice = json.loads((tmp_path / "advice.json").read_text())["advice"]
     names = {way["way"] for way in advice["ways"]}
-    assert {"dense", "off", "every 2", "every 3", "bounded", "bounded 0.01", "bounded 0.05", "exact"} <= names
+    assert {"dense", "server", "off", "every 2", "every 3", "bounded", "bounded 0.01", "bounded 0.05", "exact"} <= names
     assert advice["recommended"] in names and advice["target_met"]
     assert any(("Caching pays" if advice["caching_pays"] else "not worth it") in line for line in advice["verdict"])
     parameters = yaml.safe_load((tmp_path / "params.yaml").read_text())["/**"]["ros__parameters"]
@@ -35,10 +48,12 @@ def test_advice_is_shown_and_can_be_started(tmp_path: Path) -> None:
     for sentence in advice["verdict"]:
         assert sentence in page.text and sentence in shown
     assert f"params_file:={tmp_path / 'params.yaml'}" in page.text
-    assert len(page.tables[1]) == 1 + len(names)
+    assert len(page.tables[1]) == 1 + len(names) and page.run["count"] == 6
     assert all(content.startswith((b"\x89PNG", b"\xff\xd8")) for content in page.images.values())
 
 
 def test_a_target_that_nobody_understands_is_refused_before_anything_is_loaded() -> None:
-    with pytest.raises(ConfigError, match="5W"):
-        CliRunner().invoke(app, ["advise", "nothing.mp4", "nothing.onnx", "--target", "5W"], catch_exceptions=False)
+    with pytest.raises(ConfigError, match="5 volts"):
+        CliRunner().invoke(
+            app, ["advise", "nothing.mp4", "nothing.onnx", "--target", "5 volts"], catch_exceptions=False
+        )

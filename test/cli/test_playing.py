@@ -12,6 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from pages import read_page
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
@@ -84,7 +85,8 @@ def camera_bag(folder: Path, *, compressed: bool) -> Path:
 @pytest.mark.parametrize("compressed", [False, True], ids=["bgr8", "jpeg"])
 def test_replay_writes_a_bag_that_explains_itself(tmp_path: Path, compressed: bool) -> None:
     bag = camera_bag(tmp_path / "drive", compressed=compressed)
-    result = cacheinf("replay", str(bag), "--model", TINY, "--out", "out", "--rate", "20", folder=tmp_path)
+    wanted = "--no-html" if compressed else "--no-int8"
+    result = cacheinf("replay", str(bag), "--model", TINY, "--out", "out", "--rate", "20", wanted, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["frames"], report["results"], report["dropped"], report["errors"]) == (FRAMES, FRAMES, 0, 0)
@@ -94,6 +96,11 @@ def test_replay_writes_a_bag_that_explains_itself(tmp_path: Path, compressed: bo
     assert len(set(stamps)) == len(messages) == FRAMES
     assert stamps == sorted(stamps)
     assert all(message.output_names and message.error == "" for message in messages)
+    assert (tmp_path / "out" / "report.html").exists() is not compressed
+    if not compressed:
+        page = read_page(tmp_path / "out" / "report.html")
+        assert page.run["count"] == len(page.run["reused"]) == FRAMES
+        assert {row[0] for table in page.tables for row in table} >= {"the nodes", "every 2", "every 3"}
 
 
 def test_a_model_that_does_not_exist_is_one_line(tmp_path: Path) -> None:

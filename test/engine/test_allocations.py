@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Cache, Engine, EngineConfig, Mode
-from cacheinf_ros.graph import load_model
 
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 FRAMES = 1500
 
 
@@ -27,7 +26,7 @@ def resident_bytes() -> int:
 def test_memory_does_not_grow(mode: Mode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("cacheinf_ros.engine.rematerialisation.map_choice._SEARCH_S", 0.5)
-    model = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+    model = mixed_model()
     engine = Engine(model, EngineConfig(mode=mode, cache=Cache.MERGED, dense_fallback=False, audit_every=0))
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (4, 61, 47, 3), dtype=np.uint8)

@@ -8,17 +8,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.engine.buffers import allocate_maps
+from cacheinf_ros.engine.buffers import MapShape, allocate_maps
+from cacheinf_ros.graph.ir import Levels
 
 CPU = torch.device("cpu")
-shapes = st.lists(st.tuples(st.tuples(st.integers(1, 9), st.integers(1, 9)), st.integers(1, 40)), max_size=8)
+SIZES = st.tuples(st.integers(1, 9), st.integers(1, 9))
+LEVELS = st.sampled_from([None, Levels(scale=0.1, zero=3)])
+shapes = st.lists(st.tuples(SIZES, st.integers(1, 40), LEVELS), max_size=8)
 
 
 @given(shapes=shapes)
-def test_maps_lie_in_one_block_and_do_not_overlap(shapes: list[tuple[tuple[int, int], int]]) -> None:
+def test_maps_lie_in_one_block_and_do_not_overlap(shapes: list[MapShape]) -> None:
     maps = allocate_maps(shapes, CPU)
-    for number, (buffer, (size, channels)) in enumerate(zip(maps, shapes, strict=True)):
-        assert buffer.size == size
+    for number, (buffer, (size, channels, levels)) in enumerate(zip(maps, shapes, strict=True)):
+        assert (buffer.size, buffer.levels) == (size, levels)
         assert buffer.pixels.shape == (size[0] * size[1], channels)
         assert buffer.pixels.data_ptr() % 64 == 0
         assert not buffer.pixels.any()
@@ -30,7 +33,7 @@ def test_maps_lie_in_one_block_and_do_not_overlap(shapes: list[tuple[tuple[int, 
 
 @pytest.mark.parametrize("dx", [-3, 0, 2])
 def test_a_map_that_moved_shows_what_was_there(dx: int) -> None:
-    (buffer,) = allocate_maps([((4, 6), 2)], CPU)
+    (buffer,) = allocate_maps([((4, 6), 2, None)], CPU)
     buffer.pixels.copy_(torch.arange(48).view(24, 2))
     before = buffer.image.clone()
     buffer.move(dx, 1)

@@ -3,91 +3,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
-from programs import change, changing_frames
-from random_graphs import random_network
-from small_inputs import each_network
+from networks.random_models import random_model, seeds
+from networks.shared_models import mixed_model
+from programs import assert_same_outputs, caching_and_not
 from torch import Tensor, nn
 
 from cacheinf_ros.engine.backends import Backend, ReferenceBackend, choose_backend
 from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.engine.program import Program
-from cacheinf_ros.graph import load_model
-from cacheinf_ros.graph.ir import Graph, Pointwise
-
-NETWORKS = Path(__file__).parents[1] / "networks"
-
-
-def assert_same_outputs(
-    graph: Graph, programs: list[Program], seed: int, frames: int = 4, rounding: float = 0.0
-) -> None:
-    """Bit for bit, over frames that change more and less."""
-    rng = np.random.default_rng(seed)
-    size = graph.tensors[graph.input].size
-    for frame, image, mask, outside in changing_frames(size, rng, frames):
-        found = []
-        for program in programs:
-            change(program, image, mask)
-            outputs = program.execute(refresh=frame == 0, outside=outside)
-            found.append([torch.as_tensor(value).clone() for value in outputs.values()])
-        for ours, theirs in zip(*found, strict=True):
-            assert not ours.isnan().any(), f"frame {frame} reads a map that is not alive"
-            assert torch.allclose(ours, theirs, rtol=rounding, atol=rounding), (
-                f"frame {frame}: {(ours - theirs).abs().max()}"
-            )
-
-
-def both(graph: Graph, caching: Caching, kernels: Backend | None = None) -> list[Program]:
-    kernels = kernels or choose_backend("cpu", 1)
-    return [Program(graph, kernels, caching, debug_memory=True), Program(graph, kernels)]
+from cacheinf_ros.graph.ir import Pointwise
 
 
 @settings(max_examples=15)
-@given(seed=st.integers(0, 10**6), share=st.sampled_from([0.3, 0.7, 1.0]), dense=st.booleans())
+@given(seed=seeds, share=st.sampled_from([0.3, 0.7, 1.0]), dense=st.booleans())
 def test_random_networks(seed: int, share: float, dense: bool) -> None:
     """All operators, in any order, at odd sizes; any maps dropped. Bit for bit, but where torch computes: its functions
     treat the last few values of a row differently.
     """
-    module = random_network(seed)
-    graph = graph_of(module, module.input_size)
+    graph = random_model(seed).graph
     layout, rng = lay_out(graph), np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(layout) if rng.random() < share)
     caching = Caching.nothing(layout) if dense else Caching(dropped=dropped)
     by_torch = any(isinstance(operator, Pointwise) for operator in graph.operators)
-    assert_same_outputs(graph, both(graph, caching), seed, rounding=1e-5 if by_torch else 0.0)
-
-
-@each_network(
-    "resnet50", "efficientnet_b0", "convnext_tiny", "shufflenet_v2_x1_0", "deeplabv3_mobilenet_v3_large",
-    "espnet", "pose", "scenenet",
-)  # fmt: skip
-@pytest.mark.parametrize("kind", ["half", "all", "dense"])
-def test_networks(name: str, size: tuple[int, int], kind: str) -> None:
-    graph = load_model(name, input_size=size).graph
-    layout, rng = lay_out(graph), np.random.default_rng(0)
-    names = droppable(layout)
-    dropped = frozenset(name for name in names if kind == "all" or rng.random() < 0.5)
-    caching = Caching.nothing(layout) if kind == "dense" else Caching(dropped=dropped)
-    assert_same_outputs(graph, both(graph, caching), 0, frames=3)
+    assert_same_outputs(graph, caching_and_not(graph, caching), seed, rounding=1e-5 if by_torch else 0.0)
 
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), criterion=st.sampled_from(Criterion))
 def test_with_small_changes_held_back(seed: int, criterion: Criterion) -> None:
     """Of maps that are kept; what is dropped starts from the old values."""
-    graph = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph
+    graph = mixed_model().graph
     layout, rng = lay_out(graph), np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(layout) if rng.random() < 0.5)
-    programs = both(graph, Caching(dropped=dropped))
+    programs = caching_and_not(graph, Caching(dropped=dropped))
     kept = [o.output for o, _ in programs[1].profile.timeable() if layout.root(o.output) not in dropped]
     thresholds = {n: DeltaThreshold(threshold=0.05, criterion=criterion) for n in kept if rng.random() < 0.7}
     for program in programs:
@@ -117,7 +72,7 @@ def test_maps_live_as_long_as_any_threshold_needs_them() -> None:
     for drawn in range(12):
         rng = np.random.default_rng(drawn)
         dropped = frozenset(name for name in names if rng.random() < 0.6)
-        programs = both(graph, Caching(dropped=dropped))
+        programs = caching_and_not(graph, Caching(dropped=dropped))
         held = [name for name in programs[0].kept if rng.random() < 0.5]
         for program in programs:
             program.set_thresholds({name: DeltaThreshold(threshold=0.2) for name in held})
@@ -144,11 +99,11 @@ def test_a_mean_completes_only_what_it_reads(kernels: Backend) -> None:
     graph = graph_of(_Pooled(), (21, 27))
     caching = Caching(dropped=frozenset(droppable(lay_out(graph))))
     for seed in range(8):
-        assert_same_outputs(graph, both(graph, caching, kernels), seed, rounding=1e-5)
+        assert_same_outputs(graph, caching_and_not(graph, caching, kernels), seed, rounding=1e-5)
 
 
 def test_the_reference_executor_does_the_same() -> None:
     """But for rounding: torch's products depend on how many rows there are."""
-    graph = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)).graph
+    graph = mixed_model().graph
     caching = Caching(dropped=frozenset(droppable(lay_out(graph))))
-    assert_same_outputs(graph, both(graph, caching, ReferenceBackend(torch.device("cpu"))), 0, rounding=1e-5)
+    assert_same_outputs(graph, caching_and_not(graph, caching, ReferenceBackend(torch.device("cpu"))), 0, rounding=1e-5)

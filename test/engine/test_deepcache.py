@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from networks.shared_models import mixed_model
 from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.graph import load_model
 
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
-MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+MIXED = mixed_model()
 
 
 @settings(deadline=None, max_examples=25)

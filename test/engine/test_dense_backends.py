@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model
 
 from cacheinf_ros.engine import DensePrecision, Preprocessor, quantise_onnx
 from cacheinf_ros.engine.dense_backends import (
@@ -23,12 +24,11 @@ from cacheinf_ros.engine.dense_backends import (
     prepare,
 )
 from cacheinf_ros.engine.int8_content import QuantisationError, int8_content, kept_int8_content
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 LOWER = [backend for backend in Backend if backend not in FULL_PRECISION]
 
 
@@ -44,7 +44,7 @@ def _cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model(f"{SMALL}:mixed", input_size=(61, 47))
+    return mixed_model()
 
 
 def test_order_of_precisions() -> None:
@@ -96,6 +96,14 @@ def test_quantising_ends_with_whom_it_is_for(tmp_path: Path) -> None:
         process.stdin.close()  # as when the parent dies
         assert process.wait(30.0) == 1
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("backend", FULL_PRECISION)
+def test_arithmetic_stays_as_it_was(backend: Backend, model: Model) -> None:
+    """A backend that takes denormal numbers for zero does so in its own threads, or sets the caller's back."""
+    run = prepare(backend, model, 2)
+    run(np.zeros((1, 3, *model.input_size), np.float32))
+    assert np.float32(1e-38) * np.float32(0.1) > 0
 
 
 def test_what_is_not_clearly_faster_is_not_chosen(model: Model) -> None:

@@ -5,26 +5,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowered import graph_of
-from oracle import assert_equals_dense, changed
-from random_graphs import random_network
-from small_inputs import each_network
+from networks.random_models import random_model, seeds
+from networks.shared_models import mixed_model
+from oracle import assert_equals_dense, assert_sequence_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Model, ModelCard, load_model
-from cacheinf_ros.sources.scenes import Gallery, load_photographs
+from cacheinf_ros.graph import load_model
 
-NETWORKS = Path(__file__).parents[1] / "networks"
-SMALL = NETWORKS / "small.py"
-MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+MIXED = mixed_model()
 
 
 @settings(deadline=None, max_examples=25)
@@ -45,41 +39,18 @@ def test_sequences_equal_dense(size: tuple[int, int], block: int, shares: list[f
         assert_equals_dense(engine, image, cache_map)
 
 
-@each_network()
-def test_networks_equal_dense(name: str, size: tuple[int, int]) -> None:
-    torch.manual_seed(0)
-    model = load_model(name, input_size=size)
-    assert model.graph.unknown == ()
-    _assert_sequence_equals_dense(model)
-
-
 @pytest.mark.parametrize("name", ["FastestDet.onnx", "RFB-320_without_postprocessing.onnx"])
 def test_detectors_equal_dense(name: str, shared_data: Path) -> None:
     model = load_model(str(shared_data / "models" / name))
     assert model.graph.unknown == ()
-    _assert_sequence_equals_dense(model)
+    assert_sequence_equals_dense(model)
 
 
 @settings(max_examples=25)
-@given(seed=st.integers(0, 10**6))
+@given(seed=seeds)
 def test_random_networks_equal_dense(seed: int) -> None:
     """All operators, in any order, at odd sizes."""
-    module = random_network(seed)
-    card = ModelCard(name="random", input_size=module.input_size)
-    model = Model(module=module, graph=graph_of(module, module.input_size), card=card)
-    _assert_sequence_equals_dense(model, shares=(0.02, 0.0, 0.1, 0.5), block=3)
-
-
-def _assert_sequence_equals_dense(model: Model, shares: tuple[float, ...] = (0.02, 0.0, 0.1), block: int = 10) -> None:
-    """Photographs: in random noise whole networks may be chaotic."""
-    rng = np.random.default_rng(1)
-    engine = Engine(model, EngineConfig(mode=Mode.EXACT, dense_fallback=False))
-    photographs = [cv2.resize(p, model.input_size[::-1]) for p in load_photographs(Gallery.TEST)]
-    image = np.asarray(photographs[0], np.uint8)
-    assert_equals_dense(engine, image, None)
-    for i, share in enumerate(shares):
-        image, cache_map = changed(image, block, share, rng, np.asarray(photographs[i + 1], np.uint8))
-        assert_equals_dense(engine, image, cache_map)
+    assert_sequence_equals_dense(random_model(seed).model(), shares=(0.02, 0.0, 0.1, 0.5), block=3)
 
 
 def test_nothing_changed_computes_nothing() -> None:

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lowered import graph_of
+from networks.shared_models import small_scenenet
 
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.following import (
@@ -22,7 +23,6 @@ from cacheinf_ros.engine.following import (
     shift_output,
     shift_unit,
 )
-from cacheinf_ros.graph import load_model
 
 ZOOM = Motion(matrix=np.diag([1.02, 1.02, 1.0]))
 
@@ -80,7 +80,7 @@ def test_what_is_no_map_stays() -> None:
 
 
 def test_the_unit_is_the_coarsest_maps_pixel() -> None:
-    assert shift_unit(load_model("scenenet", input_size=(96, 128)).graph) == (8, 8)
+    assert shift_unit(small_scenenet().graph) == (8, 8)
     convolutions = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.Conv2d(4, 4, 3, 2, 1))
     assert shift_unit(graph_of(convolutions, (32, 48))) == (4, 4)
     assert shift_unit(graph_of(convolutions, (33, 48))) is None  # 17 rows do not divide 33

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from lowered import graph_of
+from programs import dense_records
 from torch import Tensor, nn
 
 from cacheinf_ros.engine.caching import Caching
@@ -15,11 +16,7 @@ from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import lifetimes
 from cacheinf_ros.graph import load_model
-from cacheinf_ros.graph.ir import Graph
-from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.optimal import optimal
-
-NETWORKS = Path(__file__).parents[1] / "networks"
 
 
 class _Branches(nn.Module):
@@ -31,13 +28,6 @@ class _Branches(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = torch.relu(self.stem(x))
         return self.head(torch.cat([self.left(x), self.right(x)], dim=1))
-
-
-def dense_records(graph: Graph, alignment: int = 64) -> list[TensorRecord]:
-    """Of execution without a cache."""
-    layout = lay_out(graph)
-    caching = Caching.nothing(layout)
-    return lifetimes(Planner(layout).plan(caching).steps, layout, caching, alignment)
 
 
 def test_branches_lie_inside_their_concatenation() -> None:
@@ -76,23 +66,6 @@ def test_what_is_computed_in_two_steps_lives_from_the_first_to_the_last() -> Non
     both = Caching(dropped=frozenset([a, b]))
     found = {r.name: (r.first, r.last) for r in lifetimes(Planner(layout).plan(both).steps, layout, both)}
     assert found == {a: (0, 2), b: (1, 2)}  # a, b, c
-
-
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        *((f"torchvision:{name}", (224, 224)) for name in (
-            "alexnet", "vgg19", "googlenet", "resnet50", "mobilenet_v2", "squeezenet1_1", "regnet_x_16gf",
-            "convnext_tiny", "densenet121", "efficientnet_b0", "shufflenet_v2_x1_0", "fcn_resnet50",
-            "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large",
-        )),
-        (str(NETWORKS / "espnet.yaml"), (128, 256)),
-        (str(NETWORKS / "pose.yaml"), (128, 160)),
-        ("scenenet", (240, 320)),
-    ],
-)  # fmt: skip
-def test_dense_execution_takes_as_little_memory_as_can_be(name: str, size: tuple[int, int]) -> None:
-    assert optimal(dense_records(load_model(name, input_size=size).graph), time_limit_s=20).is_proven
 
 
 @pytest.mark.parametrize("name", ["FastestDet.onnx", "RFB-320_without_postprocessing.onnx"])

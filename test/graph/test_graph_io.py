@@ -11,8 +11,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from networks.lowered import graph_of
-from networks.random_graphs import random_network
+from networks.random_models import random_model
 from safetensors.torch import save
 
 from cacheinf_ros.errors import ModelError
@@ -42,14 +41,13 @@ def assert_same(graph: Graph, other: Graph, image: torch.Tensor) -> None:
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6))
 def test_a_graph_is_read_as_it_was_written(seed: int) -> None:
-    network = random_network(seed)
-    graph = graph_of(network, network.input_size)
+    graph = random_model(seed).graph
     try:
         content = encode_graph(graph)
     except ModelError as error:
         assert "functools.partial" in str(error) or "<function" in str(error)  # calls that are no operators of ATen
         assume(False)
-    assert_same(graph, decoded(content), torch.randn(1, 3, *network.input_size))
+    assert_same(graph, decoded(content), torch.randn(graph.tensors[graph.input].shape))
 
 
 @pytest.mark.parametrize(

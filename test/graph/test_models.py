@@ -8,7 +8,7 @@ import networks.lively
 import pytest
 from networks.lowered import assert_depends_on_image, assert_same_function
 
-from cacheinf_ros.graph import Graph, load_model
+from cacheinf_ros.graph import Graph, Model, load_model
 from cacheinf_ros.graph.ir import Concat, Conv, Global
 
 LIVELY = Path(networks.lively.__file__)
@@ -28,9 +28,14 @@ def kinds(graph: Graph) -> Counter[str]:
     return Counter(type(operator).__name__ for operator in graph.operators)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_torchvision(name: str) -> None:
-    model = load_model(f"{LIVELY}:{name}", input_size=MODELS[name])
+@pytest.fixture(scope="module")
+def model(request: pytest.FixtureRequest) -> Model:
+    """One of :data:`MODELS`; pytest runs all tests of one before it comes to the next."""
+    return load_model(f"{LIVELY}:{request.param}", input_size=MODELS[request.param])
+
+
+@pytest.mark.parametrize("model", MODELS, indirect=True)
+def test_torchvision(model: Model) -> None:
     assert_depends_on_image(model.module, model.input_size)
     assert_same_function(model.graph, model.module, model.input_size)
     assert model.graph.unknown == ()
@@ -38,7 +43,7 @@ def test_torchvision(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("model", "expected"),
     [
         ("resnet50", {"Conv": 54, "Pool": 1, "GlobalMean": 1}),
         ("mobilenet_v2", {"Conv": 53, "GlobalMean": 1}),
@@ -46,19 +51,20 @@ def test_torchvision(name: str) -> None:
         ("convnext_tiny", {"Conv": 59, "ChannelNorm": 23, "GlobalMean": 1}),
         ("shufflenet_v2_x1_0", {"Conv": 57, "Pool": 1, "Select": 28, "Concat": 16, "GlobalMean": 1}),
     ],
+    indirect=["model"],
 )
-def test_no_operator_more_than_needed(name: str, expected: dict[str, int]) -> None:
-    assert kinds(load_model(f"torchvision:{name}", input_size=(64, 64)).graph) == expected
+def test_no_operator_more_than_needed(model: Model, expected: dict[str, int]) -> None:
+    assert kinds(model.graph) == expected
 
 
-def test_every_residual_of_resnet_is_fused() -> None:
-    graph = load_model("torchvision:resnet50", input_size=(64, 64)).graph
-    assert sum(isinstance(o, Conv) and len(o.inputs) == 2 for o in graph.operators) == 16
+@pytest.mark.parametrize("model", ["resnet50"], indirect=True)
+def test_every_residual_of_resnet_is_fused(model: Model) -> None:
+    assert sum(isinstance(o, Conv) and len(o.inputs) == 2 for o in model.graph.operators) == 16
 
 
-def test_densenets_concatenations_grow_from_each_other() -> None:
-    graph = load_model("torchvision:densenet121", input_size=(64, 64)).graph
-    concats = [o for o in graph.operators if isinstance(o, Concat)]
+@pytest.mark.parametrize("model", ["densenet121"], indirect=True)
+def test_densenets_concatenations_grow_from_each_other(model: Model) -> None:
+    concats = [o for o in model.graph.operators if isinstance(o, Concat)]
     assert len(concats) == 58 and all(len(o.inputs) == 2 for o in concats)
 
 

@@ -62,7 +62,6 @@ ONE_INPUT: list[tuple[str, dict[str, Any]]] = [
     ("Abs", {}), ("Celu", {"alpha": 0.5}), ("Elu", {"alpha": 0.5}), ("Erf", {}), ("Exp", {}), ("Flatten", {"axis": 1}),
     ("GlobalAveragePool", {}), ("GlobalMaxPool", {}), ("HardSigmoid", {}),
     ("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}), ("HardSwish", {}), ("Identity", {}),
-    ("LRN", {"size": 3, "alpha": 0.5, "beta": 0.6, "bias": 1.5}),
     ("LeakyRelu", {"alpha": 0.2}), ("LogSoftmax", {"axis": 1}), ("Mish", {}),
     ("Neg", {}), ("Relu", {}), ("Selu", {}), ("Sigmoid", {}), ("Softmax", {"axis": 1}), ("Softplus", {}),
     ("Softsign", {}), ("SpaceToDepth", {"blocksize": 3}), ("Tanh", {}), ("Transpose", {"perm": [0, 2, 3, 1]}),
@@ -77,6 +76,19 @@ ONE_INPUT: list[tuple[str, dict[str, Any]]] = [
 def test_operators_of_one_tensor(tmp_path: Path, name: str, attributes: dict[str, Any]) -> None:
     node = helper.make_node(name, ["x"], ["y"], **attributes)
     assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", [node], {}))
+
+
+def test_local_response_norm_by_its_definition(tmp_path: Path) -> None:
+    """The reference normalises as many channels as the batch has images: only the first one of three."""
+    node = helper.make_node("LRN", ["x"], ["y"], size=3, alpha=0.5, beta=0.6, bias=1.5)
+    saved(tmp_path / "net.onnx", [node], {})
+    loaded = load_model(str(tmp_path / "net.onnx"))
+    x = floats(1, 3, 9, 12)
+    near = np.pad(x**2, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    expected = x / (1.5 + 0.5 / 3 * (near[:, :-2] + near[:, 1:-1] + near[:, 2:])) ** 0.6
+    assert loaded.graph.unknown == ()
+    for network in (loaded.module, DenseGraph(loaded.graph)):
+        np.testing.assert_allclose(network(torch.from_numpy(x))["y"].numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 WITH_CONSTANTS: list[tuple[str, dict[str, NDArray[Any]], dict[str, Any]]] = [

@@ -6,9 +6,9 @@ import copy
 import pytest
 import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from networks.lowered import assert_same_function, graph_of, lowered
+from networks.lowered import assert_same_function
 from networks.random_graphs import random_network
+from networks.random_models import random_model, seeds
 
 from cacheinf_ros.graph.fuse import fuse
 from cacheinf_ros.graph.interpret import DenseGraph
@@ -18,19 +18,18 @@ COMPARED = {"aten.le.Scalar", "aten.where.ScalarSelf"}
 
 
 @settings(max_examples=35)
-@given(seed=st.integers(0, 10**6))
+@given(seed=seeds)
 def test_graph_equals_network(seed: int) -> None:
-    network = random_network(seed)
-    graph = graph_of(network, network.input_size)
-    assert_same_function(graph, network, network.input_size)
-    assert set(graph.unknown) <= COMPARED
+    random = random_model(seed)
+    assert_same_function(random.graph, random.network, random.network.input_size)
+    assert set(random.graph.unknown) <= COMPARED
 
 
 @settings(max_examples=10)
-@given(seed=st.integers(0, 10**6))
+@given(seed=seeds)
 def test_fusing_changes_nothing_but_the_number_of_operators(seed: int) -> None:
-    network = random_network(seed)
-    before = lowered(network, network.input_size)
+    random = random_model(seed)
+    before, network = random.unfused, random.network
     after = fuse(before)
     assert len(after.operators) <= len(before.operators)
     assert [name for name, _ in before.outputs] == [name for name, _ in after.outputs]
@@ -47,8 +46,7 @@ def test_a_seed_gives_one_network() -> None:
 
 @pytest.mark.parametrize("seed", [1, 8])
 def test_tensors_are_in_order_and_known(seed: int) -> None:
-    network = random_network(seed)
-    graph = graph_of(network, network.input_size)
+    network, graph = random_model(seed).network, random_model(seed).graph
     there = {graph.input}
     for operator in graph.operators:
         assert set(operator.inputs) <= there

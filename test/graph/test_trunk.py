@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 import torch
 from lowered import graph_of
+from networks.shared_models import small_scenenet
 from torch import Tensor, nn
 
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.trunk import FEATURES, last_layer, trunk_graph, with_head
@@ -59,7 +59,7 @@ def test_trunk_with_the_head_that_it_had_is_the_network_again() -> None:
 
 
 def test_a_map_is_averaged_and_what_follows_it_is_left_out() -> None:
-    graph = load_model("scenenet", input_size=(96, 128)).graph
+    graph = small_scenenet().graph
     trunk = trunk_graph(graph, "relu_5")
     image = torch.randn(1, 3, 96, 128)
     with torch.inference_mode():
@@ -70,7 +70,7 @@ def test_a_map_is_averaged_and_what_follows_it_is_left_out() -> None:
 
 def test_other_branches_are_left_out() -> None:
     """relu_10 is made of relu_8 by two convolutions; cutting at relu_8 leaves both out."""
-    graph = load_model("scenenet", input_size=(96, 128)).graph
+    graph = small_scenenet().graph
     outputs = {operator.output for operator in trunk_graph(graph, "relu_8").operators}
     assert "relu_8" in outputs and outputs.isdisjoint({"relu_9", "relu_10", "cat"})
 

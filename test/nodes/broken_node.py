@@ -16,6 +16,8 @@ class BrokenNode(FrameNode):
     def __init__(self) -> None:
         super().__init__("broken", ImageConfig)
         self._queue: LatestQueue[Arrival] = LatestQueue(1, is_open=lambda: self.get_name() == MORTAL)
+
+    def activate(self) -> None:
         self._camera = Camera(self, self.parameters.get(ImageConfig), self.health, self._store_image)
         self.begin(self._queue, self._work)
 

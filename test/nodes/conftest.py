@@ -98,27 +98,36 @@ class Station(ListeningNode):
         self.results.clear()
         self.maps.clear()
 
+    def ask(self, service: str, service_type: type[Any], **values: Any) -> Any:
+        """What a service answers."""
+        return self._asked(service, service_type, service_type.Request(**values))[0]
+
     def set_parameters(self, node: str, **values: Any) -> tuple[list[Any], float]:
         """What the parameter service answers, and after how many seconds."""
         from rcl_interfaces.srv import SetParameters
         from rclpy.parameter import Parameter
 
-        client = self.node.create_client(SetParameters, f"{node}/set_parameters")
+        parameters = [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+        request = SetParameters.Request(parameters=parameters)
+        response, elapsed = self._asked(f"{node}/set_parameters", SetParameters, request)
+        return list(response.results), elapsed
+
+    def _asked(self, service: str, service_type: type[Any], request: Any) -> tuple[Any, float]:
+        """The answer, and after how many seconds; asked again where none comes: who was killed still counts as a
+        service for a while, and a new one may not know yet who asks.
+        """
+        client = self.node.create_client(service_type, service)
         assert client.wait_for_service(DEADLINE_S)
-        request = SetParameters.Request(
-            parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
-        )
         deadline, answered = time.monotonic() + DEADLINE_S, threading.Event()
-        while not answered.is_set():  # who was killed still counts as a service for a while
+        while not answered.is_set():
             assert time.monotonic() < deadline
             start, answered = time.perf_counter(), threading.Event()
             future = client.call_async(request)
             future.add_done_callback(lambda _, answered=answered: answered.set())
             answered.wait(ANSWER_S)
         elapsed = time.perf_counter() - start
-        results = list(future.result().results)
         self.call(lambda: self.node.destroy_client(client))
-        return results, elapsed
+        return future.result(), elapsed
 
 
 @pytest.fixture

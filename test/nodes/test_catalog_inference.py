@@ -19,6 +19,8 @@ from cacheinf_ros.pipeline.polling import wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
+from std_srvs.srv import SetBool
+
 DEADLINE_S = 60.0
 START_S = 60.0
 COSTS = {
@@ -119,7 +121,15 @@ def test_the_server_comes_goes_and_comes_back(
 
 
 def test_every_accepted_request_has_one_result(robot: Any, station: Any, film: Any) -> None:
-    film(lambda results: len(results) >= 20)
+    from cacheinf_ros.msg import FrameFigures
+
+    figures: list[Any] = []
+    station.node.create_subscription(FrameFigures, f"catalog_inference/figures/{MODELS[0]}", figures.append, 1000)
+
+    def has_figures(result: Any) -> bool:
+        return any(each.header == result.header for each in list(figures))
+
+    film(lambda results: len(results) >= 20 and any(r.model == MODELS[0] and has_figures(r) for r in results))
 
     def counts() -> tuple[int, int]:
         values = station.said("catalog_inference")
@@ -148,6 +158,16 @@ def test_wrong_rates_are_refused_while_it_runs(robot: Any, station: Any) -> None
     assert not answer.successful and "3 rates for 2 catalogs" in answer.reason
     (answer,), _ = station.set_parameters("catalog_inference", rates=[20.0, 5.0])
     assert answer.successful
+
+
+def test_a_node_that_rested_answers_again(
+    robot: Any, station: Any, film: Any, camera_image: Callable[..., Any]
+) -> None:
+    assert station.ask("catalog_inference/enable", SetBool, data=False).success
+    camera = station.camera(camera_image(0))
+    assert wait_until(lambda: camera.get_subscription_count() == 0, DEADLINE_S)
+    assert station.ask("catalog_inference/enable", SetBool, data=True).success
+    film(all_from("local"))
 
 
 def test_a_variant_that_the_server_has_not_is_refused(robot: Any, nodes: NodeGroup, station: Any, film: Any) -> None:

@@ -69,6 +69,7 @@ def test_a_frame_crosses_few_files(both_nodes: ExitStack, station: Any) -> None:
     with entered() as seen:
         executor = SingleThreadedExecutor()
         for node in (MatcherNode(), InferenceNode()):
+            node.start()
             executor.add_node(node)
             both_nodes.callback(node.close)
         thread = threading.Thread(target=executor.spin)

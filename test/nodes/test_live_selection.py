@@ -30,6 +30,10 @@ def test_it_follows_the_parameters(context: Any) -> None:
     assert selection.current == Selection(classes=frozenset({1}))
     answer = node.set_parameters([Parameter("classes", value="cra")])[0]
     assert not answer.successful and "near: car" in answer.reason
+    assert not node.set_parameters([Parameter("region", value=[0.5, 0.0, 0.6, 1.0])])[0].successful
+    assert node.set_parameters([Parameter("region", value=[0.5, 0.0, 0.5, 1.0])])[0].successful
+    assert selection.current.region == (0.5, 0.0, 0.5, 1.0)
+    assert node.set_parameters([Parameter("region", value=[0.0, 0.0, 1.0, 1.0])])[0].successful
     assert node.set_parameters([Parameter("score_threshold", value=0.5)])[0].successful
     assert selection.current == Selection(classes=frozenset({1}), score_threshold=0.5)
 

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A server's places: noise keeps none, and a model that cannot be compiled is not tried again and again."""
+"""A server's places: only who is heard keeps one; and a model that cannot be compiled is not tried again and again."""
 
 # ruff: noqa: E402  the tests are skipped before the imports that need ROS
 
@@ -144,6 +144,14 @@ def test_a_model_that_is_not_there_may_come(serving: Callable[[Exception], Serve
     assert len(server.models.asked) >= 2
 
 
+def test_of_robots_that_are_refused_only_the_last_few_are_remembered(serving: Callable[[Exception], Server]) -> None:
+    server = serving(MessageError("no such model"))
+    for name in (f"robot{number}" for number in range(robot_sessions._MOST_REFUSED + 3)):
+        asked = (name, True)
+        server.until(lambda asked=asked: asked in server.models.asked, greeting(name, network=name))  # type: ignore[misc]
+    assert len(server.robots_served) + len(server.sessions._refused) <= robot_sessions._MOST_REFUSED + 1
+
+
 def test_only_sound_packets_keep_a_place(
     serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +160,8 @@ def test_only_sound_packets_keep_a_place(
     monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # they stay open
     first, second = greeting("first"), greeting("second")
     server.take(first)
-    assert server.robots_served == ["first"]
+    server.take(second)
+    assert server.robots_served == ["first"], "who was just heard keeps its place"
     deadline = time.monotonic() + DEADLINE_S
     while server.robots_served != ["second"]:
         assert time.monotonic() < deadline

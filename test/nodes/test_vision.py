@@ -91,3 +91,22 @@ def test_classes_are_published_as_a_classification(answer: Answer) -> None:
         assert len(message.results) > 1
         assert [hypothesis.class_id for hypothesis in message.results] == list(result.class_names)
         assert [hypothesis.score for hypothesis in message.results] == pytest.approx(list(result.class_scores))
+
+
+def test_who_comes_late_is_told_classes_and_threshold(
+    nodes: NodeGroup, shared_station: Any, inference_command: Any
+) -> None:
+    from cacheinf_ros.nodes.topics import profile
+
+    process = nodes.start(inference_command("cached_inference", model="scenenet", score_threshold=0.25))
+    process.wait_ready()
+    node, heard = shared_station.node, []
+    for kind in ("LabelInfo", "VisionInfo"):
+        topic = f"cached_inference/{'label_info' if kind == 'LabelInfo' else 'vision_info'}"
+        node.create_subscription(getattr(vision_msgs, kind), topic, heard.append, profile(1, latched=True))
+    assert wait_until(lambda: len(heard) == 2, DEADLINE_S)
+    labels, info = sorted(heard, key=lambda message: type(message).__name__)
+    assert [each.class_name for each in labels.class_map] == ["disc", "square", "triangle", "star", "cross"]
+    assert labels.threshold == 0.25
+    assert (info.method, info.database_location) == ("scenenet", "/cached_inference/label_info")
+    assert process.stop() == 0

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, fastest_backends
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline import background_quantiser
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 
 pytest.importorskip("onnxruntime")
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 BURST = 8
 Image = NDArray[np.uint8]
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model(f"{SMALL}:mixed", input_size=(61, 47))
+    return mixed_model()
 
 
 @pytest.fixture(scope="module")

@@ -75,6 +75,20 @@ def test_a_frame_that_failed_is_an_error_until_one_succeeds() -> None:
     assert judged(health).values["errors"] == "1"
 
 
+def test_a_node_at_rest_is_well_and_begins_anew() -> None:
+    health = Health()
+    health.result(500.0, 0.5, "no such thing")
+    health.silent("nothing arrives")
+    resting = WorkState(busy_s=99.0, at_rest="inactive")
+    status = health.status(resting, latency_budget_ms=100.0, stuck_after_s=10.0, now_s=0.0)
+    assert (status.level, status.message) == (Level.OK, "inactive")
+    assert status.values["results"] == "1"
+    health.restart()
+    status = judged(health)
+    assert status.level is Level.OK and status.message.startswith("n/a")
+    assert status.values["results"] == "1"
+
+
 def test_more_than_one_lost_frame_in_a_hundred_warns() -> None:
     health = Health()
     health.result(50.0, 0.5)

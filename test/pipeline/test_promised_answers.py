@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model, small_scenenet
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
@@ -26,14 +27,13 @@ from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import open_source
 
-SMALL = Path(__file__).parents[1] / "networks" / "small.py"
 BURST = 24
 Image = NDArray[np.uint8]
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model("scenenet", input_size=(96, 128))
+    return small_scenenet()
 
 
 def picture(seed: int = 0, size: tuple[int, int] = (96, 128)) -> Image:
@@ -191,7 +191,7 @@ def test_a_lower_precision_computes_frames_between_bursts_where_it_loses_little(
 
 def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    exported = onnx_content(load_model(f"{SMALL}:mixed", input_size=(61, 47)))
+    exported = onnx_content(mixed_model())
     (kept,) = (tmp_path / "cache" / "cacheinf_ros" / "onnx").glob("*.onnx")
     assert exported in kept.read_bytes()
     path = tmp_path / "mixed.onnx"

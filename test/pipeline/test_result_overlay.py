@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from cacheinf_ros.engine import Box, Decoded, KeyPoint
-from cacheinf_ros.pipeline.result_overlay import draw_result
+from cacheinf_ros.pipeline.result_overlay import draw_instances, draw_result
 
 IMAGE = np.full((100, 120, 3), 128, np.uint8)
 
@@ -26,3 +26,24 @@ def test_outlines_are_drawn_closed() -> None:
 def test_only_key_points_that_were_seen_are_drawn() -> None:
     changed = drawn(key_points=(KeyPoint(40, 50, 0.9), KeyPoint(60, 50, 0.2)))
     assert changed[50, 40] and not changed[50, 60]
+
+
+def test_an_instance_map_has_the_number_of_the_best_box_at_each_pixel() -> None:
+    square = ((10.0, 10.0), (50.0, 10.0), (50.0, 50.0), (10.0, 50.0))
+    moved = tuple((x + 20, y + 20) for x, y in square)
+    boxes = [
+        Box(x=0, y=0, width=1, height=1, class_id=0, name="", score=score, outlines=outlines)
+        for score, outlines in ((0.9, (square,)), (0.8, ()), (0.7, (moved,)))
+    ]
+    picture = draw_instances((100, 120), boxes)
+    assert picture[20, 20] == picture[40, 40] == 1
+    assert picture[60, 60] == 3
+    assert picture[5, 5] == 0
+
+
+def test_a_region_is_framed() -> None:
+    whole, part = (
+        draw_result(IMAGE, None, [], None, region) for region in ((0.0, 0.0, 1.0, 1.0), (0.5, 0.0, 0.5, 1.0))
+    )
+    changed = (whole != part).any(axis=2)
+    assert changed[50, 60] and not changed[50, 30]

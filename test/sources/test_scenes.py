@@ -58,7 +58,8 @@ def test_motion_moves_the_previous_background_onto_this_one(preset, seed, index)
 
 @PRESETS
 def test_the_camera_moves_unless_fixed_and_stops_at_speed_zero(preset):
-    moving = [scene(preset).truth(index).motion.is_none for index in range(1, 20)]
+    view = scene(preset)
+    moving = [view.truth(index).motion.is_none for index in range(1, 20)]
     assert all(moving) if preset is MotionPreset.FIXED else not any(moving[1:])
     assert scene(preset, speed=0.0).truth(9).motion.is_none
 

@@ -3,11 +3,12 @@
 
 from cacheinf_ros.bench.advice.advice import Advice, Measured, advise
 from cacheinf_ros.bench.advice.advice_page import advice_page, points_of
-from cacheinf_ros.bench.advice.choices import choices_for, own_settings
+from cacheinf_ros.bench.advice.choices import SKIPS, choices_for, own_settings
 from cacheinf_ros.bench.advice.parameters_file import parameters_yaml
 from cacheinf_ros.bench.advice.target import Target
 
 __all__ = [
+    "SKIPS",
     "Advice",
     "Measured",
     "Target",

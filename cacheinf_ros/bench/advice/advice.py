@@ -10,7 +10,9 @@ from typing import Any
 from cacheinf_ros.bench.advice.choices import DROPPED_TOPIC, Choice, Kind
 from cacheinf_ros.bench.advice.target import DEFAULT_LOSS, Goal, Target
 from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.server_way import ServerLink
 from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.engine.decisions import Loss
 
 CLEARLY = 0.95
@@ -28,6 +30,7 @@ class Measured:
         slowest_ms: 95th percentile of the frames that are computed.
         loss: against dense execution.
         held: share of the frames whose answer is that to an earlier one.
+        watts: of the robot's computer at the camera's rate, by the power model.
     """
 
     choice: Choice
@@ -35,6 +38,7 @@ class Measured:
     slowest_ms: float
     loss: Loss
     held: float
+    watts: float
 
     @property
     def promise(self) -> float:
@@ -47,6 +51,8 @@ class Measured:
             return self.mean_ms <= 1e3 / target.limit
         if target.goal is Goal.LATENCY:
             return self.slowest_ms <= target.limit
+        if target.goal is Goal.POWER:
+            return self.watts <= target.limit
         return self.loss.within(target.limit)
 
     def report(self) -> dict[str, Any]:
@@ -59,6 +65,7 @@ class Measured:
             "loss": round(self.loss.whole, 4),
             "loss_where_it_moves": round(self.loss.moving, 4),
             "held": round(self.held, 4),
+            "watts_modelled": round(self.watts, 3),
         }
 
 
@@ -93,8 +100,16 @@ class Advice:
         }
 
 
-def advise(run: StreamRun, choices: Sequence[Choice], target: Target) -> Advice:
-    """Choose among ways that were measured in one run; ``choices``: the plainest first, one of them dense."""
+def advise(
+    run: StreamRun, choices: Sequence[Choice], target: Target, power: PowerModel, link: ServerLink | None = None
+) -> Advice:
+    """Choose among ways that were measured in one run.
+
+    Args:
+        choices: the plainest first, one of them dense.
+        power: of the robot's computer.
+        link: to the server, where there is one.
+    """
     ways = [
         Measured(
             choice=choice,
@@ -102,10 +117,22 @@ def advise(run: StreamRun, choices: Sequence[Choice], target: Target) -> Advice:
             slowest_ms=run.slowest_ms(choice.name),
             loss=run.loss(choice.name),
             held=run.held_share(choice.name),
+            watts=_watts(run.mean_ms(choice.name), 1e3 / run.report["fps"], power, _elsewhere_ms(choice, link)),
         )
         for choice in choices
     ]
     return choose(ways, target, decisions=run.losses.score(DENSE).total)
+
+
+def _elsewhere_ms(choice: Choice, link: ServerLink | None) -> float:
+    """The part of a frame's time in which the robot waits for the server."""
+    return link.round_trip_ms + link.server_ms if choice.kind is Kind.SERVER and link is not None else 0.0
+
+
+def _watts(mean_ms: float, period_ms: float, power: PowerModel, elsewhere_ms: float) -> float:
+    """Watts while frames of a camera are computed; sending counts as computing."""
+    frame_ms = max(period_ms, mean_ms)
+    return 1e3 * power.joules(frame_ms, mean_ms - elsewhere_ms, 0.0, 0.0) / frame_ms
 
 
 def choose(ways: Sequence[Measured], target: Target, *, decisions: float) -> Advice:
@@ -203,6 +230,8 @@ def _why_no_rival(caching: Sequence[Measured], chosen: Measured, target: Target)
             f"{chosen.choice.name} is fast enough and loses less than the modes that cache; the fastest of these, "
             f"{best.choice.title}, takes {best.mean_ms:.1f} ms per frame and loses {best.promise:.3f}."
         )
+    if target.goal is Goal.POWER:
+        return f"no mode that caches takes so little power; the least is {min(way.watts for way in caching):.1f} W."
     nearest = min(caching, key=lambda way: way.slowest_ms if target.goal is Goal.LATENCY else way.mean_ms)
     return (
         f"no mode that caches is fast enough; the nearest, {nearest.choice.title}, takes {nearest.mean_ms:.1f} ms per "
@@ -221,6 +250,12 @@ def _warnings(ways: Sequence[Measured], chosen: Measured, target: Target, decisi
             "Frames are dropped by the ROS package topic_tools (ros-DISTRO-topic-tools), which runs beside the nodes. "
             f"Do not give the launch file image_topic:= as well: it would override {DROPPED_TOPIC}, and no frame would "
             "be skipped. Give drop the camera's topic instead."
+        )
+    if chosen.choice.kind is Kind.SERVER:
+        found.append(
+            "The server's time is what the figures of link and server say, not measured here; start it with "
+            "`ros2 launch cacheinf_ros server.launch.py` and the same model. Frames that come too late are computed by "
+            "the robot."
         )
     promised = (chosen.choice.parameters or {}).get("max_loss", 0.0)
     if target.goal is Goal.LOSS and isinstance(promised, float) and promised > target.limit:

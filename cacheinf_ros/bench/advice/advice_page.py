@@ -14,9 +14,8 @@ from cacheinf_ros.bench.page import (
     Section,
     described,
     pareto_figure,
+    run_sections,
     settings_section,
-    timeline_section,
-    worst_section,
 )
 from cacheinf_ros.bench.stream import BOUNDED
 from cacheinf_ros.bench.stream_run import StreamRun
@@ -37,8 +36,7 @@ def advice_page(advice: Advice, run: StreamRun, settings: Mapping[str, str], lau
         sections=[
             Section(title="How to start it", rows=_parameters(advice), code=launch),
             _ways_section(advice),
-            timeline_section(run, shown),
-            worst_section(run, shown),
+            *run_sections(run, shown),
             settings_section(settings),
         ],
     )
@@ -73,13 +71,14 @@ def _ways_section(advice: Advice) -> Section:
             f"{way.loss.whole:z.3f}",
             f"{way.loss.moving:z.3f}",
             f"{way.held:.0%}",
+            f"{way.watts:.1f}",
             "yes" if way.meets(advice.target) else "no",
         )
         for way in advice.ways
     ]
     return Section(
         title="The ways to answer this camera",
-        heads=("", "ms, mean", "ms, slow frames", "loss", "where it moves", "last answer", "within the target"),
+        heads=("", "ms, mean", "ms, slow", "loss", "where it moves", "last answer", "W", "enough"),
         rows=rows,
         marked=list(advice.ways).index(advice.chosen),
         figures=[pareto_figure(points_of(advice))],

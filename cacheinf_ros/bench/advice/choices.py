@@ -10,15 +10,19 @@ from enum import Enum
 from cacheinf_ros.bench.advice.target import Target
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.own_way import OwnSettings
+from cacheinf_ros.bench.server_way import SERVER
 from cacheinf_ros.bench.stream import BOUNDED
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.matching import MatcherName, MatchingConfig
 from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.offload_policy import OffloadPolicy
 
 DROPPED_TOPIC = "camera/image_drop"
 """Where frames come from when another node drops the others."""
 OFF = "off"
+SKIPS = (2, 3, 4, 6)
+"""Of how many frames one is computed: skipping costs nothing to measure, and no user tries just one."""
 
 
 class Kind(Enum):
@@ -30,6 +34,8 @@ class Kind(Enum):
     """Every frame is computed completely, with shorter numbers."""
     SKIPPING = "frame skipping"
     """Only some frames are computed; the others have the last answer."""
+    SERVER = "server"
+    """Every frame is sent to a faster machine, and computed completely there."""
     CACHING = "caching"
     """Of a frame only what has changed is computed, or its answer is held."""
 
@@ -53,13 +59,22 @@ class Choice:
     beside: str = ""
 
 
-def choices_for(dense_engine: str, lossy: Iterable[str], own: Mapping[str, OwnSettings]) -> list[Choice]:
+def choices_for(
+    dense_engine: str,
+    lossy: Iterable[str],
+    own: Mapping[str, OwnSettings],
+    *,
+    skips: Iterable[int] = SKIPS,
+    has_server: bool = False,
+) -> list[Choice]:
     """List the ways, the plainest first.
 
     Args:
         dense_engine: the fastest in float32.
         lossy: engines of lower precision that were measured.
         own: modes of this package that were measured.
+        skips: of how many frames one is computed, each a way.
+        has_server: whether sending frames to one was measured, too.
     """
     densely = {**_parameters(own[BOUNDED]), "max_loss": 0.0}
     title = f"every frame, dense, on the fastest engine ({dense_engine})"
@@ -68,13 +83,23 @@ def choices_for(dense_engine: str, lossy: Iterable[str], own: Mapping[str, OwnSe
     ways += [
         Choice(
             name=f"every {every}",
-            title=f"every {ordinal} frame, dense; else the last answer",
+            title=f"dense on one of {every} frames; else the last answer",
             kind=Kind.SKIPPING,
             parameters={**densely, "image_topic": DROPPED_TOPIC},
             beside=f"ros2 run topic_tools drop camera/image {every - 1} {every} {DROPPED_TOPIC}",
         )
-        for every, ordinal in ((2, "second"), (3, "third"))
+        for every in skips
     ]
+    if has_server:
+        remote: dict[str, Value] = {"server.use": True, "server.policy": OffloadPolicy.REMOTE_JPEG.value}
+        ways.append(
+            Choice(
+                name=SERVER,
+                title="every frame, dense, by the server, sent as JPEG",
+                kind=Kind.SERVER,
+                parameters={**_parameters(own[OFF]), **remote},
+            )
+        )
     return ways + [_own(name, settings) for name, settings in own.items()]
 
 

@@ -20,6 +20,8 @@ class Goal(Enum):
     """Frames per second, at least: one after another they must not take longer."""
     LATENCY = "ms"
     """Milliseconds of a frame, at most, in 95 of 100 that are computed."""
+    POWER = "W"
+    """Watts of the robot's computer, at most, by the power model."""
     LOSS = "loss"
     """Loss against dense execution, at most, as ``max_loss``."""
 
@@ -28,20 +30,21 @@ _NUMBER = r"([\d.]+(?:e[+-]?\d+)?)"
 _FORMS = {
     Goal.RATE: re.compile(rf"{_NUMBER} ?(?:fps|hz)", re.IGNORECASE),
     Goal.LATENCY: re.compile(rf"latency={_NUMBER} ?ms", re.IGNORECASE),
+    Goal.POWER: re.compile(rf"{_NUMBER} ?w", re.IGNORECASE),
     Goal.LOSS: re.compile(rf"loss={_NUMBER}", re.IGNORECASE),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A limit, by default on the loss; within one on time the user wants the least loss, else the least time."""
+    """A limit, by default on the loss; within others the user wants the least loss, within this one the least time."""
 
     goal: Goal = Goal.LOSS
     limit: float = DEFAULT_LOSS
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Read "15fps", "latency=50ms" or "loss=0.02"; empty: the default.
+        """Read "15fps", "latency=50ms", "8W" or "loss=0.02"; empty: the default.
 
         Raises:
             ConfigError: it does not look like that, or the number makes no sense.
@@ -56,7 +59,7 @@ class Target:
                     break
                 if 0 < limit <= (1.0 if goal is Goal.LOSS else 1e6):
                     return cls(goal=goal, limit=limit)
-        raise ConfigError(f"target {text!r}: give frames per second (15fps), latency=50ms, or loss=0.02 (more than 0)")
+        raise ConfigError(f"target {text!r}: give frames per second (15fps), latency=50ms, watts (8W), or loss=0.02")
 
     @property
     def promises(self) -> tuple[float, float, float]:
@@ -70,4 +73,6 @@ class Target:
             return f"at least {self.limit:g} frames per second"
         if self.goal is Goal.LATENCY:
             return f"at most {self.limit:g} ms for a computed frame"
+        if self.goal is Goal.POWER:
+            return f"at most {self.limit:g} W, by the power model"
         return f"a loss of at most {self.limit:g}"

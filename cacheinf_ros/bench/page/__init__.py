@@ -3,13 +3,14 @@
 
 from cacheinf_ros.bench.page.page import Figure, Page, Section, write_page
 from cacheinf_ros.bench.page.plots import Point
+from cacheinf_ros.bench.page.replay_page import replay_page
 from cacheinf_ros.bench.page.stream_page import (
     described,
     pareto_figure,
+    run_sections,
     settings_section,
     stream_page,
-    timeline_section,
-    worst_section,
+    ways_section,
 )
 
 __all__ = [
@@ -19,9 +20,10 @@ __all__ = [
     "Section",
     "described",
     "pareto_figure",
+    "replay_page",
+    "run_sections",
     "settings_section",
     "stream_page",
-    "timeline_section",
-    "worst_section",
+    "ways_section",
     "write_page",
 ]

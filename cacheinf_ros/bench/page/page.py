@@ -10,6 +10,8 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from cacheinf_ros.bench.page.player import Player
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -33,12 +35,28 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A share of something; ``share``: 0 to 1, ``text``: beside it."""
+
+    name: str
+    share: float
+    text: str
+
+    @property
+    def percent(self) -> str:
+        """Its length."""
+        return f"{100 * min(max(self.share, 0.0), 1.0):.1f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A part of the page; what it lacks is left out.
 
     Attributes:
         title: above it.
         paragraphs: of plain text.
+        player: to scrub through; one on a page.
+        bars: shares of a whole.
         heads, rows: of a table; the first column names the row.
         marked: the number of a row that stands out.
         figures: below each other.
@@ -48,6 +66,8 @@ class Section:
 
     title: str
     paragraphs: Sequence[str] = ()
+    player: Player | None = None
+    bars: Sequence[Bar] = ()
     heads: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     marked: int | None = None

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Plots as PNG files: time against loss of each way, and a run frame by frame."""
+"""The plot of time against loss of each way, as a PNG file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-
-from cacheinf_ros.bench.loss import DENSE
-from cacheinf_ros.bench.stream_run import StreamRun
 
 _GREY, _BLUE, _ORANGE, _RED = "#9aa0a6", "#1a73e8", "#e8710a", "#d93025"
 _LABELS = ((5, 6), (5, -13), (5, 17), (5, -24))  # points beside a dot, in turn: neighbours in time are often so in loss
@@ -40,7 +35,7 @@ class Point:
 
 def draw_pareto(points: Sequence[Point], front: Sequence[Point]) -> bytes:
     """Draw time against loss of each way; a line joins those that no other beats in both, ``front``."""
-    figure, (axes,) = _figure(3.8, 1)
+    figure, axes = _figure(3.8)
     axes.plot([p.mean_ms for p in front], [p.loss for p in front], color=_GREY, linewidth=1, linestyle=":", zorder=1)
     for ours, colour, label in ((True, _BLUE, "with a cache"), (False, _ORANGE, "without")):
         some = [point for point in points if point.is_ours is ours]
@@ -76,37 +71,16 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
     return front
 
 
-def draw_timeline(run: StreamRun, name: str) -> bytes:
-    """Draw a run of one way frame by frame: its time beside dense execution's, what was held, and its loss."""
-    figure, (above, below) = _figure(4.0, 2)
-    way, dense, losses = run.way(name), run.way(DENSE), run.frame_losses(name)
-    took = np.array([value or 0.0 for value in way.took_ms])
-    is_held = np.array(run.is_held(name), np.bool_)
-    frames = np.arange(len(took))
-    above.plot(frames, [value or 0.0 for value in dense.took_ms], color=_GREY, linewidth=1, label="dense")
-    above.scatter(frames[~is_held], took[~is_held], color=_BLUE, s=9, label=f"{name}, computed", zorder=2)
-    above.scatter(frames[is_held], took[is_held], color=_ORANGE, s=9, label=f"{name}, last answer", zorder=2)
-    above.set_ylabel("ms")
-    above.set_ylim(0, 1.5 * max(float(np.percentile(took, 98)), run.slowest_ms(DENSE)))
-    above.legend(loc="upper right", frameon=False, fontsize=7, ncols=3, handletextpad=0.4, columnspacing=1)
-    below.fill_between(frames, losses, step="mid", color=_RED, alpha=0.5, linewidth=0)
-    below.axhline(0, color=_GREY, linewidth=0.8)
-    below.set_ylabel("loss")
-    below.set_xlabel("frame")
-    return _png(figure)
-
-
-def _figure(height: float, rows: int) -> tuple[Any, Sequence[Any]]:
+def _figure(height: float) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
-    found = list(figure.subplots(rows, 1, squeeze=False, sharex=True, height_ratios=(2, *[1] * (rows - 1)))[:, 0])
-    for axes in found:
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, found
+    axes = figure.subplots()
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def _png(figure: Any) -> bytes:

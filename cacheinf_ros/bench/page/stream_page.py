@@ -1,18 +1,37 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The page of ``cacheinf bench stream``, and the parts that it has in common with that of ``cacheinf advise``."""
+"""The page of ``cacheinf bench stream``, and the parts that it has in common with those of advice and replays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cacheinf_ros.bench.loss import DENSE
-from cacheinf_ros.bench.page.page import Figure, Page, Section
-from cacheinf_ros.bench.page.plots import Point, draw_pareto, draw_timeline, pareto_front
+from cacheinf_ros.bench.page.page import Bar, Figure, Page, Section
+from cacheinf_ros.bench.page.player import player_of
+from cacheinf_ros.bench.page.plots import Point, draw_pareto, pareto_front
 from cacheinf_ros.bench.page.worst_frames import WorstFrame, worst_frames
 from cacheinf_ros.bench.stream import BOUNDED
 from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.bench.trace import FrameTrace
+from cacheinf_ros.engine import Mode
+from cacheinf_ros.pipeline.frame_result import HELD
 
+_STAGES = {
+    "match": "comparing with what is cached",
+    "prepare": "preparing the picture",
+    "compute": "computing the network",
+    "decode": "reading the outputs",
+    "link": "the way to the server and back",
+}
+_MODES = {
+    HELD: "the last answer still stood",
+    Mode.DENSE.value: "computed completely",
+    Mode.EXACT.value: "computed where something changed",
+    Mode.BOUNDED.value: "computed where enough changed",
+    Mode.DEEPCACHE.value: "computed where something changed, the rest moved along",
+}
 EXPLAINED = (
     "Loss: how much less often a way is right than dense execution; right is what dense answers to nine neighbouring "
     "frames agree on. Negative: it is right more often, as it flickers less. Where things move, 2.5 times as much is "
@@ -31,11 +50,10 @@ def stream_page(run: StreamRun, settings: Mapping[str, str]) -> Page:
         subtitle=described(run),
         verdict=_verdict(run),
         sections=[
-            _ways_section(run),
-            *nodes,
-            timeline_section(run, BOUNDED),
-            worst_section(run, BOUNDED),
+            *run_sections(run, BOUNDED),
             settings_section(settings),
+            ways_section(run, BOUNDED),
+            *nodes,
         ],
     )
 
@@ -49,19 +67,39 @@ def described(run: StreamRun) -> str:
     )
 
 
-def timeline_section(run: StreamRun, name: str) -> Section:
-    """Each frame's time, what was held, and its loss."""
-    figure = Figure(
-        content=draw_timeline(run, name),
-        text=f"milliseconds and loss of each frame, {name} and dense",
-        caption=f"Each frame's time, and its loss against dense execution, with {name}.",
-    )
-    return Section(title="Frame by frame", figures=[figure])
-
-
-def worst_section(run: StreamRun, name: str) -> Section:
-    """The frames with the largest loss: the dense answer beside ours."""
+def run_sections(run: StreamRun, name: str) -> list[Section]:
+    """One way's run: frame by frame, where the time went, and the frames on which it lost most."""
     worst = worst_frames(run, name)
+    player = Section(
+        title="Frame by frame",
+        paragraphs=["Drag along the slider or a chart. Green: taken from the cache."],
+        player=player_of(run, name, [each.index for each in worst]),
+    )
+    return [player, *([time_section(run.traces[name])] if run.traces.get(name) else []), _worst_section(worst, name)]
+
+
+def time_section(traces: Sequence[FrameTrace]) -> Section:
+    """Where the time of this package's own went, and how frames were answered."""
+    stages: dict[str, float] = {}
+    for trace in traces:
+        for stage, took_ms in trace.stage_ms.items():
+            stages[stage] = stages.get(stage, 0.0) + took_ms / len(traces)
+    whole_ms = sum(stages.values()) or 1.0
+    modes = Counter(trace.mode for trace in traces)
+    return Section(
+        title="Where the time went",
+        bars=[
+            Bar(name=_STAGES.get(name, name), share=ms / whole_ms, text=f"{ms:.2f} ms") for name, ms in stages.items()
+        ],
+        heads=("how frames were answered", "frames", "share"),
+        rows=[
+            (_MODES.get(mode, f"mode {mode}"), str(count), f"{count / len(traces):.0%}")
+            for mode, count in modes.most_common()
+        ],
+    )
+
+
+def _worst_section(worst: Sequence[WorstFrame], name: str) -> Section:
     if not worst:
         return Section(title="The worst frames", paragraphs=[f"On no frame was {name} right less often than dense."])
     return Section(
@@ -106,7 +144,8 @@ def _verdict(run: StreamRun) -> list[str]:
     ]
 
 
-def _ways_section(run: StreamRun) -> Section:
+def ways_section(run: StreamRun, marked: str, note: str = "") -> Section:
+    """All ways in a table and a plot; ``marked``: stands out, ``note``: a paragraph before them."""
     names = list(run.losses.decisions)
     rows = []
     for name in names:
@@ -115,14 +154,18 @@ def _ways_section(run: StreamRun) -> Section:
         figures = (f"{mean_ms:.1f}", f"{run.slowest_ms(name):.1f}", f"{mean_ms / run.mean_ms(DENSE):.2f}")
         rows.append((title, *figures, f"{loss.whole:z.3f}", f"{loss.moving:z.3f}", f"{run.held_share(name):.0%}"))
     points = [
-        Point(name=name, mean_ms=run.mean_ms(name), loss=run.loss(name).promise, is_ours=name in run.held)
+        Point(
+            name=name, mean_ms=run.mean_ms(name), loss=run.loss(name).promise, is_ours=name in run.held,
+            is_chosen=name == marked,
+        )
         for name in names
-    ]
+    ]  # fmt: skip
     return Section(
         title="The ways to answer this camera",
+        paragraphs=[note] if note else [],
         heads=("", "ms, mean", "ms, slow frames", "of dense", "loss", "where it moves", "last answer"),
         rows=rows,
-        marked=names.index(BOUNDED),
+        marked=names.index(marked),
         figures=[pareto_figure(points)],
     )
 

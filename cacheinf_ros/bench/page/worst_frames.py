@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.bench.trace import Still, as_jpeg
 from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
 
 Image = NDArray[np.uint8]
 _APART = 5  # frames between two that are shown: neighbours show the same
-_WIDTH = 480  # pixels
 _QUALITY = 80  # of JPEG
 _SEEN = 0.5  # weight of a box whose score is at the threshold
 _TINT = 0.5
@@ -54,28 +54,27 @@ def worst_frames(run: StreamRun, name: str, most: int = 4) -> list[WorstFrame]:
         WorstFrame(
             index=index,
             loss=losses[index],
-            dense=_jpeg(draw_decision(run.shots[index].image, decisions[DENSE][index], run.labels)),
-            ours=_jpeg(draw_decision(run.shots[index].image, decisions[name][index], run.labels)),
+            dense=as_jpeg(draw_decision(run.stills[index], decisions[DENSE][index], run.labels), _QUALITY),
+            ours=as_jpeg(draw_decision(run.stills[index], decisions[name][index], run.labels), _QUALITY),
         )
         for index in chosen
     ]
 
 
-def draw_decision(image: Image, decision: Any, labels: Sequence[str]) -> Image:
-    """The frame, uint8 [height, width, 3], with what was decided about it drawn in, as wide as pages show it.
+def draw_decision(still: Still, decision: Any, labels: Sequence[str]) -> Image:
+    """The frame, uint8 [height, width, 3], with what was decided about it drawn in.
 
     Values that nobody can read are not drawn.
     """
-    scale = _WIDTH / image.shape[1]
-    size = (round(image.shape[1] * scale), round(image.shape[0] * scale))
-    drawn = np.array(cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR), np.uint8)
+    drawn = still.picture()
+    size, scale = (drawn.shape[1], drawn.shape[0]), drawn.shape[1] / still.size[1]
     if isinstance(decision, SoftBoxes):
         _draw_boxes(drawn, decision, scale, labels)
     elif isinstance(decision, np.ndarray) and decision.size == 1:
-        _write(drawn, _name(int(decision.flat[0]), labels), (6, 18), (255, 255, 255))
+        _write(drawn, class_name(int(decision.flat[0]), labels), (6, 18), (255, 255, 255))
     elif isinstance(decision, np.ndarray):
         classes = cv2.resize(decision.astype(np.int16), size, interpolation=cv2.INTER_NEAREST)
-        colours = np.array([_colour(index) for index in range(int(classes.max()) + 1)], np.float32)
+        colours = np.array([colour_of(index) for index in range(int(classes.max()) + 1)], np.float32)
         drawn = np.asarray((1 - _TINT) * drawn + _TINT * colours[classes], np.uint8)
     return drawn
 
@@ -83,17 +82,19 @@ def draw_decision(image: Image, decision: Any, labels: Sequence[str]) -> Image:
 def _draw_boxes(drawn: Image, found: SoftBoxes, scale: float, labels: Sequence[str]) -> None:
     for box, class_id, weight in zip(found.boxes * scale, found.classes, found.weights, strict=True):
         x, y, width, height = (round(float(value)) for value in box)
-        colour = _colour(int(class_id))
+        colour = colour_of(int(class_id))
         cv2.rectangle(drawn, (x, y), (x + width, y + height), colour, 2 if weight >= _SEEN else 1)
         if weight >= _SEEN:
-            _write(drawn, _name(int(class_id), labels), (x, max(12, y - 4)), colour)
+            _write(drawn, class_name(int(class_id), labels), (x, max(12, y - 4)), colour)
 
 
-def _name(class_id: int, labels: Sequence[str]) -> str:
+def class_name(class_id: int, labels: Sequence[str]) -> str:
+    """The name of a class, or its number where it has none."""
     return labels[class_id] if 0 <= class_id < len(labels) else str(class_id)
 
 
-def _colour(class_id: int) -> tuple[int, int, int]:
+def colour_of(class_id: int) -> tuple[int, int, int]:
+    """(blue, green, red) of a class, the same in every picture."""
     hue = np.array([[[int(180 * (_GOLDEN * class_id % 1.0)), 220, 235]]], np.uint8)
     blue, green, red = (int(value) for value in cv2.cvtColor(hue, cv2.COLOR_HSV2BGR)[0, 0])
     return blue, green, red
@@ -102,9 +103,3 @@ def _colour(class_id: int) -> tuple[int, int, int]:
 def _write(drawn: Image, text: str, place: tuple[int, int], colour: tuple[int, int, int]) -> None:
     for each, thickness in (((0, 0, 0), 3), (colour, 1)):
         cv2.putText(drawn, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.45, each, thickness, cv2.LINE_AA)
-
-
-def _jpeg(image: Image) -> bytes:
-    done, content = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    assert done
-    return content.tobytes()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,12 +62,13 @@ def load_data(card: ModelCard, training: Sequence[str], held_out: Sequence[str],
     """Read the frames.
 
     Args:
-        training, held_out: sources as :func:`open_source` takes them, or :data:`BUILT_IN`; no training source: nothing
-            is fine-tuned.
+        training, held_out: sources as :func:`open_source` takes them, folders of labelled pictures
+            (FOLDER/CLASS/picture, with the classes of the model's card), or :data:`BUILT_IN`; no training source:
+            nothing is fine-tuned.
         frames: how many to read, of all training sources and of all others together.
 
     Raises:
-        CatalogError: a source is used for both, or there is nothing to measure with.
+        CatalogError: a source is used for both, there is nothing to measure with, or the model has no such classes.
         SourceError: a source cannot be read.
     """
     both = set(training) & set(held_out) - {BUILT_IN}
@@ -110,6 +112,10 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sa
     samples: list[Sample] = []
     for number, reference in enumerate(references):
         count = frames * (number + 1) // len(references) - frames * number // len(references)
+        folders = _class_folders(Path(reference), card)
+        if folders:
+            samples += _labelled(folders, count)
+            continue
         source = open_source(reference)
         if isinstance(source, Scene):
             indices = [(i * _STEP) % source.config.frames for i in range(count)]
@@ -117,6 +123,29 @@ def _spread(references: Sequence[str], card: ModelCard, frames: int) -> tuple[Sa
         else:
             samples += [Sample(image=frame.image) for frame in itertools.islice(source, count)]
     return tuple(samples)
+
+
+def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:
+    """The folders of labelled pictures by class; none where the path is anything else."""
+    if not path.is_dir() or any(each.is_file() for each in path.iterdir()):
+        return {}
+    folders = {each.name: each for each in sorted(path.iterdir())}
+    if not isinstance(card.decoder, ClassVector):
+        raise CatalogError(f"{path} has folders of labelled pictures, but {card.name} does not tell classes of pictures")
+    unknown = folders.keys() - set(card.labels)
+    if unknown:
+        raise CatalogError(
+            f"{path}: {', '.join(sorted(unknown))}: {card.name} has no such labels; name the folders as its card does"
+        )
+    return {card.labels.index(name): folder for name, folder in folders.items()}
+
+
+def _labelled(folders: Mapping[int, Path], count: int) -> Iterator[Sample]:
+    """So many pictures at most, as many of each class as there are."""
+    each = -(-count // len(folders))
+    for class_id, folder in folders.items():
+        for frame in itertools.islice(open_source(str(folder)), each):
+            yield Sample(image=frame.image, class_id=class_id)
 
 
 def _sample(scene: Scene, index: int, card: ModelCard) -> Sample:

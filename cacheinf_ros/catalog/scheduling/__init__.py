@@ -4,6 +4,7 @@
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Option, Preference, Why, options_of
+from cacheinf_ros.catalog.scheduling.loaded_variants import SharedPart
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Option",
     "Preference",
     "Scheduler",
+    "SharedPart",
     "Why",
     "options_of",
 ]

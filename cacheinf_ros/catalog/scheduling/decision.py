@@ -61,7 +61,8 @@ def _device_share(variant: Variant, place: Place) -> float:
 class Preference(Enum):
     """How the place is chosen; all but the first are there to compare with."""
 
-    ACCURACY = "accuracy"  # wherever the most accurate variant fits its budget
+    ACCURACY = "accuracy"  # wherever all requests to come are served most accurately, as planned with what is left
+    MCDNN = "mcdnn"  # wherever the most accurate variant fits the budget of one request
     SERVER_FIRST = "server_first"  # in the cloud if any variant fits the money; what sending takes is not looked at
     DEVICE_FIRST = "device_first"  # on the device if any variant fits
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cacheinf_ros.catalog.scheduling.budgets import Account
 from cacheinf_ros.catalog.scheduling.decision import Option
 from cacheinf_ros.catalog.variant import Cost
 
@@ -29,11 +30,30 @@ class Offer:
         energy_j, money = self.load
         return Cost(energy_j=energy_j + requests * self.cost.energy_j, money=money + requests * self.cost.money)
 
+    def is_paid_by(self, account: Account) -> bool:
+        """Whether what is left pays for loading and one request."""
+        return account.covers(self.cost.energy_j + self.load[0], self.cost.money + self.load[1])
 
-def in_time(offers: Sequence[Offer], frequency_hz: float) -> list[Offer]:
-    """Equation 5: those that answer before the next request is expected; where none does, the fastest."""
-    slowest_ms = max(1e3 / frequency_hz, min(offer.option.cost.latency_ms for offer in offers))
-    return [offer for offer in offers if offer.option.cost.latency_ms <= slowest_ms]
+
+def in_time(offers: Sequence[Offer], rate_hz: float, *, is_miss: bool = False) -> list[Offer]:
+    """Those that answer before the next request is expected (equation 5); where none does, the fastest.
+
+    On a miss the request waits for loading too, so that accuracy is bounded by what loads fast enough (algorithm 1,
+    lines 37 to 40: a*_l is the most accurate in each place whose loading takes no longer than acceptable). Acceptable,
+    which the paper leaves open, is here what equation 5 leaves beside executing.
+
+    Args:
+        offers: at least one.
+        rate_hz: of requests.
+        is_miss: whether nothing that serves is in the cache.
+    """
+
+    def takes_ms(offer: Offer) -> float:
+        cost = offer.option.cost
+        return cost.latency_ms + (cost.load_ms if is_miss else 0.0)
+
+    slowest_ms = max(1e3 / rate_hz, min(map(takes_ms, offers)))
+    return [offer for offer in offers if takes_ms(offer) <= slowest_ms]
 
 
 def most_accurate(fitting: Iterator[Offer]) -> Iterator[Offer]:
@@ -45,3 +65,8 @@ def most_accurate(fitting: Iterator[Offer]) -> Iterator[Offer]:
             if other.option.variant.accuracy < accuracy:
                 return
             yield other
+
+
+def takes(offer: Offer, requests: float, account: Account, current: Option | None) -> tuple[float, bool]:
+    """Tell how much of what is left it takes for so many requests; where that is equal, what is loaded stays."""
+    return account.share(offer.total(requests)), offer.option is not current

@@ -30,7 +30,9 @@ class CatalogPolicy(Enum):
     """Where requests are served; all but the first are there to compare with."""
 
     ACCURACY = "accuracy"
-    """Wherever the most accurate variant fits its budget."""
+    """Wherever all requests to come are served most accurately with what is left."""
+    MCDNN = "mcdnn"
+    """Wherever the most accurate variant fits the budget of one request, as MCDNN has it."""
     SERVER_FIRST = "server_first"
     """By the server if any variant fits the money; what sending takes is not looked at. Else split, else here."""
     DEVICE_FIRST = "device_first"
@@ -135,8 +137,8 @@ class CatalogConfig(CatalogFoldersConfig):
     device_memory_mb: float = parameter(600.0, "memory for variants on this device, 10**6 bytes", low=0.0, high=1e6)
     policy: CatalogPolicy = parameter(
         CatalogPolicy.ACCURACY,
-        "where requests are served: accuracy (wherever the most accurate variant fits its budget), server_first, "
-        "device_first; server_only, device_only: what it is compared with",
+        "where requests are served: accuracy (wherever all to come are served most accurately with what is left), "
+        "server_first, device_first; mcdnn, server_only, device_only: what it is compared with",
     )
     specialise: bool = parameter(
         True,

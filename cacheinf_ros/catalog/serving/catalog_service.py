@@ -227,6 +227,8 @@ class CatalogService(Generic[T]):
         try:
             was_loaded = self._device.load(decision.model, option.variant.name, option.place)
             load_ms = _ms_since(started)
+            if was_loaded:
+                self._scheduler.share(self._device.shared_parts)
             if was_loaded or decision.load is not None:  # only then: a meter is read from files
                 load_j = self._spend_computing(begun, started)
                 begun, started = self._energy.begin(), time.perf_counter()
@@ -262,6 +264,7 @@ class CatalogService(Generic[T]):
         if load.place is not Place.CLOUD:
             begun, started = self._energy.begin(), time.perf_counter()
             self._device.load(model, load.variant.name, load.place)
+            self._scheduler.share(self._device.shared_parts)
             self._correction.loaded(model, load.option, self._spend_computing(begun, started))
 
     def _spend_computing(self, begun_j: float | None, started: float) -> float:

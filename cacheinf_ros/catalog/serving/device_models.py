@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
+from cacheinf_ros.catalog.scheduling import SharedPart
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
 from cacheinf_ros.catalog.serving.making_specialists import SpecialistSource
@@ -20,6 +21,7 @@ from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine.decisions import Loss
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.pipeline.cached_model import CachedModel
@@ -120,6 +122,18 @@ class DeviceModels:
             return ()
         return tuple(other for other in loaded.cached.group.members if other != model)
 
+    @property
+    def shared_parts(self) -> tuple[SharedPart, ...]:
+        """What loaded variants have in common; of the parts that only some of a group share, the mean counts."""
+        return tuple(
+            SharedPart(
+                variants={model: self._loaded[model].variant for model in group.members},
+                size=group.saved_bytes // (len(group.members) - 1),
+            )
+            for group in self._groups
+            if len(group.members) > 1
+        )
+
     def regroup(self) -> None:
         """Models are asked at other rates now: what is shared at rates that differ is dropped."""
         for group in self._groups:
@@ -159,6 +173,19 @@ class DeviceModels:
         """Free everything."""
         for model in tuple(self._loaded):
             self.drop(model)
+
+    def measured_loss(self, model: str) -> Loss | None:
+        """What bounded mode's answers of a model lost in the last burst; None: nothing was measured."""
+        loaded = self._loaded.get(model)
+        promised = None if loaded is None else loaded.cached.runner.promised
+        return None if promised is None else promised.measured
+
+    def forget(self) -> None:
+        """Match and compute the next frame as the first one."""
+        self._producer = MapProducer(self._parameters.get(MatchingConfig))
+        self._matched = None
+        for loaded in self._loaded.values():
+            loaded.cached.forget_from(0)
 
     def run(self, model: str, view: View) -> FrameResult:
         """Run what the model has loaded; an image is matched for the first model that is asked about it.

@@ -13,6 +13,7 @@ from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models, 
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.weights import weight_bytes
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_chain import MapUpdate
@@ -43,6 +44,14 @@ class Group:
     def members(self) -> tuple[str, ...]:
         """The models' names."""
         return tuple(self._members)
+
+    @property
+    def saved_bytes(self) -> int:
+        """What the members' weights take less than apart."""
+        if self._shared is None:
+            return 0
+        apart = sum(weight_bytes(member.network.graph) for member in self._members.values())
+        return apart - weight_bytes(self._shared.model.graph)
 
     def admits(self, network: Model) -> bool:
         """Whether a network has leading operators in common with those that are there."""

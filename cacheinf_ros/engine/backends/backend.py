@@ -17,7 +17,7 @@ from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.graph.ir import Operator
+from cacheinf_ros.graph.ir import Levels, Operator
 
 
 class Executor(Protocol):
@@ -53,17 +53,25 @@ class Backend(Protocol):
     Attributes:
         name: for messages.
         device: where the maps are.
+        takes_levels: whether it runs graphs in which tensors are levels.
     """
 
     name: str
     device: torch.device
+    takes_levels: bool
 
-    def prepare(self, operator: Operator, sources: Sequence[MapBuffer], channels: int) -> PreparedKernel:
+    def prepare(
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+    ) -> PreparedKernel:
         """Prepare a local operator.
 
         Args:
             sources: the maps of its inputs, in their order.
             channels: of the output.
+            levels: what the output's levels stand for; None: it holds floats.
+
+        Raises:
+            TypeError: the operator, or the backend, does not compute on levels.
         """
         ...
 

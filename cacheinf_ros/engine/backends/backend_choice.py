@@ -13,12 +13,18 @@ from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
 from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph.shared_values import SharedValues
 
 _log = logging.getLogger(__name__)
 
 
-def choose_backend(device: str, threads: int, precision: Precision = Precision.FLOAT32) -> Backend:
-    """The fastest backend for a device. Where it has no bfloat16, a warning says that float32 is used.
+def choose_backend(
+    device: str, threads: int, precision: Precision = Precision.FLOAT32, shared: SharedValues | None = None
+) -> Backend:
+    """The fastest backend for a device. Where it has not the precision, a warning says that float32 is used.
+
+    Args:
+        shared: of the model that it is for, whose packed weights all backends then share.
 
     Raises:
         EngineError: torch does not know the device, or this machine does not have it; or the compiled kernels are of
@@ -35,9 +41,11 @@ def choose_backend(device: str, threads: int, precision: Precision = Precision.F
     if bfloat16 and (library is None or not library.ci_has_bfloat16()):
         _log.warning("precision bfloat16 needs a processor with AVX512_BF16 and device cpu: computing in float32")
         bfloat16 = False
+    if precision is Precision.INT8 and library is None:
+        _log.warning("precision int8 needs device cpu and the compiled kernels: computing in float32")
     if not on_cpu:
         return ReferenceBackend(torch.device(device))
     if library is None:
         _log.warning("the compiled kernels are not built (no C++ compiler?): using slower ones in torch")
         return ReferenceBackend(torch.device("cpu"))
-    return NativeBackend(library, threads, bfloat16=bfloat16)
+    return NativeBackend(library, threads, bfloat16=bfloat16, int8=precision is Precision.INT8, shared=shared)

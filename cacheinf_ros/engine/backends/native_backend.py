@@ -22,13 +22,15 @@ from cacheinf_ros.engine.execution.native_executor import NativeExecutor, c_tap_
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.input import Image, InputWriter
 from cacheinf_ros.engine.kernels.abi import CInput, CShift, CView, failure
+from cacheinf_ros.engine.kernels.int8_kernels import Int8Kernels, to_levels
 from cacheinf_ros.engine.kernels.native_kernels import NativeKernels
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.geometry.painting import TILE
-from cacheinf_ros.graph.ir import Operator
+from cacheinf_ros.graph.ir import Levels, Operator
+from cacheinf_ros.graph.shared_values import SharedValues
 
 
 class NativeBackend:
@@ -39,13 +41,25 @@ class NativeBackend:
         device: the CPU.
         library: the compiled functions.
         threads: the ``ci_threads``, alive as long as this object.
+        takes_levels: whether it was made for graphs with levels.
     """
 
-    def __init__(self, library: ctypes.CDLL, threads: int, *, bfloat16: bool = False) -> None:
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        threads: int,
+        *,
+        bfloat16: bool = False,
+        int8: bool = False,
+        shared: SharedValues | None = None,
+    ) -> None:
         """Start the threads.
 
         Args:
             bfloat16: whether convolutions round inputs and weights to it.
+            int8: whether graphs have levels. What is left in floats is then computed by one kernel for any number of
+                pixels: another order of its sums could become another level.
+            shared: holds packed weights for all backends that are given it.
 
         Raises:
             EngineError: the system has no threads left.
@@ -59,19 +73,25 @@ class NativeBackend:
             )
         self.threads: int = created
         self._count = threads
-        self._kernels = NativeKernels(library, bfloat16=bfloat16)
+        self._kernels = NativeKernels(library, shared or SharedValues(), bfloat16=bfloat16)
+        self._int8 = Int8Kernels(library, self._kernels)
+        self.takes_levels = int8
         self._torch = ReferenceKernels(self.device)
-        precision = "bfloat16, " if bfloat16 else ""
+        precision = "bfloat16, " if bfloat16 else "int8, " if int8 else ""
         self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"
         # not at the interpreter's exit: a daemon thread may be in a kernel then, and the threads end with the process
         weakref.finalize(self, library.ci_threads_destroy, self.threads).atexit = False
 
-    def prepare(self, operator: Operator, sources: Sequence[MapBuffer], channels: int) -> PreparedKernel:
+    def prepare(
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+    ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
+        if levels is not None or any(source.levels is not None for source in sources):
+            return PreparedKernel(call=self._int8.prepare(operator, sources, channels, levels))
         call = self._kernels.prepare(operator, sources, channels)
         if call is None:
             return PreparedKernel(function=self._torch.prepare(operator, sources, channels))
-        return PreparedKernel(call=call, alternative=self._kernels.alternative(call))
+        return PreparedKernel(call=call, alternative=None if self.takes_levels else self._kernels.alternative(call))
 
     def executor(self, executable: Executable) -> NativeExecutor:
         """See :meth:`Backend.executor`."""
@@ -88,7 +108,13 @@ class NativeBackend:
         dealt = [move for i in range(self._count) for move in by_size[i :: self._count]]
         encoded = [
             CShift(
-                pixels=b.pixels.data_ptr(), height=b.size[0], width=b.size[1], channels=b.pixels.shape[1], dx=dx, dy=dy
+                pixels=b.pixels.data_ptr(),
+                height=b.size[0],
+                width=b.size[1],
+                channels=b.pixels.shape[1],
+                dx=dx,
+                dy=dy,
+                value_bytes=b.pixels.element_size(),
             )
             for b, dx, dy in dealt
         ]
@@ -110,6 +136,8 @@ class NativeInputWriter(InputWriter):
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer, library: ctypes.CDLL, threads: int) -> None:
         """``threads``: the ``ci_threads``, which live as long as this object is used."""
+        table = torch.from_numpy(preprocessor.table)
+        self._levels = None if target.levels is None else to_levels(table, target.levels).numpy()
         super().__init__(preprocessor, target)
         self._library = library
         self._threads = threads
@@ -128,6 +156,7 @@ class NativeInputWriter(InputWriter):
             threshold=self._delta.squared_threshold,
             weight=(c_float * 3)(*((1.0,) * 3 if weight is None else (float(w) ** 2 for w in weight))),
             table=self._preprocessor.table.ctypes.data,
+            levels=None if self._levels is None else self._levels.ctypes.data,
             composed=self.composed.ctypes.data,
             seen=self.seen.ctypes.data,
             out=self._target.pixels.data_ptr(),

@@ -21,7 +21,7 @@ from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.geometry.painting import Brush
-from cacheinf_ros.graph.ir import Operator
+from cacheinf_ros.graph.ir import Levels, Operator
 
 
 class ReferenceBackend:
@@ -30,15 +30,21 @@ class ReferenceBackend:
     Attributes:
         name: for messages.
         device: where the maps are.
+        takes_levels: see :class:`Backend`.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.name = "reference"
         self.device = device
+        self.takes_levels = False
         self._kernels = ReferenceKernels(device)
 
-    def prepare(self, operator: Operator, sources: Sequence[MapBuffer], channels: int) -> PreparedKernel:
+    def prepare(
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+    ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
+        if levels is not None:
+            raise TypeError(f"{operator.name}: there are no reference kernels on levels")
         return PreparedKernel(function=self._kernels.prepare(operator, sources, channels))
 
     def executor(self, executable: Executable) -> ReferenceExecutor:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded.error_sum import ErrorSum, mean_squares
 from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
@@ -20,6 +19,7 @@ from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.graph import Model
 
 Image = NDArray[np.uint8]
@@ -71,17 +71,17 @@ class TrialEngine:
             caching: as the engine will have it.
             between: called before each frame; what it raises ends the trial.
         """
-        backend = choose_backend(config.device, config.threads, config.precision)
+        executed, backend = executed_model(model, config)
         self._frames = composed
         self._between = between
         self._input_name = model.graph.input
         with torch.inference_mode():
-            self.program = Program(model.graph, backend, caching)
+            self.program = Program(executed.graph, backend, caching)
         self._input = backend.input(Preprocessor(model.card), self.program.input)
         self._input.touch_all()
         self.exact = [self.dense(frame) for frame in composed]
         self._changes = [mean_squares(self.exact[0], exact) for exact in self.exact[1:]]
-        self.computed = self.program.kept
+        self.computed = [name for name in self.program.kept if name in model.graph.tensors]
         self._microseconds = self._measured(criteria)
 
     @torch.inference_mode()

@@ -78,7 +78,8 @@ def _propagation_ns(program: Program) -> float:
 def _key(operator: Operator, size: tuple[int, int]) -> object:
     """Operators with the same key take the same time."""
     if isinstance(operator, Conv):
-        return operator.weight.shape, operator.window, operator.groups, operator.activation.kind, len(operator.inputs)
+        shape = operator.weight.shape, operator.window, operator.groups
+        return type(operator), *shape, operator.activation.kind, len(operator.inputs)
     return type(operator).__name__, operator.output, size
 
 

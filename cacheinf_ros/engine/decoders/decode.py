@@ -74,7 +74,7 @@ def decode(
             found = _found(outputs, _with_threshold(decoder, selection), _size(card))
             boxes = found.in_frame(_place(card, image_size), motion or Motion.none(), card.labels)
             decoded = Decoded(boxes=boxes)
-            return decoded if selection == _ALL else selection.applied(decoded)
+            return decoded if selection == _ALL else selection.applied(decoded, image_size)
     except (KeyError, IndexError, ValueError) as error:
         shapes = {name: value.shape for name, value in outputs.items()}
         raise ModelError(

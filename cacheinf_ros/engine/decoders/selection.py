@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from cacheinf_ros.engine.decoders.decoded import Decoded
+from cacheinf_ros.engine.decoders.decoded import Box, Decoded
 from cacheinf_ros.errors import ConfigError
 
 _NAMED = 8  # of the known classes, where none is near
+_ROUNDING = 1e-6  # of sums such as 0.9 + 0.1
+Region = tuple[float, float, float, float]
+"""Left, top, width and height, as shares of the frame's."""
+WHOLE: Region = (0.0, 0.0, 1.0, 1.0)
+"""The region that is all of the frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,41 +25,64 @@ class Selection:
     Attributes:
         score_threshold: the least score, in place of the model card's; None: the card's.
         classes: ids of the classes; None: all.
+        region: in which a box's centre must lie.
     """
 
     score_threshold: float | None = None
     classes: frozenset[int] | None = None
+    region: Region = WHOLE
 
     @classmethod
-    def of(cls, score_threshold: float, classes: str, labels: tuple[str, ...]) -> Selection:
+    def of(
+        cls, score_threshold: float, classes: str, labels: tuple[str, ...], region: Sequence[float] = WHOLE
+    ) -> Selection:
         """Read what a user wrote.
 
         Args:
             score_threshold: 0: the card's.
             classes: names or ids, separated by commas; empty: all.
             labels: names of the model's classes.
+            region: see :data:`Region`.
 
         Raises:
-            ConfigError: the model has no such class.
+            ConfigError: the model has no such class, or the region is no part of a frame.
         """
         words = [word.strip() for word in classes.split(",") if word.strip()]
         return cls(
             score_threshold=score_threshold or None,
             classes=frozenset(_id_of(word, labels) for word in words) if words else None,
+            region=_region(region),
         )
 
-    def applied(self, decoded: Decoded) -> Decoded:
-        """What is reported of answers that were read without this selection."""
+    def applied(self, decoded: Decoded, image_size: tuple[int, int]) -> Decoded:
+        """What is reported of answers, for a frame of (height, width), that were read without this selection."""
+        boxes = (box for box in decoded.boxes if self.shows(box.class_id, box.score))
         return replace(
             decoded,
             classes=tuple(each for each in decoded.classes if self.shows(each.id, each.score)),
-            boxes=tuple(box for box in decoded.boxes if self.shows(box.class_id, box.score)),
+            boxes=tuple(box for box in boxes if self.region == WHOLE or self._contains(box, image_size)),
         )
 
     def shows(self, class_id: int, score: float) -> bool:
         """Whether an answer is reported."""
         is_wanted = self.classes is None or class_id in self.classes
         return is_wanted and (self.score_threshold is None or score >= self.score_threshold)
+
+    def _contains(self, box: Box, image_size: tuple[int, int]) -> bool:
+        left, top, width, height = self.region
+        x, y = (box.x + box.width / 2) / image_size[1], (box.y + box.height / 2) / image_size[0]
+        return left <= x <= left + width and top <= y <= top + height
+
+
+def _region(values: Sequence[float]) -> Region:
+    if len(values) == 4:
+        left, top, width, height = map(float, values)
+        if min(left, top) >= 0 and min(width, height) > 0 and max(left + width, top + height) <= 1 + _ROUNDING:
+            return left, top, width, height
+    raise ConfigError(
+        f"region {list(values)}: give left, top, width and height as shares of the picture's, for example "
+        "[0.0, 0.5, 1.0, 0.5] for its lower half"
+    )
 
 
 def _id_of(word: str, labels: tuple[str, ...]) -> int:

@@ -10,9 +10,10 @@ from ctypes import Structure
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.delta_threshold import POOLING, Criterion
+from cacheinf_ros.engine.delta_threshold import POOLING, Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable
@@ -23,6 +24,7 @@ from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph.ir import Levels
 from cacheinf_ros.graph.window import Window
 
 _CPU = torch.device("cpu")
@@ -121,7 +123,7 @@ class NativeExecutor:
                 params = step.replica.address
                 return CStep(kind=StepKind.FORWARD, params=params, first=changed, second=active, target=target)
         assert isinstance(step, Compute)
-        return self._computation(step, kernels[step.operator.output], maps[step.operator.output].pixels)
+        return self._computation(step, kernels[step.operator.output], maps[step.operator.output])
 
     def _propagation(self, step: Propagate) -> CStep:
         sets = {"first": step.source.address, "target": step.target.address, "inwards": int(step.inwards)}
@@ -131,8 +133,8 @@ class NativeExecutor:
         table = c_tap_table(step.footprint)
         return CStep(kind=StepKind.PROPAGATE_TAPS, params=self._address(table), **sets)
 
-    def _computation(self, step: Compute, kernel: PreparedKernel, out: torch.Tensor) -> CStep:
-        call = kernel.call
+    def _computation(self, step: Compute, kernel: PreparedKernel, target: MapBuffer) -> CStep:
+        call, out, levels = kernel.call, target.pixels, target.levels
         assert call is not None
         encoded = CStep(
             kind=StepKind.COMPUTE,
@@ -143,6 +145,7 @@ class NativeExecutor:
             pitch=out.stride(0),
             channels=out.shape[1],
             alternative_from=NEVER,
+            value_bytes=out.element_size(),
         )
         if kernel.alternative is not None:
             encoded.alternative = int(kernel.alternative.kind)
@@ -154,8 +157,9 @@ class NativeExecutor:
         encoded.target = step.changed.address
         encoded.criterion = _CHANGE_KINDS[delta.criterion]
         encoded.threshold = delta.squared_threshold if squares else delta.threshold
-        if delta.weight is not None:
-            weight = np.ascontiguousarray(delta.weight**2 if squares else delta.weight, np.float32)
+        weight = _of_levels(delta, levels, out.shape[1])
+        if weight is not None:
+            weight = np.ascontiguousarray(weight**2 if squares else weight, np.float32)
             self._kept.append(weight)
             encoded.weight = weight.ctypes.data
         return encoded
@@ -163,6 +167,13 @@ class NativeExecutor:
     def _address(self, structure: Structure) -> int:
         self._kept.append(structure)
         return ctypes.addressof(structure)
+
+
+def _of_levels(delta: DeltaThreshold, levels: Levels | None, channels: int) -> NDArray[np.float32] | None:
+    """The weights of a criterion where changes are counted in levels."""
+    if levels is None or (delta.weight is None and delta.threshold == 0):
+        return delta.weight
+    return np.full(channels, levels.scale, np.float32) * (1 if delta.weight is None else delta.weight)
 
 
 def c_tap_table(table: TapTable) -> CTapTable:

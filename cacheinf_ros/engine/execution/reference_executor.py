@@ -24,6 +24,8 @@ from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.graph.ir import resolve
 from cacheinf_ros.graph.window import Window
 
+_POISON = 0xA5  # of levels, which cannot be NaN
+
 
 class ReferenceExecutor:
     """Runs the steps of a plan.
@@ -123,7 +125,7 @@ def prepared_poison(step: Poison, tensors: Tensors) -> Callable[[Border, bool], 
 
     def poison(*_: object) -> None:
         for pixels in maps:
-            pixels.fill_(torch.nan)
+            pixels.fill_(torch.nan if pixels.dtype.is_floating_point else _POISON)
 
     return poison
 

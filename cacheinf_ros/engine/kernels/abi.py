@@ -15,7 +15,7 @@ from cacheinf_ros.engine.delta_threshold import POOLING
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph.activation import ActivationKind
-from cacheinf_ros.graph.ir import Combine
+from cacheinf_ros.graph.ir import Combine, Levels
 from cacheinf_ros.graph.window import Window
 
 
@@ -34,6 +34,21 @@ class KernelKind(IntEnum):
     PIXEL_SHUFFLE = 9
     SELECT = 10
     GLOBAL_MEAN = 11
+
+
+class Int8KernelKind(IntEnum):
+    """The rest of ``ci_kernel``: kernels on levels."""
+
+    CONV_INT8 = 12
+    CONV_INT8_PAIRS = 13
+    DEPTHWISE_INT8 = 14
+    POOL_INT8 = 15
+    ELEMENTWISE_INT8 = 16
+    RESAMPLE_INT8 = 17
+    PIXEL_SHUFFLE_INT8 = 18
+    SELECT_INT8 = 19
+    GLOBAL_MEAN_INT8 = 20
+    CONVERT = 21
 
 
 class StepKind(IntEnum):
@@ -173,12 +188,75 @@ class CGlobalMean(Structure):
     _fields_ = [("channels", c_int32), ("pixels", c_int32), ("in_pitch", c_int64), ("in", c_void_p)]
 
 
+class CLevels(Structure):
+    """``ci_levels``."""
+
+    _fields_ = [("scale", c_float), ("zero", c_int32)]
+
+    @classmethod
+    def of(cls, levels: Levels | None) -> CLevels:
+        """The structure; None: floats."""
+        return cls() if levels is None else cls(levels.scale, levels.zero)
+
+
+class CConvInt8(Structure):
+    """``ci_conv_int8``."""
+
+    _fields_ = [
+        ("window", CWindow),
+        ("groups", c_int32), ("in_channels", c_int32), ("out_channels", c_int32), ("residual_last", c_int32),
+        ("activation", CActivation),
+        ("in_pitch", c_int64), ("residual_pitch", c_int64),
+        ("in", c_void_p), ("weight", c_void_p), ("bias", c_void_p), ("multiplier", c_void_p), ("residual", c_void_p),
+        ("unit", c_float), ("residual_factor", c_float), ("residual_zero", c_int32), ("in_zero", c_int32),
+        ("out", CLevels),
+        ("whole_lines", c_int32), ("reserved", c_int32),
+    ]  # fmt: skip
+
+
+class CPoolInt8(Structure):
+    """``ci_pool_int8``."""
+
+    _fields_ = [
+        ("pool", CPool), ("factor", c_float), ("in_zero", c_int32), ("out_zero", c_int32), ("reserved", c_int32),
+    ]  # fmt: skip
+
+
+class CElementwiseInt8(Structure):
+    """``ci_elementwise_int8``."""
+
+    _fields_ = [("elementwise", CElementwise), ("a", CLevels), ("b", CLevels), ("out", CLevels)]
+
+
+class CResampleInt8(Structure):
+    """``ci_resample_int8``."""
+
+    _fields_ = [
+        ("resample", CResample), ("factor", c_float), ("in_zero", c_int32), ("out_zero", c_int32), ("fill", c_int32),
+    ]  # fmt: skip
+
+
+class CGlobalMeanInt8(Structure):
+    """``ci_global_mean_int8``."""
+
+    _fields_ = [("mean", CGlobalMean), ("in", CLevels), ("out", CLevels)]
+
+
+class CConvert(Structure):
+    """``ci_convert``."""
+
+    _fields_ = [
+        ("channels", c_int32), ("reserved", c_int32), ("in_pitch", c_int64), ("in", c_void_p), ("from", CLevels),
+        ("to", CLevels),
+    ]  # fmt: skip
+
+
 class CShift(Structure):
     """``ci_shift``."""
 
     _fields_ = [
         ("pixels", c_void_p), ("height", c_int32), ("width", c_int32), ("channels", c_int32), ("dx", c_int32),
-        ("dy", c_int32), ("reserved", c_int32),
+        ("dy", c_int32), ("value_bytes", c_int32),
     ]  # fmt: skip
 
 
@@ -212,7 +290,7 @@ class CStep(Structure):
         ("kind", c_int32), ("kernel", c_int32), ("params", c_void_p), ("first", c_void_p), ("second", c_void_p),
         ("target", c_void_p), ("out", c_void_p), ("pitch", c_int64), ("channels", c_int32), ("criterion", c_int32),
         ("threshold", c_float), ("alternative", c_int32), ("weight", c_void_p), ("alternative_params", c_void_p),
-        ("alternative_from", c_int32), ("inwards", c_int32),
+        ("alternative_from", c_int32), ("inwards", c_int32), ("value_bytes", c_int32), ("reserved", c_int32),
     ]  # fmt: skip
 
 
@@ -221,8 +299,8 @@ class CInput(Structure):
 
     _fields_ = [
         ("height", c_int32), ("width", c_int32), ("order", c_int32 * 3), ("threshold", c_float),
-        ("weight", c_float * 3), ("reserved", c_float), ("table", c_void_p), ("composed", c_void_p),
-        ("seen", c_void_p), ("out", c_void_p), ("pitch", c_int64),
+        ("weight", c_float * 3), ("reserved", c_float), ("table", c_void_p), ("levels", c_void_p),
+        ("composed", c_void_p), ("seen", c_void_p), ("out", c_void_p), ("pitch", c_int64),
     ]  # fmt: skip
 
 
@@ -253,6 +331,13 @@ _STRUCTURES: dict[str, type[Structure]] = {
     "ci_pixel_shuffle": CPixelShuffle,
     "ci_select": CSelect,
     "ci_global_mean": CGlobalMean,
+    "ci_levels": CLevels,
+    "ci_conv_int8": CConvInt8,
+    "ci_pool_int8": CPoolInt8,
+    "ci_elementwise_int8": CElementwiseInt8,
+    "ci_resample_int8": CResampleInt8,
+    "ci_global_mean_int8": CGlobalMeanInt8,
+    "ci_convert": CConvert,
     "ci_set": CSet,
     "ci_tap_table": CTapTable,
     "ci_replica": CReplica,
@@ -269,11 +354,12 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "ci_threads_keep_awake": (None, [c_void_p, c_int]),
     "ci_instruction_set": (c_char_p, []),
     "ci_has_bfloat16": (c_int, []),
+    "ci_has_vnni": (c_int, []),
     "ci_packed_columns": (c_int, []),
     "ci_packed_size": (c_int64, [c_int] * 4),
     "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),
     "ci_shift_maps": (c_int, [c_void_p, c_void_p, c_int]),
-    "ci_run_kernel": (c_int, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),
+    "ci_run_kernel": (c_int, [c_void_p, c_char_p, c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int64]),
     "ci_program_create": (c_void_p, [c_void_p, c_int64, c_int, c_int, c_int64, c_int64]),
     "ci_program_destroy": (None, [c_void_p]),
     "ci_program_run": (c_int, [c_void_p, c_void_p, *[c_int] * 4, c_void_p]),
@@ -344,9 +430,9 @@ def _layout() -> Iterator[tuple[str, int]]:
         yield name, ctypes.sizeof(structure)
         for field, *_ in structure._fields_:
             yield f"{name}.{field}", getattr(structure, field).offset
-    for number in (*KernelKind, *StepKind, *ChangeKind, *Border, *Status):
+    for number in (*KernelKind, *Int8KernelKind, *StepKind, *ChangeKind, *Border, *Status):
         yield f"CI_{number.name}", number.value
-    yield "CI_KERNELS", len(KernelKind)
+    yield "CI_KERNELS", len(KernelKind) + len(Int8KernelKind)
     yield "CI_FIRST", combine_number(None)
     for combine in Combine:
         yield f"CI_{combine.name}", combine_number(combine)

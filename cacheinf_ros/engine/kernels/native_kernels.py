@@ -29,6 +29,7 @@ from cacheinf_ros.engine.kernels.abi import (
 from cacheinf_ros.engine.kernels.prepared import NativeCall
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.activation import Activation
+from cacheinf_ros.graph.shared_values import SharedValues
 
 _CPU = torch.device("cpu")
 _FEW_CHANNELS = 32  # of the output, for which gathering inputs first does not pay
@@ -38,9 +39,15 @@ _ALTERNATIVES = {KernelKind.CONV: KernelKind.CONV_IN_PLACE, KernelKind.CONV_IN_P
 class NativeKernels:
     """Prepares operators for the compiled library."""
 
-    def __init__(self, library: ctypes.CDLL, *, bfloat16: bool = False) -> None:
-        """``bfloat16``: whether convolutions round inputs and weights to it."""
+    def __init__(self, library: ctypes.CDLL, shared: SharedValues, *, bfloat16: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            shared: holds packed weights for all that are given it.
+            bfloat16: whether convolutions round inputs and weights to it.
+        """
         self._library = library
+        self._shared = shared
         self._bfloat16 = bfloat16
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> NativeCall | None:
@@ -73,15 +80,13 @@ class NativeKernels:
 
     def alternative(self, call: NativeCall) -> NativeCall | None:
         """Another kernel that computes the same: which one is faster depends on shapes, pixels and machine."""
-        other = _ALTERNATIVES.get(call.kind)
+        other = _ALTERNATIVES.get(call.kind) if isinstance(call.kind, KernelKind) else None
         return None if other is None else replace(call, kind=other)
 
     def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> NativeCall:
         kind = _conv_kind(op, bfloat16=self._bfloat16)
         source, residual = sources[0].pixels, sources[1].pixels if len(sources) > 1 else None
-        weight = _by_tap(op) if kind is KernelKind.DEPTHWISE else self._packed(op)
-        if kind is KernelKind.CONV_BFLOAT16:
-            weight = self._in_pairs(weight)
+        weight = self._shared.get(op.weight, (kind, op.groups), lambda: self._weight(op, kind))
         bias = op.bias.contiguous()
         activation, slope = _activation(op.activation)
         params = CConv(
@@ -92,12 +97,19 @@ class NativeKernels:
             residual_last=op.residual_last,
             activation=activation,
             residual_pitch=0 if residual is None else residual.stride(0),
-            weight=weight.data_ptr(),
+            weight=weight.value.data_ptr(),
             bias=bias.data_ptr(),
             residual=_address(residual),
             **_input(sources[0]),
         )
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
+
+    def _weight(self, op: ir.Conv, kind: KernelKind) -> torch.Tensor:
+        """The weights in the order in which a kernel reads them."""
+        if kind is KernelKind.DEPTHWISE:
+            return _by_tap(op)
+        packed = self._packed(op)
+        return self._in_pairs(packed) if kind is KernelKind.CONV_BFLOAT16 else packed
 
     def _packed(self, op: ir.Conv) -> torch.Tensor:
         outputs, inputs, height, width = op.weight.shape

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cacheinf_ros.engine.kernels.abi import KernelKind
+from cacheinf_ros.engine.kernels.abi import Int8KernelKind, KernelKind
 
 PixelFunction = Callable[[torch.Tensor], torch.Tensor]
 """Indices of output pixels, int64 [n] on the device, to their values, float32 [n, channels]."""
@@ -25,7 +25,7 @@ class NativeCall:
         kept: everything whose memory the parameters point to.
     """
 
-    kind: KernelKind
+    kind: KernelKind | Int8KernelKind
     params: Structure
     kept: tuple[object, ...]
 

@@ -205,7 +205,9 @@ class PartitionWorker:
 
     def __init__(self, model: Model, config: EngineConfig) -> None:
         """Compile a model; all maps are kept."""
-        backend = choose_backend(config.device, config.threads, config.precision)
+        backend = choose_backend(config.device, config.threads, config.precision, model.shared)
+        if backend.takes_levels:
+            raise EngineError("precision int8 cannot share rows with a robot: set precision to float32")
         preprocessor = Preprocessor(model.card)
         self.program, self.cost = compile_program(model, config, backend, side=Side.SERVER)
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})

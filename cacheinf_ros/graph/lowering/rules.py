@@ -39,6 +39,7 @@ _ACTIVATIONS: dict[Any, Rule] = {
     aten.clamp_max.default: activations.clamp_max,
     aten.clamp_min.default: activations.clamp,
     aten.elu.default: activations.elu,
+    aten.fake_quantize_per_tensor_affine.default: activations.function(aten.fake_quantize_per_tensor_affine.default),
     aten.gelu.default: activations.gelu,
     aten.hardsigmoid.default: activations.plain(ActivationKind.HARDSIGMOID),
     aten.hardswish.default: activations.plain(ActivationKind.HARDSWISH),

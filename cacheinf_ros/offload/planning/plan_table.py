@@ -16,7 +16,7 @@ from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 
 MBIT_S = (0.5, 2.0, 8.0, 24.0, 64.0, 200.0, 600.0)
 CACHED = (0.0, 0.6, 0.9, 0.98)
-"""Reuse ratios, of the robot and of the server."""
+"""Reuse ratios, of both machines: where they differ a cache is stale, which no schedule is kept for."""
 TRANSFER_MS = 1.0
 """See :class:`.timeline.Conditions`: what it takes on a machine that does nothing else, before anything is seen."""
 _SOLVING_S = 50.0
@@ -57,22 +57,25 @@ class Machines:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScheduleTable:
-    """Rows at the robot by bandwidth and reuse ratios.
+    """Rows at the robot by bandwidth and reuse ratio.
+
+    The paper's table has one more axis, for the server's reuse ratio is its own there. Here both machines follow every
+    frame, so that the ratios are the same from frame to frame; what one of them has missed is made up for once, and
+    counts where a schedule is chosen.
 
     Attributes:
-        mbit_s, robot_reuse, server_reuse: where it was solved, increasing.
-        rows: int64 [mbit_s, robot_reuse, server_reuse, operators].
+        mbit_s, reuse: where it was solved, increasing.
+        rows: int64 [mbit_s, reuse, operators].
     """
 
     mbit_s: tuple[float, ...]
-    robot_reuse: tuple[float, ...]
-    server_reuse: tuple[float, ...]
+    reuse: tuple[float, ...]
     rows: Integers
     _found: dict[tuple[tuple[int, ...], ...], Integers] = field(default_factory=dict, init=False, repr=False)
 
-    def near(self, mbit_s: float, robot_reuse: float, server_reuse: float) -> Integers:
+    def near(self, mbit_s: float, reuse: float) -> Integers:
         """int64 [schedules, operators]: what was found for the conditions around these, each once."""
-        asked = (self.mbit_s, mbit_s), (self.robot_reuse, robot_reuse), (self.server_reuse, server_reuse)
+        asked = (self.mbit_s, mbit_s), (self.reuse, reuse)
         places = tuple(_around(axis, value) for axis, value in asked)
         if places not in self._found:
             rows = [self.rows[place] for place in itertools.product(*places)]
@@ -89,17 +92,18 @@ def solve(
     time_limit_s: float = _SOLVING_S,
 ) -> ScheduleTable:
     """Fill a table; each place starts from what was found for its neighbours."""
-    axes = (mbit_s, reuse, reuse)
+    axes = (mbit_s, reuse)
     found = np.zeros((*map(len, axes), len(workload.names)), np.int64)
     places = list(itertools.product(*(range(len(axis)) for axis in axes)))
     deadline = time.monotonic() + time_limit_s
     for i, place in enumerate(places):
-        bandwidth, *reused = (axis[at] for axis, at in zip(axes, place, strict=True))
-        conditions = surroundings.conditions(bandwidth, *map(workload.active_at, reused))
+        bandwidth, reused = (axis[at] for axis, at in zip(axes, place, strict=True))
+        active = workload.active_at(reused)
+        conditions = surroundings.conditions(bandwidth, active, active)
         seeds = [found[_before(place, axis)] for axis in range(len(axes)) if place[axis]]
         share = max(0.0, deadline - time.monotonic()) / (len(places) - i)
         found[place] = search(workload, Timeline(workload, conditions), seeds, time_limit_s=share)
-    return ScheduleTable(mbit_s=mbit_s, robot_reuse=reuse, server_reuse=reuse, rows=found)
+    return ScheduleTable(mbit_s=mbit_s, reuse=reuse, rows=found)
 
 
 def _around(axis: tuple[float, ...], value: float) -> tuple[int, ...]:

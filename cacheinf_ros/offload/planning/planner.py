@@ -13,6 +13,7 @@ from cacheinf_ros.offload.planning.latency_model import LatencyModel
 from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
 from cacheinf_ros.offload.planning.plan_table import Machines, ScheduleTable
 from cacheinf_ros.offload.planning.timeline import Timeline, Times
+from cacheinf_ros.offload.planning.track_record import TrackRecord
 from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 from cacheinf_ros.offload_policy import OffloadPolicy
 
@@ -42,6 +43,7 @@ class Choice:
         changed: share of the input that crosses, as far as the server is concerned.
         transfers: see :class:`.timeline.Times`.
         is_settled: whether the frame before was computed so too: both caches are as they will be.
+        schedule: the rows at the robot, to be told apart from others.
     """
 
     partition: Partition | None
@@ -52,6 +54,7 @@ class Choice:
     changed: float = 0.0
     transfers: int = 0
     is_settled: bool = False
+    schedule: bytes = b""
 
     @property
     def robot_overheads(self) -> Sequence[float]:
@@ -95,6 +98,7 @@ class Scheduler:
         self._cut: tuple[Numbers, Integers] | None = None  # the best one, and what it was found for
         self._cut_age = 0  # frames
         self._typical: Numbers | None = None  # active shares of each tensor
+        self._record = TrackRecord()
 
     def choose(self, policy: OffloadPolicy, mbit_s: float, delay_ms: float, outdated: Outdated) -> Choice:
         """The partition for a frame."""
@@ -105,7 +109,7 @@ class Scheduler:
         candidates = self.candidates(policy, around, mbit_s, changed)
         extra = [self._overhead_ms(rows, float(changed[0])) for rows in candidates]
         ends = [_spread(steady.end(rows), now.end(rows)) for rows in candidates]
-        costs = np.add(ends, extra)
+        costs = np.add(ends, extra) * self._record.factors([rows.tobytes() for rows in candidates])
         best = int(np.argmin(costs))
         used = [i for i, rows in enumerate(candidates) if (rows == self._rows).all()]
         if used and costs[best] > _STAYS * costs[used[0]]:
@@ -131,6 +135,11 @@ class Scheduler:
         """
         if choice.is_settled:
             self._robot.observe(choice.robot_ms, choice.robot_overheads, took_ms)
+
+    def observe_frame(self, choice: Choice, took_ms: float) -> None:
+        """The same of a frame from its start until the robot had the outputs."""
+        if choice.is_settled:
+            self._record.observe(choice.schedule, choice.predicted_ms, took_ms)
 
     def observe_server(self, choice: Choice, took_ms: float) -> None:
         """The same of a frame that was shared."""
@@ -177,8 +186,7 @@ class Scheduler:
         simple = [self._whole, self._none, self.best_cut(around, mbit_s, changed), self._rows]
         if self.table is None:
             return simple
-        reuse = self._workload.reuse_at(changed)
-        return [*simple, *self.table.near(mbit_s, reuse, reuse)]
+        return [*simple, *self.table.near(mbit_s, self._workload.reuse_at(changed))]
 
     def best_cut(self, around: Machines, mbit_s: float, changed: Numbers) -> Integers:
         """Find the best cut between layers: rows at the robot, int64 [operators].
@@ -213,6 +221,7 @@ class Scheduler:
             changed=changed,
             transfers=times.transfers,
             is_settled=is_settled,
+            schedule=self._rows.tobytes(),
         )
 
 

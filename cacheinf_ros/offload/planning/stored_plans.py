@@ -14,7 +14,7 @@ from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.offload.planning.plan_table import CACHED, MBIT_S, Machines, ScheduleTable, solve
 from cacheinf_ros.offload.planning.workload import Reads, Workload
 
-_VERSION = 1
+_VERSION = 2
 
 
 def load_or_solve(name: str, workload: Workload, surroundings: Machines, *, time_limit_s: float) -> ScheduleTable:
@@ -25,7 +25,7 @@ def load_or_solve(name: str, workload: Workload, surroundings: Machines, *, time
     """
     key = _key(workload, surroundings, time_limit_s)
     path = cache_folder() / "schedules" / f"{Path(name).name}-{key}.json"
-    shape = (len(MBIT_S), len(CACHED), len(CACHED), len(workload.names))
+    shape = (len(MBIT_S), len(CACHED), len(workload.names))
     file = KeptFile(path=path, what="table of schedules", remedy="solving")
     stored = file.read_json(lambda content: _table(content, workload, shape))
     if stored is not None:
@@ -39,7 +39,7 @@ def _table(content: Any, workload: Workload, shape: tuple[int, ...]) -> Schedule
     rows = np.array(content["rows"], np.int64).reshape(shape)
     if (rows < 0).any() or (rows > workload.heights[1:]).any():
         raise ValueError("it has rows that the model has not")
-    return ScheduleTable(mbit_s=MBIT_S, robot_reuse=CACHED, server_reuse=CACHED, rows=rows)
+    return ScheduleTable(mbit_s=MBIT_S, reuse=CACHED, rows=rows)
 
 
 def _key(workload: Workload, surroundings: Machines, time_limit_s: float) -> str:

@@ -60,6 +60,9 @@ class OffloadConfig(Config):
     wire_compress: bool = unlisted(False, "compress feature maps on the wire: for links below some 20 Mbit/s")
     jpeg_quality: int = unlisted(90, "quality of jpeg", low=1, high=100)
     probe_s: float = unlisted(0.5, "time until a server that failed is tried again, s", low=0.01, high=600.0)
+    priority: int = unlisted(
+        0, "of this robot where a fleet of servers has not room for all: the higher goes first", low=-100, high=100
+    )
     probe_max_s: float = unlisted(30.0, "limit to which that time doubles at each failure, s", low=0.01, high=600.0)
 
 

@@ -51,6 +51,7 @@ class Hello(_Content):
         work: what the server is to do.
         wire_type, compress: how values cross in both directions, see :mod:`.patches`.
         patience_ms: how long the server waits for the robot's rows.
+        priority: of the robot, where a fleet has not room for all; the higher goes first.
     """
 
     protocol: int
@@ -60,6 +61,7 @@ class Hello(_Content):
     wire_type: str = Field(max_length=20)
     compress: bool
     patience_ms: float = Field(gt=0, le=60_000)
+    priority: int = Field(0, ge=-100, le=100)
 
 
 class Welcome(_Content):
@@ -70,11 +72,13 @@ class Welcome(_Content):
         instance: of the server's session: another one knows nothing of what was sent before.
         profile: milliseconds of each operator at :data:`.cost.model.POINTS`, on the server; nothing
             where it computes whole frames.
+        server: name of the gateway that is the robot's own, part of the name of a topic; empty: there is one server.
     """
 
     protocol: int
     instance: str = Field(max_length=100)
     profile: list[list[float]] = Field(max_length=_MOST_OPERATORS)
+    server: str = Field("", pattern=r"^[A-Za-z0-9_]*$", max_length=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +117,8 @@ def read_welcome(data: bytes) -> Welcome:
 
 
 def written(content: Hello | Welcome) -> bytes:
-    """The opposite."""
-    return content.model_dump_json().encode()
+    """The opposite; what says nothing new is left out, so that those understand it who do not know of it."""
+    return content.model_dump_json(exclude_defaults=True).encode()
 
 
 def _read(kind: type[Said], data: bytes, reader: str, writer: str) -> Said:

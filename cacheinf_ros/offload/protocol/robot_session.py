@@ -62,12 +62,15 @@ class RobotSession:
             wire_type=config.wire_dtype.value,
             compress=config.wire_compress,
             patience_ms=config.server_deadline_ms,
+            priority=config.priority,
         )
         self._complaint = NOT_YET
         self._epoch = 1
         self._next_hello = self._heard = 0.0
         self._greeted: Assembly | None = None
         self._welcome: Welcome | None = None
+        self._successor: Welcome | None = None  # of the next epoch: the server has moved
+        self._welcomed = 0.0
         self._refusals = 0  # in a row: each doubles the time until the next greeting
         self._is_open = True
 
@@ -115,7 +118,8 @@ class RobotSession:
         if packet.session != self.name or not packet.is_sound:
             return
         with self._lock:
-            if packet.epoch != self._epoch or not self._is_open:
+            is_successor = packet.epoch == self._epoch + 1 and packet.kind == Kind.WELCOME and self._welcome is not None
+            if not (packet.epoch == self._epoch or is_successor) or not self._is_open:
                 return
             self._heard = time.monotonic()
             if packet.kind in (Kind.WELCOME, Kind.REFUSED):
@@ -133,6 +137,8 @@ class RobotSession:
         """Take a packet of the present epoch that is no greeting."""
         if packet.kind == Kind.FAILED:
             self._fail(f"the server: {text_of(packet)}")
+            # it lives, and may have moved: it is asked at once, unless it has only just failed
+            self._next_hello = self._welcomed + self._config.probe_s
 
     def _objection(self, welcome: Welcome) -> str:
         """Why a session cannot start with what the server says; empty: it can."""
@@ -143,6 +149,15 @@ class RobotSession:
 
     def _ended(self, reason: str) -> None:
         """Let whoever waits for the server go on."""
+
+    def _follow(self) -> None:
+        """Go on with a server that has moved, in the next epoch: between two frames, so that none is lost."""
+        if self._successor is not None and self._welcome is not None:
+            self._ended("the server has moved")
+            self._epoch += 1
+            self._welcome, self._successor = self._successor, None
+            self._welcomed = time.monotonic()
+            self._started()
 
     def _hear_greeting(self, packet: Packet) -> None:
         if packet.kind == Kind.REFUSED:
@@ -167,11 +182,16 @@ class RobotSession:
         except MessageError as error:
             self._complain(f"the server: {error}")
             return
+        if self._welcome is not None and welcome.server != self._welcome.server:
+            return  # another gateway took this robot for its own, while nobody heard of the first
         objection = self._objection(welcome)
-        if objection:
+        if packet.epoch != self._epoch:
+            self._successor = None if objection else welcome
+        elif objection:
             self._complain(objection)
         elif self._welcome is None:
             self._welcome, self._complaint, self._refusals = welcome, "", 0
+            self._welcomed = time.monotonic()
             self._started()
         elif self._welcome.instance != welcome.instance:
             self._fail("the server has started anew")
@@ -184,7 +204,7 @@ class RobotSession:
         self._ended(reason)
 
     def _fail(self, reason: str) -> None:
-        self._welcome, self._greeted, self._complaint = None, None, reason
+        self._welcome, self._successor, self._greeted, self._complaint = None, None, None, reason
         self._epoch += 1
         self._next_hello = time.monotonic() + self._config.probe_s
         self._ended(reason)

@@ -82,6 +82,7 @@ class RowSession(RobotSession):
             choose: see :meth:`RemotePeer.choose`.
         """
         with self._lock:
+            self._follow()
             if self._welcome is None:
                 return None
             wire = Wire(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +31,10 @@ def build_world(
     weight = _ramp(_CELL[0])[:, None, None] * _ramp(_CELL[1])[None, :, None]
     order = rng.permutation(len(photographs))
     for cell in range(rows * columns):
-        picture = _filled(photographs[order[cell % len(order)]], rng)
-        place = np.ix_(*(_span(*where) for where in zip(divmod(cell, columns), _CELL, world.shape[:2], strict=True)))
-        world[place] += weight * picture
+        picture = weight * _filled(photographs[order[cell % len(order)]], rng)
+        places = (_places(*where) for where in zip(divmod(cell, columns), _CELL, world.shape[:2], strict=True))
+        for (in_rows, of_rows), (in_columns, of_columns) in itertools.product(*places):
+            world[in_rows, in_columns] += picture[of_rows, of_columns]
     return np.rint(world).astype(np.uint8)
 
 
@@ -41,9 +44,11 @@ def _ramp(side: int) -> NDArray[np.float32]:
     return np.concatenate([rise, np.ones(side - _OVERLAP, np.float32), rise[::-1]])
 
 
-def _span(cell: int, side: int, total: int) -> NDArray[np.int64]:
-    """The rows (or columns) of the world that a cell covers with its overlap."""
-    return (cell * side + np.arange(side + _OVERLAP)) % total
+def _places(cell: int, side: int, total: int) -> tuple[tuple[slice, slice], ...]:
+    """The rows (or columns) of the world that a cell covers with its overlap, and which of its own lie there."""
+    first, whole = cell * side, side + _OVERLAP
+    inside = min(whole, total - first)  # the rest continues at the opposite edge
+    return (slice(first, first + inside), slice(0, inside)), (slice(0, whole - inside), slice(inside, whole))
 
 
 def _filled(photograph: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -16,13 +17,14 @@ from cacheinf_ros.bench.advice import Measured, Target, choices_for, own_setting
 from cacheinf_ros.bench.advice.advice import CLEARLY, best_of, choose
 from cacheinf_ros.bench.advice.choices import Choice, Kind
 from cacheinf_ros.bench.advice.target import Goal
+from cacheinf_ros.bench.server_way import ServerLink, send
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.decisions import Loss
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig
+from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, UseServerConfig
 
-CONFIGS = (EngineConfig, MatchingConfig, ModelConfig, ImageConfig)
+CONFIGS = (EngineConfig, MatchingConfig, ModelConfig, ImageConfig, UseServerConfig)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,7 @@ CONFIGS = (EngineConfig, MatchingConfig, ModelConfig, ImageConfig)
         ("12.5 Hz", Goal.RATE, 12.5),
         ("latency=50ms", Goal.LATENCY, 50.0),
         ("loss=0.05", Goal.LOSS, 0.05),
+        ("8W", Goal.POWER, 8.0),
         ("", Goal.LOSS, 0.02),
     ],
 )
@@ -39,7 +42,7 @@ def test_targets_are_read(text: str, goal: Goal, limit: float) -> None:
     assert Target.parse(text) == Target(goal=goal, limit=limit)
 
 
-@pytest.mark.parametrize("text", ["fast", "fps", "0fps", "latency=50", "loss=2", "loss=1.2.3", "5W"])
+@pytest.mark.parametrize("text", ["fast", "fps", "0fps", "latency=50", "loss=2", "loss=1.2.3", "W"])
 def test_what_is_no_target_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="give frames per second"):
         Target.parse(text)
@@ -53,7 +56,7 @@ def test_targets_may_have_exponents(text: str, limit: float) -> None:
 def way(mean_ms: float, whole: float, moving: float = 0.0) -> Measured:
     choice = Choice(name="any", title="any", kind=Kind.DENSE, parameters={})
     loss = Loss(whole=whole, moving=moving)
-    return Measured(choice=choice, mean_ms=mean_ms, slowest_ms=2 * mean_ms, loss=loss, held=0.0)
+    return Measured(choice=choice, mean_ms=mean_ms, slowest_ms=2 * mean_ms, loss=loss, held=0.0, watts=5.0)
 
 
 ways = st.lists(st.builds(way, st.floats(0.1, 1e3), st.floats(-0.1, 1.0), st.floats(-0.1, 1.0)), min_size=1, max_size=8)
@@ -83,7 +86,7 @@ def test_the_plainest_of_equals_is_chosen() -> None:
 def caching(name: str, mean_ms: float, slowest_ms: float, whole: float) -> Measured:
     choice = Choice(name=name, title=f"mode {name}", kind=Kind.CACHING, parameters={})
     return Measured(
-        choice=choice, mean_ms=mean_ms, slowest_ms=slowest_ms, loss=Loss(whole=whole, moving=whole), held=0.0
+        choice=choice, mean_ms=mean_ms, slowest_ms=slowest_ms, loss=Loss(whole=whole, moving=whole), held=0.0, watts=5.0
     )
 
 
@@ -108,7 +111,9 @@ def caching(name: str, mean_ms: float, slowest_ms: float, whole: float) -> Measu
 )
 def test_why_caching_is_not_worth_it_is_told(target: str, others: list[Measured], reason: str) -> None:
     choice = Choice(name="dense", title="dense", kind=Kind.DENSE, parameters={})
-    dense = Measured(choice=choice, mean_ms=40.0, slowest_ms=42.0, loss=Loss(whole=0.0, moving=0.0), held=0.0)
+    dense = Measured(
+        choice=choice, mean_ms=40.0, slowest_ms=42.0, loss=Loss(whole=0.0, moving=0.0), held=0.0, watts=15.0
+    )
     advice = choose([dense, *others], Target.parse(target), decisions=100.0)
     assert advice.chosen is dense and not advice.caching_pays
     assert f"Caching is not worth it here: {reason}" in advice.verdict
@@ -122,6 +127,7 @@ def test_of_skipping_is_told_what_drops_frames_and_what_turns_it_off() -> None:
             slowest_ms=40.0,
             loss=Loss(whole=0.0, moving=0.0),
             held=0.0,
+            watts=15.0,
         )
         for kind, mean_ms in ((Kind.DENSE, 40.0), (Kind.SKIPPING, 20.0))
     )
@@ -141,7 +147,7 @@ def test_nodes_take_the_parameters_of_every_way(target: str, tmp_path: Path) -> 
     model.touch()
     own = own_settings(Target.parse(target), EngineConfig(threads=3))
     fields = {each.name: (config, each) for config in CONFIGS for each in config.declarations()}
-    choices = choices_for("openvino", ["openvino_int8"], own)
+    choices = choices_for("openvino", ["openvino_int8"], own, has_server=True)
     assert [choice.name for choice in choices if choice.parameters is None] == ["openvino_int8"]
     for choice in choices:
         if choice.parameters is None:
@@ -158,6 +164,23 @@ def test_nodes_take_the_parameters_of_every_way(target: str, tmp_path: Path) -> 
         if choice.name in own:
             assert configs[EngineConfig] == own[choice.name].config
             assert configs[MatchingConfig] == own[choice.name].matching
+        elif choice.kind is Kind.SERVER:
+            assert configs[UseServerConfig].use_server
         else:
             assert configs[EngineConfig] == own["bounded"].config.changed(max_loss=0.0)
         assert (choice.beside in text) and bool(choice.beside) == (choice.kind is Kind.SKIPPING)
+
+
+@pytest.mark.parametrize("text", ["40", "0,1,1", "a,b,c", "40,-1,9", "40,nan,9"])
+def test_what_is_no_server_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="give Mbit/s"):
+        ServerLink.parse(text)
+
+
+def test_the_link_sets_what_a_frame_takes() -> None:
+    link = ServerLink.parse("8,3,10")
+    assert link is not None and ServerLink.parse("") is None
+    sent = send(np.zeros((32, 48, 3), np.uint8), link)
+    assert sent.image.shape == (32, 48, 3)
+    assert sent.took_ms == pytest.approx(sent.encode_ms + sent.transfer_ms + 13.0)
+    assert link.transfer_ms(1000) == pytest.approx(1.0)

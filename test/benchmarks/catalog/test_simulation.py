@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.catalog.requests import Trace, random_trace
+from benchmarks.catalog.requests import Trace, load_rate_of, random_trace
 from benchmarks.catalog.simulation import always, never, simulate
 from cacheinf_ros.catalog.scheduling.budgets import Budget
 from cacheinf_ros.catalog.scheduling.decision import Demand, Why
@@ -82,3 +82,9 @@ def test_impossible_traces_are_refused() -> None:
         Trace(times_s=(1.0,), models=())
     with pytest.raises(ConfigError, match="from 0 to 1"):
         random_trace("ab", requests=1, duration_s=1.0, load_rate=1.5, seed=0)
+
+
+def test_the_load_rate_by_hand() -> None:
+    """100 bytes hold a and b, or c: of a a b c b, 60 + 40 + 100 + 40 are missed, of 300."""
+    trace = Trace(times_s=tuple(map(float, range(5))), models=tuple("aabcb"))
+    assert load_rate_of(trace, {"a": 60, "b": 40, "c": 100}, 100) == pytest.approx(240 / 300)

@@ -99,10 +99,10 @@ def test_the_three_engines_agree_on_a_frame_that_stays(labelled: Path) -> None:
 def test_accuracy_on_labelled_clips(labelled: Path) -> None:
     report, pictures = labelled / "report.json", labelled / "pictures"
     arguments = ["--figure", "13", "--data", str(labelled / "data"), "--model", f"{labelled / 'net.py'}:net"]
-    arguments += ["--size", "40x60", "--frames", "3", "--json", str(report), "--pictures", str(pictures)]
+    arguments += ["--size", "40x60", "--frames", "3", "--json", str(report), "--plots", str(pictures)]
     run = CliRunner().invoke(app, ["bench", "paper", "deepcache", *arguments])
     assert run.exit_code == 0, run.output
-    rows = json.loads(report.read_text())["figure 13"]
+    rows = json.loads(report.read_text())["figures"]["13"]["rows"]
     assert [row["engine"] for row in rows] == [NO_CACHE, DEEPMON, DEEPCACHE]
     assert all((row["top1"], row["top3"]) == (1.0, 1.0) for row in rows)
     assert (pictures / "deepcache_figure_13.png").exists()

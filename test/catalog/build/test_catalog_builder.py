@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -39,6 +40,22 @@ def test_frames_are_not_used_twice() -> None:
         load_data(load_model("scenenet").card, ["scene:fixed"], ["scene:fixed"], (1, 1))
     with pytest.raises(CatalogError, match="no frames to measure with"):
         load_data(load_model("scenenet").card, [], [], (1, 1))
+
+
+def test_labelled_pictures_tell_the_truth(tmp_path: Path) -> None:
+    card = load_model("scenenames").card
+    for label, pictures in ((card.labels[3], 3), (card.labels[1], 2)):
+        (tmp_path / "good" / label).mkdir(parents=True)
+        for number in range(pictures):
+            cv2.imwrite(str(tmp_path / "good" / label / f"{number}.png"), np.full((8, 8, 3), 40 * number, np.uint8))
+    held_out = load_data(card, [], [str(tmp_path / "good")], (1, 4)).held_out
+    assert sorted(sample.class_id or 0 for sample in held_out) == [1, 1, 3, 3]
+    assert Judge(load_model("scenenames"), held_out).measure is Measure.TOP_1
+    (tmp_path / "bad" / "unheard").mkdir(parents=True)
+    with pytest.raises(CatalogError, match="unheard: scenenames has no such labels"):
+        load_data(card, [], [str(tmp_path / "bad")], (1, 4))
+    with pytest.raises(CatalogError, match="scenenet does not tell classes of pictures"):
+        load_data(load_model("scenenet").card, [], [str(tmp_path / "bad")], (1, 4))
 
 
 def test_scenenames_knows_unseen_scenes_by_name() -> None:
@@ -108,6 +125,7 @@ def test_costs_by_hand() -> None:
     device, cloud = costs[Place.DEVICE], costs[Place.CLOUD]
     assert device.energy_j == pytest.approx((2 + 10) * 0.020)
     assert device.load_energy_j == pytest.approx(12 * 0.4)  # 100 ms of reading, 300 of preparing
+    assert (device.load_ms, cloud.load_ms) == pytest.approx((400.0, 100 + 300 / 4))
     assert (device.memory_bytes, device.money, device.load_money) == (1000, 0, 0)
     up, down = 48 * (64 * 2 + 64 / 8 / 64) + 64, 5 * 4 + 1 / 8 + 64
     assert cloud.latency_ms == pytest.approx(up / 1000 + 1 + 20 / 4 + down / 1000 + 1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from cacheinf_ros.catalog.scheduling.decision import Option, options_of
-from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants
+from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, SharedPart
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.errors import CatalogError
 
@@ -16,23 +16,28 @@ def option(size: int, place: Place = Place.DEVICE) -> Option:
     return Option(variant=Variant(name=str(size), accuracy=0.5), place=place, cost=cost, device_share=1.0)
 
 
+def put(residents: LoadedVariants, model: str, chosen: Option, now_s: float) -> None:
+    residents.put(model, chosen, residents.in_the_way(model, chosen), now_s)
+
+
 def test_the_least_recently_used_go_until_it_fits() -> None:
     residents = LoadedVariants(100)
     for time_s, (model, size) in enumerate([("a", 40), ("b", 30), ("c", 30)]):
-        residents.put(model, option(size), time_s)
+        put(residents, model, option(size), time_s)
     residents.touch("a")
     assert residents.in_the_way("d", option(20)) == ("b",)
     assert residents.in_the_way("d", option(50)) == ("b", "c")
-    residents.put("d", option(50), 3.0)
+    assert residents.in_the_way("d", option(50), ("b",)) == ("c", "a")
+    put(residents, "d", option(50), 3.0)
     assert residents.used == 90 and residents.get("b") is None and residents.get("a") is not None
 
 
 def test_a_model_has_one_variant() -> None:
     residents = LoadedVariants(100)
-    residents.put("a", option(60), 0.0)
-    residents.put("b", option(40), 1.0)
+    put(residents, "a", option(60), 0.0)
+    put(residents, "b", option(40), 1.0)
     assert residents.in_the_way("a", option(60)) == ()
-    residents.put("a", option(50), 2.0)
+    put(residents, "a", option(50), 2.0)
     assert residents.used == 90
     resident = residents.get("a")
     assert resident is not None and resident.loaded_s == 2.0
@@ -40,10 +45,23 @@ def test_a_model_has_one_variant() -> None:
 
 def test_the_cloud_takes_no_memory_and_nothing_there_is_evicted() -> None:
     residents = LoadedVariants(100)
-    residents.put("a", option(1000, Place.CLOUD), 0.0)
-    residents.put("b", option(60, Place.SPLIT), 1.0)
+    put(residents, "a", option(1000, Place.CLOUD), 0.0)
+    put(residents, "b", option(60, Place.SPLIT), 1.0)
     assert residents.used == 60
     assert residents.in_the_way("c", option(100)) == ("b",)
+
+
+def test_what_is_shared_counts_once() -> None:
+    """Three of 40 bytes, of which 30 are in common: 60. One less saves 30 less, so that for 60 more two must go."""
+    residents = LoadedVariants(100)
+    for time_s, model in enumerate("abc"):
+        residents.share([SharedPart(variants=dict.fromkeys("abc"[: time_s + 1], "40"), size=30)])
+        put(residents, model, option(40), time_s)
+    assert residents.used == 60
+    assert residents.in_the_way("d", option(40)) == ()
+    assert residents.in_the_way("d", option(60)) == ("a", "b")
+    put(residents, "b", option(20), 3.0)
+    assert residents.used == 40 + 10 + 20
 
 
 def test_what_is_too_large_is_refused() -> None:

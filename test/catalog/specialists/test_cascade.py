@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from networks.shared_models import mixed_model
 
 from cacheinf_ros.catalog.linear import Floats, Linear
 from cacheinf_ros.catalog.specialists.cascade import cascade, class_output
@@ -16,7 +15,6 @@ from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
 from cacheinf_ros.catalog.specialists.specialiser import Answered
 from cacheinf_ros.catalog.specialists.specialist import Expectation, Specialist
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import load_model
 
 CLASSES = 5
 
@@ -77,6 +75,6 @@ def test_without_a_specialist_the_small_one_is_not_asked() -> None:
 
 
 def test_a_model_without_classes_is_refused() -> None:
-    mixed = load_model(f"{Path(__file__).parents[2] / 'networks' / 'small.py'}:mixed", input_size=(61, 47))
+    mixed = mixed_model()
     with pytest.raises(CatalogError, match="its output is no vector of classes"):
         class_output(mixed)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from networks.shared_models import small_scenenet
 from numpy.typing import NDArray
 from oracle import dense
 
@@ -18,7 +19,7 @@ from cacheinf_ros.engine.bounded.curve import CurvePoint, Promise, factor_for
 from cacheinf_ros.engine.bounded.sensitivity import channel_weights
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.ir import Conv
 from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.matching import MatcherName, MatchingConfig, MatchingStream
@@ -30,7 +31,7 @@ Image = NDArray[np.uint8]
 
 @pytest.fixture(scope="module")
 def scenenet() -> Model:
-    return load_model("scenenet", input_size=(96, 128))
+    return small_scenenet()
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from networks.shared_models import mixed_model
 
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.cost import load_or_measure
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.ir import Conv
-
-SMALL = Path(__file__).parents[2] / "networks" / "small.py"
 
 
 def test_measured_once_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    model = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+    model = mixed_model()
     program = Program(model.graph, choose_backend("cpu", 1))
     first = load_or_measure(lambda: program, model, EngineConfig())
     assert {o.output for o in model.graph.operators if isinstance(o, Conv)} <= set(first.curves)

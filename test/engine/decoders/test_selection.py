@@ -63,3 +63,29 @@ def test_the_best_of_the_wanted_classes() -> None:
     decoder = ClassVector(softmax=False, top_k=2)
     found = decode(scores, card(decoder), (10, 10), selection=Selection.of(0.15, "person, car", LABELS)).classes
     assert [each.name for each in found] == ["car"]
+
+
+@pytest.mark.parametrize(
+    ("region", "expected"),
+    [
+        ((0.0, 0.0, 1.0, 1.0), [0.05, 0.55, 0.85]),
+        ((0.5, 0.0, 0.5, 1.0), [0.55, 0.85]),
+        ((0.0, 0.5, 1.0, 0.2), [0.55]),
+        ((0.9, 0.9, 0.1, 0.1), []),
+    ],
+)
+def test_boxes_are_reported_whose_centre_lies_in_the_region(region: tuple[float, ...], expected: list[float]) -> None:
+    boxes = np.array([[[0, 0, 1, 1], [5, 5, 6, 6], [8, 8, 9, 9]]], np.float32) / 10
+    scores = np.array([[[0.9, 0, 0, 0], [0, 0.8, 0, 0], [0, 0.7, 0, 0]]], np.float32)
+    selection = Selection.of(0.0, "", LABELS, region)
+    found = decode({"boxes": boxes, "scores": scores}, card(Boxes()), (20, 40), selection=selection).boxes
+    assert [(box.y + box.height / 2) / 20 for box in found] == pytest.approx(expected)
+    assert [(box.x + box.width / 2) / 40 for box in found] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "region", [(), (0.0, 0.0, 1.0), (0.5, 0.0, 0.6, 1.0), (-0.1, 0.0, 0.5, 1.0), (0.0, 0.0, 0.0, 1.0)]
+)
+def test_a_region_that_is_no_part_of_a_frame_is_refused(region: tuple[float, ...]) -> None:
+    with pytest.raises(ConfigError, match="as shares of the picture"):
+        Selection.of(0.0, "", LABELS, region)

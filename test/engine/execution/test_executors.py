@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
+from networks.shared_models import mixed_model
 from programs import change
 
 from cacheinf_ros.engine.backends import ReferenceBackend, choose_backend
 from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, Criterion, DeltaThreshold
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.graph import load_model
 
-SMALL = Path(__file__).parents[2] / "networks" / "small.py"
 CPU = torch.device("cpu")
-MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+MIXED = mixed_model()
 
 
 @settings(max_examples=15)

@@ -11,12 +11,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from networks.shared_models import small_scenenet
 from row_kernels import HAS_BFLOAT16, filled, run_native, windows
 
 from cacheinf_ros.engine import Engine, EngineConfig, Precision
 from cacheinf_ros.engine.backends import NativeBackend, choose_backend
 from cacheinf_ros.engine.kernels.abi import KernelKind
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.activation import Activation
 from cacheinf_ros.graph.ir import Conv
 from cacheinf_ros.graph.window import Window
@@ -65,7 +65,7 @@ def test_equals_the_float_kernel_on_rounded_values(
 
 @needs_bfloat16
 def test_an_engine_of_this_precision_is_near_the_exact_one() -> None:
-    model = load_model("scenenet", input_size=(96, 128))
+    model = small_scenenet()
     image = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
     exact, ours = (
         Engine(model, EngineConfig(precision=precision)).run(image, None).outputs

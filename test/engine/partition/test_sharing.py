@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from networks.shared_models import mixed_model, small_scenenet
 from oracle import assert_result_equals_dense, changed
 from partitions import nearest
 
@@ -19,11 +19,10 @@ from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Mode, Outdated
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.errors import EngineError, LinkError
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
-NETWORKS = Path(__file__).parents[2] / "networks"
-MIXED = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
+MIXED = mixed_model()
 CONFIG = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
 _PATIENCE_S = 20.0
 
@@ -134,7 +133,7 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
 
 def test_a_moving_camera() -> None:
     """Shifts of all that is cached reach the server, also those of frames that it had no part in."""
-    model = load_model("scenenet", input_size=(96, 128))
+    model = small_scenenet()
     config = EngineConfig(mode=Mode.BOUNDED, dense_fallback=False, threads=1)
     engine, alone, server = Engine(model, config, with_server=True), Engine(model, config), Server(model, config)
     rng = np.random.default_rng(0)

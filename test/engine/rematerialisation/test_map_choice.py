@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from networks.shared_models import mixed_model, small_scenenet
 from oracle import assert_equals_dense, changed
 
 from cacheinf_ros.cache_map import CacheMap, Motion
@@ -16,10 +18,8 @@ from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine import Cache, Engine, EngineConfig, Mode
 from cacheinf_ros.engine.backends import ReferenceBackend
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import load_model
 
-SMALL = Path(__file__).parents[2] / "networks" / "small.py"
-MIXED = load_model(f"{SMALL}:mixed", input_size=(61, 47))
+MIXED = mixed_model()
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,8 @@ def test_less_is_kept_the_less_may_be() -> None:
 
 def test_merging_needs_to_know_what_operators_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is measured of compiled kernels only."""
-    monkeypatch.setattr("cacheinf_ros.engine.engine.choose_backend", lambda *_: ReferenceBackend(torch.device("cpu")))
+    chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
+    monkeypatch.setattr(chooses, "choose_backend", lambda *_: ReferenceBackend(torch.device("cpu")))
     assert Engine(MIXED, EngineConfig(cache_budget_mb=0.0)).arena_bytes > 0
     with pytest.raises(EngineError, match="compiled kernels only"):
         Engine(MIXED, EngineConfig(cache=Cache.MERGED))
@@ -67,7 +68,7 @@ def test_kept_maps_follow_a_moving_camera(tmp_path: Path) -> None:
     config = EngineConfig(mode=Mode.BOUNDED, dense_fallback=False, debug_memory=True, max_motion_error=10.0)
     rng = np.random.default_rng(0)
     wide = rng.integers(0, 256, (96, 200, 3), dtype=np.uint8)
-    model = load_model("scenenet", input_size=(96, 128))
+    model = small_scenenet()
     engines = [Engine(model, config), Engine(model, config.changed(cache_budget_mb=0.3))]
     assert engines[1].arena_bytes > 0
     rest = np.ones((10, 13), bool)

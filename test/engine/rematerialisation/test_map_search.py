@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
-from random_graphs import random_network
+from networks.random_models import random_model, seeds
 from torch import nn
 
 from cacheinf_ros.engine.cost import CostModel, Curve
@@ -45,10 +45,9 @@ def test_equation_8_by_hand() -> None:
 
 
 @settings(max_examples=10)
-@given(seed=st.integers(0, 10**6), share=st.sampled_from([0.0, 0.3, 0.7]))
+@given(seed=seeds, share=st.sampled_from([0.0, 0.3, 0.7]))
 def test_budgets_are_respected_and_no_method_beats_trying_everything(seed: int, share: float) -> None:
-    module = random_network(seed)
-    layout = lay_out(graph_of(module, module.input_size))
+    layout = lay_out(random_model(seed).graph)
     assess = Assessor(layout, linear_cost(layout, seed))
     everything = assess(frozenset())
     budget_mb = share * everything.cache_bytes / 1e6

@@ -19,16 +19,23 @@ from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.rematerialisation.regions import RegionModel, Regions
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import Graph, load_model
 
 NETWORKS = Path(__file__).parents[2] / "networks"
 SHARES = (1.0, 0.5, 0.2, 0.05)
 
 
+@pytest.fixture(
+    scope="module",
+    params=["torchvision:resnet50", "torchvision:googlenet", str(NETWORKS / "espnet.yaml")],
+    ids=["resnet50", "googlenet", "espnet"],
+)
+def graph(request: pytest.FixtureRequest) -> Graph:
+    return load_model(request.param, input_size=(128, 192)).graph
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("name", ["torchvision:resnet50", "torchvision:googlenet", str(NETWORKS / "espnet.yaml")])
-def test_as_many_pixels_as_are_computed(name: str, share: float) -> None:
-    graph = load_model(name, input_size=(128, 192)).graph
+def test_as_many_pixels_as_are_computed(graph: Graph, share: float) -> None:
     layout, rng = lay_out(graph), np.random.default_rng(0)
     dropped = frozenset(n for n in droppable(layout) if rng.random() < share)
     program = Program(graph, choose_backend("cpu", 1), Caching(dropped=dropped))

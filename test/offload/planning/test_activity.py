@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from networks.shared_models import mixed_model
 from oracle import changed
-from workloads import EFFICIENT, MIXED, NETWORKS, Chain, outdated, workload
+from workloads import MIXED, Chain, efficient, mixed, outdated, workload
 
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Workload
 from cacheinf_ros.offload.planning.workload import REUSE
 
-ENGINE = Engine(load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47)), EngineConfig(dense_fallback=False))
+
+@cache
+def kept_engine() -> Engine:
+    """For all examples: making one measures what its operators take."""
+    return Engine(mixed_model(), EngineConfig(dense_fallback=False))
 
 
 def test_a_pixel_reaches_its_receptive_field() -> None:
@@ -30,14 +36,17 @@ def test_a_pixel_reaches_its_receptive_field() -> None:
     assert work.activity.shares(mask) == pytest.approx([2 / 40, 2 / 40, (20 + 9) / 40])
 
 
-@pytest.mark.parametrize("work", [EFFICIENT, MIXED])
+@pytest.fixture(params=[efficient, mixed])
+def work(request: pytest.FixtureRequest) -> Workload:
+    return request.param()
+
+
 def test_rectangles_give_what_the_region_model_says(work: Workload) -> None:
     for i, reuse in enumerate(REUSE[:-1]):
         found = work.activity.shares(outdated(work, 1 - reuse).changed)
         assert np.abs(found - work.active[i]).mean() < 0.08
 
 
-@pytest.mark.parametrize("work", [EFFICIENT, MIXED])
 def test_nothing_and_everything(work: Workload) -> None:
     mask = np.zeros(work.activity.size, np.uint8)
     assert not work.activity.shares(mask).any()
@@ -49,13 +58,14 @@ def test_nothing_and_everything(work: Workload) -> None:
 def test_scattered_changes_activate_about_what_the_engine_computes(seed: int, share: float) -> None:
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 256, (*MIXED.activity.size, 3), np.uint8)
-    ENGINE.reset()
-    ENGINE.run(first, None)
+    engine = kept_engine()
+    engine.reset()
+    engine.run(first, None)
     image, cache_map = changed(first, 8, share, rng)
-    ENGINE.run(image, cache_map)
-    expected = dict(zip(MIXED.names, MIXED.activity.shares(ENGINE.program.changed_input.mask)[1:], strict=True))
+    engine.run(image, cache_map)
+    expected = dict(zip(MIXED.names, MIXED.activity.shares(engine.program.changed_input.mask)[1:], strict=True))
     errors = [
-        expected[operator.output] - found.count / found.pixels for operator, found in ENGINE.program.profile.timeable()
+        expected[operator.output] - found.count / found.pixels for operator, found in engine.program.profile.timeable()
     ]
     assert len(errors) > 5
     assert np.abs(errors).mean() < 0.1

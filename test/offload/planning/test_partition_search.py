@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from partitions import nearest
-from workloads import EFFICIENT, MIXED, outdated, surroundings
+from workloads import MIXED, efficient, mixed, outdated, surroundings
 
 from cacheinf_ros.engine import Side
 from cacheinf_ros.offload.planning import Scheduler
@@ -22,7 +24,7 @@ from cacheinf_ros.offload_policy import OffloadPolicy
 
 @settings(max_examples=20)
 @given(
-    work=st.sampled_from([EFFICIENT, MIXED]),
+    make=st.sampled_from([efficient, mixed]),
     seed=st.integers(0, 1000),
     speedup=st.sampled_from([0.5, 3.0, 20.0]),
     mbit_s=st.sampled_from([0.5, 8.0, 100.0]),
@@ -30,8 +32,9 @@ from cacheinf_ros.offload_policy import OffloadPolicy
     server_reuse=st.sampled_from([0.0, 0.9]),
 )
 def test_never_worse_than_simple_ones(
-    work: Workload, seed: int, speedup: float, mbit_s: float, robot_reuse: float, server_reuse: float
+    make: Callable[[], Workload], seed: int, speedup: float, mbit_s: float, robot_reuse: float, server_reuse: float
 ) -> None:
+    work = make()
     found = surroundings(work, seed, speedup).conditions(mbit_s, *map(work.active_at, (robot_reuse, server_reuse)))
     timeline, cut = Timeline(work, found), dnn_surgery(work, found)
     rows = search(work, timeline, [cut], time_limit_s=0.05)

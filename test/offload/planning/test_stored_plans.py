@@ -37,7 +37,7 @@ def test_the_second_start_finds_the_table_of_the_first(solved: list[str]) -> Non
     first, second = load(), load()
     assert len(solved) == 1
     assert (first.rows == second.rows).all()
-    assert (first.mbit_s, first.server_reuse) == (second.mbit_s, second.server_reuse)
+    assert (first.mbit_s, first.reuse) == (second.mbit_s, second.reuse)
 
 
 def test_other_machines_networks_and_searches_have_their_own(solved: list[str]) -> None:

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzzing.mutation import mutated
+from networks.shared_models import mixed_model
 from oracle import changed
 from partitions import nearest
 from sessions import Both, ServerBeside, until
 
 from cacheinf_ros.engine import Side
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload import Identity, OffloadConfig, WholeFrameSession, WholeFrameWorker, Work
 from cacheinf_ros.offload.protocol import robot_session, row_service, row_session, server_session, transfer
 from cacheinf_ros.offload.protocol.packets import Kind, Packet
 from cacheinf_ros.sources import decode_picture
 
-MODEL = load_model(f"{Path(__file__).parents[2] / 'networks' / 'small.py'}:mixed", input_size=(61, 47))
+MODEL = mixed_model()
 SECONDS = float(os.environ.get("CACHEINF_FUZZ_SECONDS", "4"))
 """For each test."""
 CONFIG = OffloadConfig(server_deadline_ms=400.0, probe_s=0.01, probe_max_s=0.01)

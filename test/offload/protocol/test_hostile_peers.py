@@ -8,11 +8,11 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model
 from oracle import assert_result_equals_dense
 from partitions import nearest
 from sessions import OFFLOAD, PATIENCE_S, both, until
@@ -20,7 +20,6 @@ from sessions import OFFLOAD, PATIENCE_S, both, until
 from cacheinf_ros.engine import Side
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload import Identity, OffloadConfig, WholeFrameSession, WholeFrameWorker, Work
 from cacheinf_ros.offload.protocol import transfer
 from cacheinf_ros.offload.protocol.frames import WireType
@@ -28,7 +27,7 @@ from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.patches import decode_patch, encode_patch
 from cacheinf_ros.offload.protocol.server_session import ServerSession
 
-MODEL = load_model(f"{Path(__file__).parents[2] / 'networks' / 'small.py'}:mixed", input_size=(61, 47))
+MODEL = mixed_model()
 IMAGE = np.random.default_rng(0).integers(0, 256, (90, 80, 3), np.uint8)
 
 

@@ -7,23 +7,21 @@ import math
 import random
 import time
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
+from networks.shared_models import mixed_model
 from oracle import assert_result_equals_dense, changed
 from partitions import nearest
 from sessions import Both, both, until
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Partition, Side
-from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
 
-NETWORKS = Path(__file__).parents[2] / "networks"
-MODEL = load_model(f"{NETWORKS / 'small.py'}:mixed", input_size=(61, 47))
+MODEL = mixed_model()
 
 
 class Stream:

@@ -6,14 +6,37 @@
 #include "kernels.h"
 
 namespace ci {
-const Isa* best_isa() {
+namespace {
+constexpr int kMost = 3;
+
+// Those that this machine runs, the best first; the last one is followed by null.
+struct Available {
+  const Isa* list[kMost + 1] = {};
+
+  Available() {
+    const Isa** next = list;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw"))
-    return isa_avx512();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return isa_avx2();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+      *next++ = isa_avx512();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) *next++ = isa_avx2();
 #endif
-  return isa_base();
+    *next = isa_base();
+  }
+};
+
+const Available& available() {
+  static const Available found;
+  return found;
+}
+}  // namespace
+
+const Isa* best_isa() { return available().list[0]; }
+
+const Isa* isa_named(const char* name) {
+  for (const Isa* const* isa = available().list; *isa; ++isa)
+    if (!std::strcmp((*isa)->name, name)) return *isa;
+  return nullptr;
 }
 }  // namespace ci
 
@@ -35,6 +58,9 @@ int ci_has_bfloat16() {
   return 0;
 #endif
 }
+
+// Whether CI_CONV_INT8 runs on this machine; CI_CONV_INT8_PAIRS, which computes the same, does everywhere.
+int ci_has_vnni() { return ci::best_isa()->has_vnni; }
 
 // Output channels of a panel of packed weights.
 int ci_packed_columns() { return ci::best_isa()->columns; }
@@ -62,11 +88,11 @@ void ci_pack_weight(const float* weight, float* packed, int groups, int out_chan
         }
 }
 
-// Runs one kernel: for tests and for measuring.
-int ci_run_kernel(ci_threads* threads, int kernel, const void* params, const int32_t* rows, const int32_t* to, int count,
-                  float* out, int64_t pitch) {
-  if (kernel < 0 || kernel >= CI_KERNELS) return CI_NONSENSE;
-  return ci::attempted(
-      [&] { ci::best_isa()->kernels[kernel](threads, params, ci_rows{rows, to, count}, out, pitch); });
+// Runs one kernel: for tests and for measuring. instruction_set: null: the best one.
+int ci_run_kernel(ci_threads* threads, const char* instruction_set, int kernel, const void* params, const int32_t* rows,
+                  const int32_t* to, int count, float* out, int64_t pitch) {
+  const ci::Isa* isa = instruction_set ? ci::isa_named(instruction_set) : ci::best_isa();
+  if (!isa || kernel < 0 || kernel >= CI_KERNELS) return CI_NONSENSE;
+  return ci::attempted([&] { isa->kernels[kernel](threads, params, ci_rows{rows, to, count}, out, pitch); });
 }
 }

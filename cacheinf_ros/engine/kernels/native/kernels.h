@@ -3,7 +3,10 @@
 // Row-sparse kernels: feature maps are rows of channels, one row per pixel (NHWC), and only listed rows are computed.
 //
 // The plain C structures and constants are mirrored in ../abi.py, which compares them with layout.cpp when the library is
-// loaded. Pitches are in floats; a pitch may exceed the channels, where a map is part of a concatenated one.
+// loaded. Pitches are in values; a pitch may exceed the channels, where a map is part of a concatenated one.
+//
+// Values are floats, or levels: uint8_t that stand for (level - zero) * scale. Structures of operators on levels end in
+// _int8; where they hold the structure of the same operator on floats, its pointers to maps are to levels.
 #pragma once
 
 #include <cstdint>
@@ -107,10 +110,66 @@ struct ci_global_mean {
   const float* in;
 };
 
+// What the values of a map stand for. scale 0: they are floats.
+struct ci_levels {
+  float scale;
+  int32_t zero;
+};
+
+struct ci_conv_int8 {  // also of CI_DEPTHWISE_INT8
+  ci_window window;
+  int32_t groups, in_channels, out_channels;  // channels per group
+  int32_t residual_last;
+  ci_activation activation;  // bounds of a clamp are in units of the result
+  int64_t in_pitch, residual_pitch;
+  const uint8_t* in;
+  const int8_t* weight;     // of CI_CONV_INT8 packed: see isa/conv_int8.cpp; of CI_DEPTHWISE_INT8 int32_t: [taps][channels]
+  const int32_t* bias;      // [groups * out_channels], added to the sums of products
+  const float* multiplier;  // [groups * out_channels], from sums to units of the result
+  const uint8_t* residual;  // may be null
+  float unit;               // of the result: its scale, or 1
+  float residual_factor;    // from levels to units of the result
+  int32_t residual_zero, in_zero;
+  ci_levels out;
+  int32_t whole_lines;      // whether the taps of a line of the window lie behind one another, in the input as in weights
+  int32_t reserved;
+};
+
+struct ci_pool_int8 {  // of a maximum, output and input stand for the same
+  ci_pool pool;
+  float factor;  // from levels of the input to those of the output
+  int32_t in_zero, out_zero, reserved;
+};
+
+struct ci_elementwise_int8 {
+  ci_elementwise elementwise;
+  ci_levels a, b, out;
+};
+
+struct ci_resample_int8 {
+  ci_resample resample;
+  float factor;
+  int32_t in_zero, out_zero, fill;  // fill: a level
+};
+
+struct ci_global_mean_int8 {
+  ci_global_mean mean;
+  ci_levels in, out;
+};
+
+struct ci_convert {  // from floats to levels, or back, or from levels to others
+  int32_t channels, reserved;
+  int64_t in_pitch;
+  const void* in;
+  ci_levels from, to;
+};
+
 // Which kernel a parameter structure is for.
 enum ci_kernel : int32_t {
   CI_CONV, CI_CONV_IN_PLACE, CI_CONV_BFLOAT16, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM,
-  CI_CHANNEL_SOFTMAX, CI_RESAMPLE, CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_KERNELS
+  CI_CHANNEL_SOFTMAX, CI_RESAMPLE, CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_CONV_INT8, CI_CONV_INT8_PAIRS,
+  CI_DEPTHWISE_INT8, CI_POOL_INT8, CI_ELEMENTWISE_INT8, CI_RESAMPLE_INT8, CI_PIXEL_SHUFFLE_INT8, CI_SELECT_INT8,
+  CI_GLOBAL_MEAN_INT8, CI_CONVERT, CI_KERNELS
 };
 
 // What came of a call.
@@ -187,12 +246,14 @@ struct ci_step {
   const void* alternative_params;
   int32_t alternative_from;  // active pixels from which on it is used
   int32_t inwards;           // of propagation: from outputs to inputs, no border counts
+  int32_t value_bytes;       // of CI_COMPUTE: 4, floats, or 1, levels, of which `out` then consists
+  int32_t reserved;
 };
 
 // A map of its own, and by how many pixels it moves right and down.
 struct ci_shift {
-  float* pixels;  // [height * width][channels], behind one another
-  int32_t height, width, channels, dx, dy, reserved;
+  void* pixels;  // [height * width][channels], behind one another
+  int32_t height, width, channels, dx, dy, value_bytes;
 };
 
 // The model's input, from pixels of 8 bits.
@@ -202,10 +263,11 @@ struct ci_input {
   float threshold;         // as of a step, for CI_SUM_OF_SQUARES
   float weight[3];
   float reserved;
-  const float* table;      // [3][256]: value of each level, per channel of the input
+  const float* table;      // [3][256]: value of each brightness, per channel of the input
+  const uint8_t* levels;   // [3][256]: the same in levels; null: the input map holds floats
   uint8_t* composed;       // [height][width][3]: what the cache stands for
   uint8_t* seen;           // [height][width][3]: what the input map holds
-  float* out;              // the input map
+  void* out;               // the input map
   int64_t pitch;
 };
 
@@ -231,9 +293,23 @@ void keep_awake(ci_threads* threads, bool awake);
 // 64-byte aligned, kept between calls; throws std::bad_alloc.
 float* scratch(ci_threads* threads, int worker, int64_t floats);
 
-// Calls a function such that nothing it throws crosses the C interface; a ci_status.
+// While it lives, this thread takes denormal numbers for zero, in what it reads and what it writes. Trained weights may
+// hold thousands of them, in channels that died, and processors take a hundred times as long for each.
+class DenormalsAreZero {
+ public:
+  DenormalsAreZero();
+  ~DenormalsAreZero();
+  DenormalsAreZero(const DenormalsAreZero&) = delete;
+  DenormalsAreZero& operator=(const DenormalsAreZero&) = delete;
+
+ private:
+  uint64_t before_;  // the processor's control register
+};
+
+// Calls a function such that nothing it throws crosses the C interface; a ci_status. Denormal numbers are zero in it.
 template <class Function>
 int attempted(Function&& function) noexcept {
+  const DenormalsAreZero denormals_are_zero;
   try {
     function();
     return CI_DONE;
@@ -244,7 +320,8 @@ int attempted(Function&& function) noexcept {
   }
 }
 
-// Computes the listed rows of `params`' operator into out, row to[i] at out + to[i] * pitch.
+// Computes the listed rows of `params`' operator into out, row to[i] at out + to[i] * pitch; where the result consists
+// of levels, out is a pointer to them.
 using Kernel = void (*)(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch);
 
 // Sets that are empty, or full.
@@ -260,19 +337,20 @@ struct Isa {
   const char* name;
   int columns;  // of the convolution's register tile
   bool has_bfloat16;  // a CI_CONV_BFLOAT16, for processors that have the instructions
+  bool has_vnni;      // a CI_CONV_INT8, for processors that have the instructions
   Kernel kernels[CI_KERNELS];
   void (*propagate_window)(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*propagate_taps)(const ci_tap_table& table, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*subtract)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*list)(ci_set& set);  // the pixels that the mask holds
-  // For CI_POOLED_SQUARES: notes how much `count` computed rows (behind one another) differ from the step's map.
-  // squares: [height + 2 * kPoolRadius][width + 2 * kPoolRadius].
-  void (*measure)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+  // For CI_POOLED_SQUARES: notes how much `count` computed rows (behind one another, floats or levels) differ from the
+  // step's map. squares: [height + 2 * kPoolRadius][width + 2 * kPoolRadius].
+  void (*measure)(ci_threads* threads, const ci_step& step, const void* computed, const int32_t* rows, int count,
                   float* squares);
   // Copies those of `count` computed rows into the step's map that differ enough from it; says which.
   // squares: for CI_POOLED_SQUARES, where these and all their neighbours were measured.
-  void (*commit)(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+  void (*commit)(ci_threads* threads, const ci_step& step, const void* computed, const int32_t* rows, int count,
                  const float* squares, uint8_t* changed);
   void (*write_input)(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
                       ci_set& changed, bool all);
@@ -285,5 +363,6 @@ const Isa* isa_avx2();
 const Isa* isa_avx512();
 #endif
 const Isa* best_isa();  // that this machine runs
+const Isa* isa_named(const char* name);  // null where this machine does not run it
 
 }  // namespace ci

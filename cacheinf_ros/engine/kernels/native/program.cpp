@@ -77,12 +77,14 @@ void compute_and_compare(ci_program& program, const ci::Isa& isa, const ci_step&
   const int batch = std::max<int64_t>(64, kBatchFloats * ci::thread_count(program.threads) / step.channels);
   std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
   if (pooled) clear_squares(program, active, rows);
-  float* computed = program.computed.data();
+  const int64_t row_bytes = int64_t(step.channels) * step.value_bytes;
+  char* computed = reinterpret_cast<char*>(program.computed.data());
   int count = 0;
   for (int committed = 0, end = 0; committed < active.count;) {  // rows in between lie at the front of `computed`
     const int size = std::min(batch, active.count - end);
-    float* next = computed + int64_t(end - committed) * step.channels;
-    run_kernel(program, isa, step, ci_rows{rows + end, program.in_order.data(), size}, next, step.channels);
+    char* next = computed + (end - committed) * row_bytes;
+    run_kernel(program, isa, step, ci_rows{rows + end, program.in_order.data(), size}, reinterpret_cast<float*>(next),
+               step.channels);
     if (pooled) isa.measure(program.threads, step, next, rows + end, size, program.squares.data());
     end += size;
     const int ready = ready_rows(step, rows, committed, end);
@@ -93,19 +95,19 @@ void compute_and_compare(ci_program& program, const ci::Isa& isa, const ci_step&
       count += program.mask[i];
     }
     committed += ready;
-    std::memmove(computed, computed + int64_t(ready) * step.channels,
-                 int64_t(end - committed) * step.channels * sizeof(float));
+    std::memmove(computed, computed + ready * row_bytes, (end - committed) * row_bytes);
   }
   changed.count = count;
 }
 
-void compute(ci_program& program, const ci::Isa& isa, const ci_step& step, bool refresh) {
+// hold_back: whether small changes are.
+void compute(ci_program& program, const ci::Isa& isa, const ci_step& step, bool hold_back) {
   const ci_set& active = *step.first;
   if (active.count == 0) {
     if (step.target) ci::clear(*step.target);
     return;
   }
-  if (step.target && !refresh) return compute_and_compare(program, isa, step);
+  if (step.target && hold_back) return compute_and_compare(program, isa, step);
   const int32_t* rows = ci::rows_of(active);
   run_kernel(program, isa, step, ci_rows{rows, rows, active.count}, step.out, step.pitch);
   if (step.target) copy_set(active, *step.target);
@@ -149,7 +151,8 @@ void run_step(ci_program& program, const ci::Isa& isa, const ci_step& step, int 
     case CI_UNION: return isa.unite(*step.first, *step.second, *step.target);
     case CI_DIFFERENCE: return isa.subtract(*step.first, *step.second, *step.target);
     case CI_FILL_IF_ANY: return step.first->count > 0 || outside ? ci::fill(*step.target) : ci::clear(*step.target);
-    case CI_COMPUTE: return compute(program, isa, step, refresh);
+    // no level is far from all others: what moved in cannot be told from what was computed, and everything is passed on
+    case CI_COMPUTE: return compute(program, isa, step, !refresh && !(outside && step.value_bytes == 1));
     case CI_LOCAL_ROWS: return local_rows(*static_cast<const ci_replica*>(step.params), isa, *step.first, *step.target);
     case CI_FORWARD:
       return forward(*static_cast<const ci_replica*>(step.params), isa, *step.first, *step.second, *step.target);

@@ -149,6 +149,7 @@ struct ci_threads {
   uint64_t generation() const { return shares[0].ticket.load(std::memory_order_acquire) >> 40; }
 
   void work(int worker) {
+    const ci::DenormalsAreZero denormals_are_zero;
     uint64_t seen = 0;
     for (;;) {
       for (int spin = 0; (spin < kSpins || awake.load(std::memory_order_relaxed)) && generation() == seen; ++spin)
@@ -181,6 +182,22 @@ struct ci_threads {
 };
 
 namespace ci {
+
+#if defined(__x86_64__)
+DenormalsAreZero::DenormalsAreZero() : before_(_mm_getcsr()) {
+  _mm_setcsr(static_cast<unsigned>(before_) | _MM_FLUSH_ZERO_ON | 0x40);  // results, and with bit 6 operands
+}
+DenormalsAreZero::~DenormalsAreZero() { _mm_setcsr(static_cast<unsigned>(before_)); }
+#elif defined(__aarch64__)
+DenormalsAreZero::DenormalsAreZero() {
+  asm volatile("mrs %0, fpcr" : "=r"(before_));
+  asm volatile("msr fpcr, %0" : : "r"(before_ | uint64_t(1) << 24));
+}
+DenormalsAreZero::~DenormalsAreZero() { asm volatile("msr fpcr, %0" : : "r"(before_)); }
+#else
+DenormalsAreZero::DenormalsAreZero() : before_(0) {}
+DenormalsAreZero::~DenormalsAreZero() = default;
+#endif
 
 void parallel_for(ci_threads* threads, int tasks, Task run, void* context) { threads->run(tasks, run, context); }
 

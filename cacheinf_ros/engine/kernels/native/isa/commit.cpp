@@ -17,11 +17,13 @@ inline Vector weighted(const ci_step& step, Vector v, int channel, int width) {
   return step.weight ? v * load_part(step.weight + channel, width) : v;
 }
 
-inline Vector change_of(const float* computed, const float* old, int channel, int width) {
+template <class Value>  // float, or uint8_t: levels
+inline Vector change_of(const Value* computed, const Value* old, int channel, int width) {
   return load_part(computed + channel, width) - load_part(old + channel, width);
 }
 
-float sum_of_squares(const ci_step& step, const float* computed, const float* old) {
+template <class Value>
+float sum_of_squares(const ci_step& step, const Value* computed, const Value* old) {
   Vector squares = all(0);
   for (int c = 0; c < step.channels; c += kLanes) {
     const int width = std::min(kLanes, step.channels - c);
@@ -38,8 +40,11 @@ inline bool any_above(Vector v, float threshold) {
   return any != 0;
 }
 
-bool differs(const ci_step& step, const float* computed, const float* old) {
+template <class Value>
+bool differs(const ci_step& step, const Value* computed, const Value* old) {
   if (step.criterion == CI_SUM_OF_SQUARES) return sum_of_squares(step, computed, old) > step.threshold;
+  if (sizeof(Value) == 1 && step.threshold == 0 && !step.weight)
+    return std::memcmp(computed, old, step.channels) != 0;
   for (int c = 0; c < step.channels; c += kLanes) {
     const int width = std::min(kLanes, step.channels - c);
     const Vector change = change_of(computed, old, c, width);
@@ -48,7 +53,10 @@ bool differs(const ci_step& step, const float* computed, const float* old) {
   return false;
 }
 
-inline float* row_of(const ci_step& step, int32_t row) { return step.out + row * step.pitch; }
+template <class Value>
+inline Value* row_of(const ci_step& step, int32_t row) {
+  return reinterpret_cast<Value*>(step.out) + row * step.pitch;
+}
 
 // The pixels [left, right) of a line, each the weighted sum of its neighbours.
 void pool_line(const float* squares, int64_t pitch, int left, int right, float* columns, float* pooled) {
@@ -66,7 +74,8 @@ void pool_line(const float* squares, int64_t pitch, int left, int right, float* 
   }
 }
 
-void commit_pooled(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+template <class Value>
+void commit_pooled(ci_threads* threads, const ci_step& step, const Value* computed, const int32_t* rows, int count,
                    const float* squares, uint8_t* changed) {
   const int width = step.target->width;
   const int64_t pitch = width + 2 * ci::kPoolRadius;
@@ -80,40 +89,61 @@ void commit_pooled(ci_threads* threads, const ci_step& step, const float* comput
       pool_line(squares + y * pitch, pitch, rows[i] - y * width, rows[end - 1] - y * width + 1, columns, pooled);
       for (; i < end; ++i) {
         changed[i] = pooled[rows[i] - y * width] > kPoolTotal * step.threshold;
-        if (changed[i]) copy(row_of(step, rows[i]), computed + int64_t(i) * step.channels, step.channels);
+        if (changed[i]) copy(row_of<Value>(step, rows[i]), computed + int64_t(i) * step.channels, step.channels);
       }
     }
   };
   for_spans(threads, count, step.channels + 16, copy_changed);
 }
 
-}  // namespace
-
-void measure(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-             float* squares) {
-  const int width = step.target->width;
-  const int64_t pitch = width + 2 * ci::kPoolRadius;
+template <class Value>
+void commit_each(ci_threads* threads, const ci_step& step, const Value* computed, const int32_t* rows, int count,
+                 uint8_t* changed) {
   const auto run = [&](int first, int last, int) {
     for (int i = first; i < last; ++i) {
-      const int y = rows[i] / width + ci::kPoolRadius, x = rows[i] % width + ci::kPoolRadius;
-      squares[y * pitch + x] = sum_of_squares(step, computed + int64_t(i) * step.channels, row_of(step, rows[i]));
-    }
-  };
-  for_spans(threads, count, 2 * step.channels + 16, run);
-}
-
-void commit(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
-            const float* squares, uint8_t* changed) {
-  if (step.criterion == CI_POOLED_SQUARES) return commit_pooled(threads, step, computed, rows, count, squares, changed);
-  const auto run = [&](int first, int last, int) {
-    for (int i = first; i < last; ++i) {
-      const float* row = computed + int64_t(i) * step.channels;
-      float* old = row_of(step, rows[i]);
+      const Value* row = computed + int64_t(i) * step.channels;
+      Value* old = row_of<Value>(step, rows[i]);
       changed[i] = differs(step, row, old);
       if (changed[i]) copy(old, row, step.channels);
     }
   };
   for_spans(threads, count, 2 * step.channels + 16, run);
+}
+
+template <class Value>
+void measure_each(ci_threads* threads, const ci_step& step, const Value* computed, const int32_t* rows, int count,
+                  float* squares) {
+  const int width = step.target->width;
+  const int64_t pitch = width + 2 * ci::kPoolRadius;
+  const auto run = [&](int first, int last, int) {
+    for (int i = first; i < last; ++i) {
+      const int y = rows[i] / width + ci::kPoolRadius, x = rows[i] % width + ci::kPoolRadius;
+      squares[y * pitch + x] = sum_of_squares(step, computed + int64_t(i) * step.channels, row_of<Value>(step, rows[i]));
+    }
+  };
+  for_spans(threads, count, 2 * step.channels + 16, run);
+}
+
+// Calls a function with the computed values as what they are.
+template <class Function>
+void with_values(const ci_step& step, const void* computed, const Function& function) {
+  if (step.value_bytes == 1) function(static_cast<const uint8_t*>(computed));
+  else function(static_cast<const float*>(computed));
+}
+
+}  // namespace
+
+void measure(ci_threads* threads, const ci_step& step, const void* computed, const int32_t* rows, int count,
+             float* squares) {
+  with_values(step, computed, [&](auto* values) { measure_each(threads, step, values, rows, count, squares); });
+}
+
+void commit(ci_threads* threads, const ci_step& step, const void* computed, const int32_t* rows, int count,
+            const float* squares, uint8_t* changed) {
+  with_values(step, computed, [&](auto* values) {
+    if (step.criterion == CI_POOLED_SQUARES) commit_pooled(threads, step, values, rows, count, squares, changed);
+    else commit_each(threads, step, values, rows, count, changed);
+  });
 }
 
 }  // namespace CI_ISA

@@ -10,7 +10,7 @@
 
 #include <utility>
 
-#include "vectors.h"
+#include "conv_tasks.h"
 
 namespace CI_ISA {
 namespace {
@@ -199,8 +199,6 @@ inline Job make_job(ci_threads* threads, const void* params, const ci_rows& rows
   return job;
 }
 
-inline int wanted_tasks(ci_threads* threads) { return ci::thread_count(threads) > 1 ? 4 * ci::thread_count(threads) : 1; }
-
 // One task: a span of pixel blocks times a share of the weight panels, for every channel group.
 template <class Format>
 void run_packed_task(void* context, int task, int worker) {
@@ -240,16 +238,9 @@ template <class Format>
 void run_packed(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   if (rows.count <= 0) return;
   Job job = make_job(threads, params, rows, out, pitch);
-  // Few weights are read again for every block, whose rows then stay in the L1; many are read once for many blocks.
   const int64_t block_bytes = int64_t(job.block) * job.depth * sizeof(typename Format::Value);
   const bool few = int64_t(job.depth) * job.conv->out_channels * int64_t(sizeof(typename Format::Value)) <= kFewWeights;
-  // Tasks share the rows where there are enough of them, otherwise the weights, which come from far away.
-  const int fits = few ? 1 : std::max<int64_t>(1, kLargeBytes / block_bytes), wanted = wanted_tasks(threads);
-  const int chunks = (job.blocks + fits - 1) / fits;
-  job.chunk = (job.blocks + chunks - 1) / chunks;
-  job.span = std::max(1, chunks / wanted) * job.chunk;
-  const int spans = (job.blocks + job.span - 1) / job.span;
-  job.panel_groups = std::min(job.panels, few ? std::max(1, wanted / (2 * spans)) : (wanted + spans - 1) / spans);
+  const int spans = divide(job, few, kLargeBytes / block_bytes);
   ci::parallel_for(threads, spans * job.panel_groups, run_packed_task<Format>, &job);
 }
 

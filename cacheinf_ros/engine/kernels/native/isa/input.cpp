@@ -20,6 +20,16 @@ struct Job {
   bool all;
 };
 
+// Writes a pixel as levels; whether any of them changed.
+inline bool write_levels(const ci_input& input, int64_t pixel, const uint8_t* from) {
+  uint8_t* out = static_cast<uint8_t*>(input.out) + pixel * input.pitch;
+  uint8_t levels[3];
+  for (int c = 0; c < 3; ++c) levels[c] = input.levels[c * 256 + from[input.order[c]]];
+  if (!std::memcmp(out, levels, 3)) return false;
+  std::memcpy(out, levels, 3);
+  return true;
+}
+
 // Takes over a pixel's new values; whether they count as a change.
 inline bool write_pixel(const ci_input& input, int64_t pixel, const uint8_t* from, bool all) {
   uint8_t* seen = input.seen + pixel * 3;
@@ -34,7 +44,8 @@ inline bool write_pixel(const ci_input& input, int64_t pixel, const uint8_t* fro
   }
   if (!all && squares <= input.threshold) return false;
   std::memcpy(seen, from, 3);
-  std::memcpy(input.out + pixel * input.pitch, values, sizeof(values));
+  if (input.levels) return write_levels(input, pixel, from) || all;
+  std::memcpy(static_cast<float*>(input.out) + pixel * input.pitch, values, sizeof(values));
   return true;
 }
 

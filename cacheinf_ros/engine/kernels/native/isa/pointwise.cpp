@@ -10,18 +10,6 @@
 namespace CI_ISA {
 namespace {
 
-inline Vector combined(int32_t how, Vector a, Vector b) {
-  switch (how) {
-    case CI_ADD: return a + b;
-    case CI_SUB: return a - b;
-    case CI_MUL: return a * b;
-    case CI_DIV: return a / b;
-    case CI_MAXIMUM: return largest(a, b);
-    case CI_MINIMUM: return smallest(a, b);
-    default: return a;
-  }
-}
-
 inline void combine_row(const ci_elementwise& p, const float* a, const float* b, float* out, int64_t channels) {
   const auto combine = [&](int64_t k, int width) {
     Vector v = load_part(a + k, width);

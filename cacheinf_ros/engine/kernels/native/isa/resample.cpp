@@ -2,6 +2,7 @@
 
 // Kernels that move pixels or reduce them: resizing, padding, pixel shuffle, the mean over all pixels.
 #include "loops.h"
+#include "resampling_taps.h"
 
 namespace CI_ISA {
 namespace {
@@ -9,38 +10,19 @@ namespace {
 constexpr int kVectors = 4;      // of channels whose sums are in registers at the same time
 constexpr int kMeanPixels = 64;  // summed in single precision before they are added in double precision
 
-struct Tap {
-  const float* in;
-  float weight;
-};
-
-// The taps of an output pixel that lie inside the image and count.
-int list_taps(const ci_resample& p, int64_t oy, int64_t ox, Tap* taps) {
-  const int32_t *index_y = p.index_y + oy * p.taps_y, *index_x = p.index_x + ox * p.taps_x;
-  const float *weight_y = p.weight_y + oy * p.taps_y, *weight_x = p.weight_x + ox * p.taps_x;
-  int count = 0;
-  for (int i = 0; i < p.taps_y; ++i) {
-    if (index_y[i] < 0) continue;
-    const float* line = p.in + int64_t(index_y[i]) * p.in_width * p.in_pitch;
-    for (int j = 0; j < p.taps_x; ++j)
-      if (index_x[j] >= 0) taps[count++] = {line + index_x[j] * p.in_pitch, weight_y[i] * weight_x[j]};
-  }
-  return count;
-}
-
 // VECTORS vectors of channels from k on. PART: there are fewer channels than a vector has lanes.
 template <int VECTORS, bool PART>
-inline void sum_taps(const Tap* taps, int count, float* out, int k, int width) {
+inline void sum_taps(const Tap<float>* taps, int count, float* out, int k, int width) {
   if (!PART) width = kLanes;
   Vector sums[VECTORS] = {};
-  for (const Tap* tap = taps; tap < taps + count; ++tap)
+  for (const Tap<float>* tap = taps; tap < taps + count; ++tap)
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; ++v) sums[v] += load_part(tap->in + k + v * kLanes, width) * tap->weight;
 #pragma GCC unroll 4
   for (int v = 0; v < VECTORS; ++v) store_part(out + k + v * kLanes, sums[v], width);
 }
 
-void resample_row(const ci_resample& p, const Tap* taps, int count, float* out) {
+void resample_row(const ci_resample& p, const Tap<float>* taps, int count, float* out) {
   const bool single = p.taps_y * p.taps_x == 1;
   if (single && count == 0) {
     std::fill_n(out, p.channels, p.fill);
@@ -88,10 +70,11 @@ void resample(ci_threads* threads, const void* params, const ci_rows& rows, floa
   const ci_resample& p = *static_cast<const ci_resample*>(params);
   const int most = p.taps_y * p.taps_x;
   for_spans(threads, rows.count, int64_t(p.channels) * (most + 1), [&](int first, int last, int worker) {
-    Tap* const taps = reinterpret_cast<Tap*>(ci::scratch(threads, worker, most * sizeof(Tap) / sizeof(float)));
+    using Place = Tap<float>;
+    Place* const taps = reinterpret_cast<Place*>(ci::scratch(threads, worker, most * sizeof(Place) / sizeof(float)));
     for (int i = first; i < last; ++i) {
       const int oy = rows.rows[i] / p.out_width, ox = rows.rows[i] - oy * p.out_width;
-      resample_row(p, taps, list_taps(p, oy, ox, taps), out + rows.to[i] * pitch);
+      resample_row(p, taps, list_taps(p, p.in, oy, ox, taps), out + rows.to[i] * pitch);
     }
   });
 }

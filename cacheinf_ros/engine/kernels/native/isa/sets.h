@@ -12,9 +12,9 @@ void propagate_taps(const ci_tap_table& table, const ci_set& from, ci_set& to, i
 void unite(const ci_set& first, const ci_set& second, ci_set& to);
 void subtract(const ci_set& first, const ci_set& second, ci_set& to);
 void list(ci_set& set);
-void commit(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+void commit(ci_threads* threads, const ci_step& step, const void* computed, const int32_t* rows, int count,
             const float* squares, uint8_t* changed);
-void measure(ci_threads* threads, const ci_step& step, const float* computed, const int32_t* rows, int count,
+void measure(ci_threads* threads, const ci_step& step, const void* computed, const int32_t* rows, int count,
              float* squares);
 void write_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
                  ci_set& changed, bool all);

@@ -1,6 +1,7 @@
 // Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 
 // All functions of one instruction set; the kernels in the order of ci_kernel.
+#include "int8_kernels.h"
 #include "sets.h"
 #include "vectors.h"
 
@@ -13,9 +14,12 @@ const Isa* CI_ISA() {
   static const Isa isa{CI_TEXT(CACHEINF_ISA),
                        ::CI_ISA::kConvColumns,
                        ::CI_ISA::kHasBfloat16,
+                       ::CI_INT8::has_vnni(),
                        {::CI_ISA::conv, ::CI_ISA::conv_in_place, ::CI_ISA::conv_bfloat16, ::CI_ISA::depthwise, ::CI_ISA::pool,
                         ::CI_ISA::elementwise, ::CI_ISA::channel_norm, ::CI_ISA::channel_softmax, ::CI_ISA::resample, ::CI_ISA::pixel_shuffle,
-                        ::CI_ISA::select, ::CI_ISA::global_mean},
+                        ::CI_ISA::select, ::CI_ISA::global_mean, ::CI_INT8::conv, ::CI_INT8::conv_pairs,
+                        ::CI_INT8::depthwise, ::CI_INT8::pool, ::CI_INT8::elementwise, ::CI_INT8::resample,
+                        ::CI_INT8::pixel_shuffle, ::CI_INT8::select, ::CI_INT8::global_mean, ::CI_INT8::convert},
                        ::CI_ISA::propagate_window,
                        ::CI_ISA::propagate_taps,
                        ::CI_ISA::unite,

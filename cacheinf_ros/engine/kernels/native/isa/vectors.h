@@ -18,7 +18,14 @@
 #endif
 #define CI_JOIN_(a, b) a##b
 #define CI_JOIN(a, b) CI_JOIN_(a, b)
-#define CI_ISA CI_JOIN(isa_, CACHEINF_ISA)  // namespace of everything that is compiled per instruction set
+// Namespaces of everything that is compiled per instruction set. Kernels on levels have one of their own: in theirs, also
+// in the functions that both have, no product is fused with a sum, so that all instruction sets round alike.
+#define CI_INT8 CI_JOIN(int8_, CACHEINF_ISA)
+#if defined(CI_ROUND_ALIKE)
+#define CI_ISA CI_INT8
+#else
+#define CI_ISA CI_JOIN(isa_, CACHEINF_ISA)
+#endif
 
 namespace CI_ISA {
 
@@ -92,6 +99,29 @@ inline Vector load_part(const float* p, int width) {
 #endif
 }
 
+// Levels as whole numbers; the lanes beyond the first `width` are zero.
+inline Bits load_whole(const uint8_t* p, int width) {
+#if defined(__AVX512F__)
+  return (Bits)_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first_lanes(width), p));
+#else
+  uint8_t lanes[kLanes] = {};
+  if (width >= kLanes) std::memcpy(lanes, p, kLanes);
+  else for (int i = 0; i < width; ++i) lanes[i] = p[i];
+#if defined(__AVX2__)
+  return (Bits)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes)));
+#else
+  Bits whole;
+  for (int i = 0; i < kLanes; ++i) whole[i] = lanes[i];
+  return whole;
+#endif
+#endif
+}
+
+// Levels as floats.
+inline Vector load_part(const uint8_t* p, int width) { return __builtin_convertvector(load_whole(p, width), Vector); }
+
+inline Bits load_part(const int32_t* p, int width) { return (Bits)load_part(reinterpret_cast<const float*>(p), width); }
+
 inline void store_part(float* p, Vector v, int width) {
   if (width >= kLanes) return store(p, v);
 #if defined(__AVX512F__)
@@ -108,6 +138,18 @@ inline void copy(float* to, const float* from, int count) {
   int i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
   if (i < count) store_part(to + i, load_part(from + i, count - i), count - i);
+}
+
+inline void copy(uint8_t* to, const uint8_t* from, int count) {
+  constexpr int kBytes = 16;
+  if (count < kBytes) {
+    for (int i = 0; i < count; ++i) to[i] = from[i];
+    return;
+  }
+  for (int i = 0; i < count; i += kBytes) {  // the last ones may be copied twice
+    const int at = std::min(i, count - kBytes);
+    std::memcpy(to + at, from + at, kBytes);
+  }
 }
 
 // The activations that take more than a few instructions. Not inline: each use would be hundreds of bytes.
@@ -139,5 +181,18 @@ CI_KERNEL(select);
 CI_KERNEL(global_mean);
 extern const int kConvColumns;  // output channels of the convolution's register tile
 extern const bool kHasBfloat16;
+
+// how: of ci_combine.
+inline Vector combined(int32_t how, Vector a, Vector b) {
+  switch (how) {
+    case CI_ADD: return a + b;
+    case CI_SUB: return a - b;
+    case CI_MUL: return a * b;
+    case CI_DIV: return a / b;
+    case CI_MAXIMUM: return largest(a, b);
+    case CI_MINIMUM: return smallest(a, b);
+    default: return a;
+  }
+}
 
 }  // namespace CI_ISA

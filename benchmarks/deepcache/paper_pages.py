@@ -5,24 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.deepcache import layer_rules, layers, runs
-from benchmarks.deepcache.clips import Clip
+from benchmarks.deepcache.clips import Clip, clips_in
 from benchmarks.deepcache.inner_matching import inner_matching
 from benchmarks.deepcache.networks import NETWORKS, load_network
+from benchmarks.deepcache.plot import plot_rows
 from benchmarks.matchers import COMPARATORS
 from benchmarks.matching.matching_time import INSTALLED, run_matcher_benchmark
 from cacheinf_ros.energy.meters import NoMeter, find_meter
-from cacheinf_ros.errors import SourceError
+from cacheinf_ros.errors import ConfigError, SourceError
 from cacheinf_ros.graph import Model
 
 Rows = list[dict[str, Any]]
+_CLIPS_PER_CLASS = 1000  # all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class _Setting:
     """What is measured, and on what.
 
     Attributes:
@@ -43,7 +46,7 @@ class Setting:
         return [self.network] if self.network else list(by_default or NETWORKS)
 
 
-def _matching_algorithms(setting: Setting) -> Rows:
+def _matching_algorithms(setting: _Setting) -> Rows:
     """Table 4."""
     published = {
         "deepmon": (4.7, 46.1),
@@ -67,15 +70,15 @@ def _matching_algorithms(setting: Setting) -> Rows:
     ]
 
 
-def _by_layer(network: str, engines: Sequence[str]) -> Callable[[Setting], Rows]:
-    def rows(setting: Setting) -> Rows:
+def _by_layer(network: str, engines: Sequence[str]) -> Callable[[_Setting], Rows]:
+    def rows(setting: _Setting) -> Rows:
         name, clip = setting.network or network, setting.clips[0]
         return layers.time_by_layer(name, clip, frames=setting.frames, threads=setting.threads, engines=engines)
 
     return rows
 
 
-def _inner(setting: Setting) -> Rows:
+def _inner(setting: _Setting) -> Rows:
     return [
         {"network": name, **row}
         for name in setting.networks("alexnet", "googlenet", "resnet50")
@@ -83,7 +86,7 @@ def _inner(setting: Setting) -> Rows:
     ]
 
 
-def _compared(setting: Setting, clips: Sequence[Clip]) -> Rows:
+def _compared(setting: _Setting, clips: Sequence[Clip]) -> Rows:
     rows = []
     for name in setting.networks():
         model = load_network(name)
@@ -93,7 +96,7 @@ def _compared(setting: Setting, clips: Sequence[Clip]) -> Rows:
     return rows
 
 
-def _mean_over_clips(setting: Setting) -> Rows:
+def _mean_over_clips(setting: _Setting) -> Rows:
     """Figure 10."""
     found = _compared(setting, setting.clips)
     rows = []
@@ -105,15 +108,15 @@ def _mean_over_clips(setting: Setting) -> Rows:
     return rows
 
 
-def _swept(parameter: str) -> Callable[[Setting], Rows]:
-    def rows(setting: Setting) -> Rows:
+def _swept(parameter: str) -> Callable[[_Setting], Rows]:
+    def rows(setting: _Setting) -> Rows:
         model = load_network(setting.network or "googlenet")
         return runs.swept(model, setting.clips[0], parameter, frames=setting.frames, threads=setting.threads)
 
     return rows
 
 
-def _energy(setting: Setting) -> Rows:
+def _energy(setting: _Setting) -> Rows:
     meter = find_meter()
     if isinstance(meter, NoMeter):
         raise SourceError(f"energy is measured, not modelled, and there is no meter: {meter.reason}")
@@ -126,13 +129,13 @@ def _energy(setting: Setting) -> Rows:
     ]
 
 
-def _accuracy(setting: Setting) -> Rows:
+def _accuracy(setting: _Setting) -> Rows:
     if setting.classifier is None:
         raise SourceError("accuracy needs a model that knows the clips' classes (--model) and labelled clips (--data)")
     return runs.accuracy(setting.classifier, setting.clips, frames=setting.frames, threads=setting.threads)
 
 
-TABLES: Mapping[int, Callable[[Setting], Rows]] = MappingProxyType(
+_TABLES: Mapping[int, Callable[[_Setting], Rows]] = MappingProxyType(
     {
         1: lambda s: layers.time_by_type(s.clips[0], frames=s.frames, threads=s.threads),
         2: lambda _: layer_rules.rules(),
@@ -140,7 +143,7 @@ TABLES: Mapping[int, Callable[[Setting], Rows]] = MappingProxyType(
         4: _matching_algorithms,
     }
 )
-FIGURES: Mapping[int, Callable[[Setting], Rows]] = MappingProxyType(
+_FIGURES: Mapping[int, Callable[[_Setting], Rows]] = MappingProxyType(
     {
         4: _by_layer("alexnet", ("no_cache",)),
         8: lambda _: layer_rules.propagated(),
@@ -157,6 +160,63 @@ FIGURES: Mapping[int, Callable[[Setting], Rows]] = MappingProxyType(
     }
 )
 """Figures 1 to 3, 5 to 7 are drawings and photographs."""
-SWEEPS: Mapping[str, Callable[[Setting], Rows]] = MappingProxyType({name: _swept(name) for name in runs.SWEEPS})
-NEEDS_MORE = frozenset({13, 15})
-"""Figures that only come where the user brings a model and clips, or the machine has a meter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepCachePages:
+    """The paper for ``cacheinf bench paper``, by networks, frames and threads that the user chose.
+
+    Attributes:
+        network: of :data:`NETWORKS`; None: the one that the figure has, or all of them.
+        frames: of each clip.
+        classifier: the user's own model, for accuracy.
+    """
+
+    network: str | None = None
+    frames: int = 30
+    threads: int = 1
+    classifier: Model | None = None
+    TABLES: ClassVar[tuple[int, ...]] = tuple(_TABLES)
+    FIGURES: ClassVar[tuple[int, ...]] = tuple(_FIGURES)
+
+    def __post_init__(self) -> None:
+        """Check the network's name."""
+        if self.network not in (None, *NETWORKS):
+            raise ConfigError(f"network {self.network} is none of {', '.join(NETWORKS)}")
+
+    def table(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
+        """Measure a table of :attr:`TABLES`; ``data`` are folders of clips, without any built-in scenes serve."""
+        progress(f"table {number}")
+        return {"rows": _TABLES[number](self._setting(data))}
+
+    def figure(self, number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
+        """Measure a figure of :attr:`FIGURES`; ``data`` as for tables.
+
+        Raises:
+            SourceError: it needs a model and clips of the user's, or a meter.
+        """
+        progress(f"figure {number}")
+        return {"rows": _FIGURES[number](self._setting(data))}
+
+    def draw(self, number: int, found: dict[str, Any], path: Path) -> None:
+        """Draw what was measured; figure 8 is worked out in numbers."""
+        if number != 8:
+            plot_rows(found["rows"], f"figure {number}", path)
+
+    def swept(self, parameter: str, data: Sequence[Path], progress: Callable[[str], None]) -> Rows:
+        """Vary a parameter of :data:`runs.SWEEPS`: figures 16, 17, and those that section 7.5 names but does not vary.
+
+        Raises:
+            ConfigError: there is no such sweep.
+        """
+        if parameter not in runs.SWEEPS:
+            raise ConfigError(f"sweep {parameter} is none of {', '.join(runs.SWEEPS)}")
+        progress(f"sweep of {parameter}")
+        return _swept(parameter)(self._setting(data))
+
+    def _setting(self, data: Sequence[Path]) -> _Setting:
+        per_class = _CLIPS_PER_CLASS if self.classifier else 1
+        clips = [clip for folder in data or (None,) for clip in clips_in(folder, per_class=per_class)]
+        return _Setting(
+            clips=clips, network=self.network, frames=self.frames, threads=self.threads, classifier=self.classifier
+        )

@@ -1,0 +1,189 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Robots without an engine: they send what a real one has sent, and note when each frame is done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.cache_map import CacheMap, Motion
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, Outdated, Partition, PartitionWorker, Side
+from cacheinf_ros.errors import LinkError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession, RowWorker, ServerSession, Work
+from cacheinf_ros.offload.planning import profile
+from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
+from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
+from cacheinf_ros.offload.protocol.transfer import DONE
+
+_PATIENCE_S = 60.0
+_DEADLINE_MS = 5000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """The starts of a robot's frames: the first carries a whole picture, the others what has changed since."""
+
+    starts: list[bytes]
+
+    def of_frame(self, number: int) -> bytes:
+        """The start of a frame, from 1; changes come again and again."""
+        if number == 1:
+            return self.starts[0]
+        return self.starts[1 + (number - 2) % (len(self.starts) - 1)]
+
+
+class InProcess:
+    """A server's session in this process, with a thread of its own, as without a fleet."""
+
+    def __init__(self, name: str, model: Model, config: EngineConfig, send: Send) -> None:
+        def worker(asked: Identity, work: Work) -> RowWorker:
+            partition = PartitionWorker(model, config)
+            return RowWorker(partition, profile(tuple(partition.space.heights), partition.cost).tolist())
+
+        self._session = ServerSession(name, worker, send, lambda complaint: None)
+        self.receive = self._session.receive
+        self.close = self._session.close
+        threading.Thread(target=self._session.serve, daemon=True).start()
+
+
+def record(model: Model, config: EngineConfig, frames: int, share: float, seed: int = 0) -> Recording:
+    """Let a real robot have frames computed by a server in this process, and keep what it sends.
+
+    Args:
+        frames: how many.
+        share: of the blocks of 16 pixels that change from frame to frame, at random.
+    """
+    starts: dict[int, Assembly] = {}
+
+    def send(packet: Packet) -> None:
+        if packet.kind == Kind.START:
+            starts.setdefault(packet.frame, Assembly(packet.parts)).add(packet)
+        server.receive(packet)
+
+    engine = Engine(model, config.changed(mode=Mode.EXACT), with_server=True)
+    assert engine.shared is not None
+    offload = OffloadConfig(server_deadline_ms=_DEADLINE_MS)
+    robot = RowSession("recorded", Identity.of(model), engine.shared.space, offload, send)
+    server = InProcess("recorded", model, config, robot.receive)
+    _wait_for(lambda: not robot.complaint, robot.poll)
+    partition = engine.shared.space.everything_at(Side.SERVER)
+    rng = np.random.default_rng(seed)
+    image, cache_map = _photograph(rng, model.input_size), None
+
+    def choose(outdated: Outdated) -> Partition:
+        return partition
+
+    for _ in range(frames):
+        engine.run(image, cache_map, robot.frame(choose))
+        if not engine.shared.was_shared:
+            raise LinkError(f"a frame was not shared: {engine.shared.complaint}")
+        image, cache_map = _changed(image, share, rng)
+    server.close()
+    contents = [assembly.content for _, assembly in sorted(starts.items())]
+    return Recording(starts=[content for content in contents if content is not None])
+
+
+class ReplayedRobot:
+    """Sends a recording to a session, a frame at a time.
+
+    Attributes:
+        took_ms: of each frame, from its start to the server's last word.
+        busy_ms: what the server said that it took.
+        late: frames that were not done within the patience.
+    """
+
+    def __init__(self, name: str, model: Identity, recording: Recording) -> None:
+        self.name = name
+        self.took_ms: list[float] = []
+        self.busy_ms: list[float] = []
+        self.late = 0
+        self.session: Any = None
+        self._recording = recording
+        self._hello = Hello(
+            protocol=PROTOCOL, model=model.model, network=model.network, work=Work.ROWS, wire_type="float32",
+            compress=False, patience_ms=_DEADLINE_MS,
+        )  # fmt: skip
+        self._changed = threading.Condition()
+        self._done: dict[int, tuple[float, float]] = {}
+        self._is_welcome = False
+        self._frame = 0
+
+    def receive(self, packet: Packet) -> None:
+        """Take what the server says."""
+        with self._changed:
+            if packet.kind == Kind.WELCOME:
+                self._is_welcome = True
+            elif packet.kind == Kind.DONE:
+                took_ms, waited_ms, _ = DONE.unpack(packet.data)
+                self._done[packet.frame] = time.perf_counter(), took_ms - waited_ms
+            self._changed.notify_all()
+
+    def greet(self) -> None:
+        """Greet until the server is ready."""
+
+        def say() -> None:
+            for packet in cut(written(self._hello), session=self.name, epoch=1, kind=Kind.HELLO):
+                self.session.receive(packet)
+            time.sleep(0.3)
+
+        _wait_for(lambda: self._is_welcome, say)
+
+    def frame(self, patience_s: float = _PATIENCE_S) -> float:
+        """Have the next frame computed; milliseconds, infinite where it is not done in time."""
+        self._frame += 1
+        number = self._frame
+        content = self._recording.of_frame(number)
+        channel = Channel(session=self.name, epoch=1, send=self.session.receive)
+        began = time.perf_counter()
+        channel.put(Kind.START, content, number)
+        with self._changed:
+            is_done = self._changed.wait_for(lambda: number in self._done, patience_s)
+            if not is_done:
+                self.late += 1
+                return float("inf")
+            ended, busy_ms = self._done.pop(number)
+        took_ms = 1e3 * (ended - began)
+        self.took_ms.append(took_ms)
+        self.busy_ms.append(busy_ms)
+        return took_ms
+
+    def film(self, hz: float, seconds: float, begin_s: float) -> None:
+        """A frame every period, beginning at a time of :func:`time.monotonic`."""
+        due = begin_s
+        while due < begin_s + seconds:
+            time.sleep(max(0.0, due - time.monotonic()))
+            self.frame()
+            due += (1 + max(0, int((time.monotonic() - due) * hz))) / hz
+
+
+def _photograph(rng: np.random.Generator, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Something that a PNG makes about as large as a photograph: smooth, with a little noise."""
+    rows, columns = np.mgrid[: size[0], : size[1]]
+    smooth = np.stack([rows // 2 + columns // 3, columns // 2, (rows + columns) // 4], axis=-1)
+    return np.asarray((smooth + rng.integers(0, 32, (*size, 3))) % 256, np.uint8)
+
+
+def _changed(
+    image: NDArray[np.uint8], share: float, rng: np.random.Generator, block: int = 16
+) -> tuple[NDArray[np.uint8], CacheMap]:
+    grid = -(-image.shape[0] // block), -(-image.shape[1] // block)
+    reusable = rng.random(grid) >= share
+    cache_map = CacheMap.of_blocks(reusable, image.shape[:2], block, Motion.none())
+    other = _photograph(rng, image.shape[:2])
+    return np.where(cache_map.active_mask[:, :, None], other, image), cache_map
+
+
+def _wait_for(holds: Callable[[], bool], meanwhile: Callable[[], None]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise LinkError("no session has started")
+        meanwhile()
+        time.sleep(0.01)

@@ -1,0 +1,114 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where which policy is best: predicted frames over bandwidth, server speed and reuse.
+
+No machine here is 10 or 20 times as fast as another. So the robot's operators are measured, the server's are that
+many times faster, and what frames take follows from the timeline that the nodes schedule by
+(:mod:`cacheinf_ros.offload.planning.timeline`); where the server is three times as fast, ``cacheinf bench offload``
+measures the same with real nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cacheinf_ros.offload.planning import Machines, Scheduler, Workload
+from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
+from cacheinf_ros.offload.planning.partition_search import search
+from cacheinf_ros.offload.planning.plan_table import solve
+from cacheinf_ros.offload.planning.timeline import Timeline
+from cacheinf_ros.offload.planning.workload import Integers, Numbers
+from cacheinf_ros.offload_policy import OffloadPolicy
+
+MBIT_S = (1.0, 4.0, 16.0, 48.0, 200.0)
+SPEEDS = (1.0, 3.0, 10.0, 20.0)
+REUSE = (0.0, 0.5, 0.8, 0.95)
+BASELINES = ("local", "remote", "dnn_surgery", "dnn_surgery_cached", "hybrid_parallel")
+_SEARCH_S = 0.5  # at each place
+
+
+def policy_map(
+    workload: Workload,
+    robot_ms: Numbers,
+    *,
+    mbit_s: Sequence[float] = MBIT_S,
+    speeds: Sequence[float] = SPEEDS,
+    reuse: Sequence[float] = REUSE,
+    schedule_s: float = 15.0,
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[dict[str, Any]]:
+    """Predict a frame of each policy at each place of the map.
+
+    Args:
+        workload: of a network.
+        robot_ms: float64 [operators, points], what the robot takes.
+        mbit_s, speeds, reuse: of the link, the server over the robot, and the input's reuse ratio.
+        schedule_s: for the search of schedules, for each speed.
+        progress: is told what is being done.
+
+    Returns:
+        by place: milliseconds by policy, and of ``searched``, the best that a search at this very place finds; which of
+        the baselines is best; and ``cacheinf`` over that and over the best of all.
+    """
+    places = []
+    for speed in speeds:
+        progress(f"a server {speed:g} times as fast")
+        machines = Machines(robot_ms=robot_ms, server_ms=robot_ms / speed)
+        table = solve(workload, machines, time_limit_s=schedule_s)
+        for bandwidth in mbit_s:
+            for ratio in reuse:
+                took = _predicted(workload, Scheduler(workload, machines, table), machines, bandwidth, ratio)
+                best = min(BASELINES, key=took.__getitem__)
+                places.append(
+                    {
+                        "mbit_s": bandwidth, "speed": speed, "reuse": ratio, "ms": took, "best_baseline": best,
+                        "over_baseline": took["cacheinf"] / took[best],
+                        "over_best": took["cacheinf"] / min(took.values()),
+                    }
+                )  # fmt: skip
+    return places
+
+
+def _predicted(
+    workload: Workload, scheduler: Scheduler, machines: Machines, mbit_s: float, reuse: float
+) -> dict[str, float]:
+    """Milliseconds by policy; those without a cache compute everything."""
+    active, everything = workload.active_at(reuse), np.ones(len(workload.heights))
+    cached, dense = (Timeline(workload, machines.conditions(mbit_s, part, part)) for part in (active, everything))
+    whole: Integers = workload.heights[1:].copy()
+    cut, cached_cut = (dnn_surgery(workload, machines.conditions(mbit_s, part, part)) for part in (everything, active))
+    ours = scheduler.candidates(OffloadPolicy.CACHEINF, machines, mbit_s, active)
+    return {
+        "local": cached.end(whole),
+        "remote": cached.end(np.zeros_like(whole)),
+        "dnn_surgery": dense.end(cut),
+        "dnn_surgery_cached": cached.end(cached_cut),
+        "hybrid_parallel": dense.end(search(workload, dense, [cut], time_limit_s=_SEARCH_S)),
+        "cacheinf": min(map(cached.end, ours)),
+        "searched": cached.end(search(workload, cached, ours, time_limit_s=_SEARCH_S)),
+    }
+
+
+def plot_policy_map(places: Sequence[dict[str, Any]], path: Path) -> None:
+    """A panel for each speed: the best baseline's name, and the colour how much sooner ``cacheinf`` ends."""
+    from matplotlib.figure import Figure
+
+    speeds, links, ratios = (sorted({place[key] for place in places}) for key in ("speed", "mbit_s", "reuse"))
+    figure = Figure(figsize=(4.2 * len(speeds), 4.0), layout="constrained")
+    for axes, speed in zip(figure.subplots(1, len(speeds), squeeze=False)[0], speeds, strict=True):
+        gains = np.zeros((len(ratios), len(links)))
+        for place in places:
+            if place["speed"] == speed:
+                row, column = ratios.index(place["reuse"]), links.index(place["mbit_s"])
+                gains[row, column] = 1 - place["over_baseline"]
+                axes.text(column, row, place["best_baseline"].replace("_", "\n"), ha="center", va="center", fontsize=6)
+        image = axes.imshow(gains, vmin=0.0, vmax=0.5, cmap="Greens", origin="lower", aspect="auto")
+        axes.set(title=f"server {speed:g} times as fast", xlabel="Mbit/s", ylabel="reuse")
+        axes.set_xticks(range(len(links)), [f"{link:g}" for link in links])
+        axes.set_yticks(range(len(ratios)), [f"{ratio:g}" for ratio in ratios])
+    figure.colorbar(image, ax=axes, label="cacheinf ends sooner than the best baseline by")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,96 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What dense engines answered before a measurement was interrupted, kept in a folder: one file for each frame."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.disk_cache import KeptFile
+from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.identity import graph_hash
+
+_FORMAT = 1
+_BOXES = ("boxes", "classes", "weights")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptAnswer:
+    """What an engine decided on a frame, and what it took."""
+
+    decision: Any
+    took_ms: float
+
+
+class KeptAnswers:
+    """Answers of engines without a memory: these need not be computed again where a measurement goes on."""
+
+    def __init__(self, folder: Path, model: Model, images: Sequence[NDArray[np.uint8]], settings: str) -> None:
+        """Open those of this model, these frames and these settings; others in the folder are never mixed in.
+
+        Args:
+            settings: all that answers and times depend on beside them.
+        """
+        digest = hashlib.sha256(f"{_FORMAT} {graph_hash(model.graph)} {model.card!r} {settings}".encode())
+        for image in images:
+            digest.update(repr(image.shape).encode())
+            digest.update(np.ascontiguousarray(image).data)
+        self._folder = folder / digest.hexdigest()[:16]
+
+    def read(self, index: int) -> Mapping[str, KeptAnswer]:
+        """The answers to a frame, by engine; empty where there are none."""
+        return self._file(index).read(_parse) or {}
+
+    def write(self, index: int, answers: Mapping[str, KeptAnswer]) -> None:
+        """Keep the answers to a frame."""
+        arrays: dict[str, Any] = {}
+        described = {}
+        for number, (name, answer) in enumerate(answers.items()):
+            parts = _parts(answer.decision)
+            described[name] = {"took_ms": answer.took_ms, "kind": _kind(answer.decision), "parts": len(parts)}
+            arrays |= {f"{number}_{part}": value for part, value in enumerate(parts)}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, described=np.array(json.dumps(described)), **arrays)
+        self._file(index).write(buffer.getvalue())
+
+    def forget(self) -> None:
+        """Remove all of them: the measurement is complete."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _file(self, index: int) -> KeptFile:
+        return KeptFile(path=self._folder / f"{index:06d}.npz", what="answers to a frame", remedy="computing")
+
+
+def _kind(decision: Any) -> str:
+    return "boxes" if isinstance(decision, SoftBoxes) else "array" if isinstance(decision, np.ndarray) else "arrays"
+
+
+def _parts(decision: Any) -> list[NDArray[Any]]:
+    if isinstance(decision, SoftBoxes):
+        return [getattr(decision, name) for name in _BOXES]
+    return [decision] if isinstance(decision, np.ndarray) else list(decision)
+
+
+def _parse(content: memoryview) -> dict[str, KeptAnswer]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        described = json.loads(str(stored["described"]))
+        found = {}
+        for number, (name, each) in enumerate(described.items()):
+            parts = [stored[f"{number}_{part}"] for part in range(each["parts"])]
+            decision: Any = parts
+            if each["kind"] == "boxes":
+                decision = SoftBoxes(**dict(zip(_BOXES, parts, strict=True)))
+            elif each["kind"] == "array":
+                (decision,) = parts
+            found[name] = KeptAnswer(decision=decision, took_ms=float(each["took_ms"]))
+        return found

@@ -1,0 +1,116 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The page of ``cacheinf replay``: what the nodes did with a recording, beside what a user could do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from cacheinf_ros.bench.loss import DENSE
+from cacheinf_ros.bench.page.page import Page, Section
+from cacheinf_ros.bench.page.stream_page import run_sections, settings_section, ways_section
+from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.energy.power_model import EnergyKind, PowerModel
+
+_LEARNING = 32  # frames that bounded mode computes at first, or that come before its dense engines are prepared
+_ALIKE = 0.05  # share of a time that nobody notices
+
+_NOTE = (
+    "The dense engines computed the same frames afterwards, each by itself and without ROS beside it; what skipping "
+    "frames would do is worked out from their answers."
+)
+
+
+class PlayedCounts(Protocol):
+    """How many frames were played, and what became of them."""
+
+    @property
+    def published(self) -> int: ...  # noqa: D102
+    @property
+    def unanswered(self) -> int: ...  # noqa: D102
+
+
+def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mapping[str, str]) -> Page:
+    """Lay out a replay.
+
+    Args:
+        run: with what was played among the ways, as ``name``.
+        played: what of the recording was answered.
+        settings: of the nodes, by name.
+    """
+    report = run.report
+    return Page(
+        title=f"{report['model']} on {settings['source']}",
+        subtitle=f"{report['frames']} frames at {report['fps']:.4g} Hz through the real nodes, "
+        f"mode {settings['mode']}, input {report['size']}, {report['threads']} threads",
+        verdict=_verdict(run, name, played),
+        sections=[
+            *run_sections(run, name),
+            settings_section(settings),
+            ways_section(run, name, _NOTE),
+            _energy_section(run, name),
+        ],
+    )
+
+
+def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
+    ours_ms, dense_ms = run.mean_ms(name), run.mean_ms(DENSE)
+    engine, loss = run.report["best_dense_fp32"], run.loss(name)
+    if ours_ms < (1 - _ALIKE) * dense_ms:
+        speed = f"{dense_ms / ours_ms:.1f} times faster than the fastest dense engine ({engine}, {dense_ms:.1f} ms)"
+    elif ours_ms > (1 + _ALIKE) * dense_ms:
+        speed = f"slower than the fastest dense engine ({engine}, {dense_ms:.1f} ms): the cache does not pay here"
+    else:
+        speed = f"as long as on the fastest dense engine ({engine}, {dense_ms:.1f} ms): the cache does not pay here"
+    right = (
+        f"The answers are right {loss.whole:.3f} less often than dense ones ({max(loss.moving, 0.0):.3f} where things "
+        "move)."
+        if loss.promise > 0.0005
+        else "The answers are right as often as dense ones."
+    )
+    found = [f"A frame takes {ours_ms:.1f} ms, {speed}.", right]
+    asked = next((trace.asked for trace in run.traces[name] if trace.asked is not None), None)
+    if asked is not None:
+        kept = "kept" if loss.within(asked) else "broken"
+        found.append(f"At most {asked:g} was promised: {kept}.")
+        found.append(_after_learning(run, name))
+    if held := run.held_share(name):
+        found.append(f"For {held:.0%} of the frames the last answer still stood, and nothing was computed.")
+    missing = played.published - run.report["frames"]
+    if missing:
+        found.append(f"{missing} of {played.published} frames have no answer to compare; {played.unanswered} got none.")
+    return found
+
+
+def _after_learning(run: StreamRun, name: str) -> str:
+    later_ms = [took or 0.0 for took in run.took_ms[name][_LEARNING:]]
+    if len(later_ms) < _LEARNING:
+        return (
+            "Bounded mode computes its first frames completely, to learn what may be held: with "
+            f"{len(run.stills)} frames this recording is too short to see what it saves."
+        )
+    return (
+        f"After the first {_LEARNING} frames, from which bounded mode learns, a frame takes {np.mean(later_ms):.1f} ms."
+    )
+
+
+def _energy_section(run: StreamRun, name: str) -> Section:
+    measured = [trace.joules for trace in run.traces[name] if trace.joules is not None]
+    period_ms = 1e3 / run.report["fps"]
+    rows = [
+        (way, f"{PowerModel().joules(period_ms, min(run.mean_ms(way), period_ms), 0.0, 0.0):.3f}")
+        for way in run.losses.decisions
+    ]
+    if measured:
+        rows.append((f"{name}, {EnergyKind.MEASURED.value}", f"{float(np.mean(measured)):.3f}"))
+    return Section(
+        title="Energy",
+        paragraphs=[
+            "Joules per frame of the camera, by a model of a small robot's computer (5 W at rest, 10 W more while it "
+            "computes)" + ("." if measured else "; this machine has no meter."),
+        ],
+        heads=("", "J per frame"),
+        rows=rows,
+    )

@@ -1,0 +1,216 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What the nodes answered to a recording, beside what a user could do instead, computed afterwards.
+
+Each dense engine goes through the whole recording by itself: dense answers judge those of the nodes, as in
+``cacheinf bench stream``, and skipping frames is worked out from them. Boxes are compared as subscribers get them,
+from the score threshold on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from typing import Any
+
+import numpy as np
+
+from cacheinf_ros.bench.alternatives import DenseRun
+from cacheinf_ros.bench.contenders import Contender
+from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
+from cacheinf_ros.bench.node_answers import NodeAnswer, Reading, heard_answers
+from cacheinf_ros.bench.output_errors import ErrorScale
+from cacheinf_ros.bench.shots import Image, varied_images
+from cacheinf_ros.bench.stream import dense_engines
+from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.bench.timing import measured
+from cacheinf_ros.bench.trace import FrameTrace, Still
+from cacheinf_ros.engine import EngineConfig, Preprocessor
+from cacheinf_ros.engine.decisions import Task, task_of_model
+from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.dense_backends import Dense
+from cacheinf_ros.errors import SourceError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.harness.playback import FIRST_STAMP_NS, Played
+from cacheinf_ros.sources import Frame, Source
+
+NODES = "the nodes"
+"""The name of what was played among the ways."""
+_SAMPLES = 32  # frames to calibrate on, and to see what outputs vary by
+_TRIES = 3
+_SEEN = 0.5  # weight of a box whose score is at the threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayComparison:
+    """What the answers of the nodes are compared with.
+
+    Attributes:
+        config: of the node's engine.
+        contenders: the dense engines; of those in float32 the fastest is taken.
+        readings: of the machine's energy while the nodes ran; of no use where one has no joules.
+    """
+
+    config: EngineConfig
+    contenders: Sequence[Contender]
+    readings: Sequence[Reading] = ()
+
+
+def compare_replay(
+    model: Model,
+    source: Source,
+    played: Played,
+    comparison: ReplayComparison,
+    progress: Callable[[str, int, int], None] = lambda engine, done, total: None,
+) -> StreamRun:
+    """Judge what was played.
+
+    Args:
+        source: what was played; it is read once for each engine.
+        progress: is told which engine has done how many of the frames.
+
+    Raises:
+        SourceError: fewer than two frames have an answer that can be compared.
+    """
+    threads = comparison.config.threads
+    images = _sample(source, played.published)
+    dense = dense_engines(model, comparison.contenders, threads, images)
+    reading = _Reading(model, dense, images)
+    answers = reading.answers(source, played)
+    if len(answers) < 2:
+        raise SourceError(f"{len(answers)} frames have an answer that can be compared; at least 2 are needed")
+    losses = LossMeter(reading.task, comparison.config.max_loss)
+    took_ms: dict[str, Sequence[float | None]] = {}
+    dense_ms: list[float] = []
+    wanted = {answer.frame for answer in answers}
+    for contender, run in dense.items():
+        if contender is not reading.exact and not contender.loses:
+            continue
+        name = contender.value if contender.loses else DENSE
+        decided: list[tuple[Any, float]] = []
+        for frame in _frames(source, wanted):
+            decided.append(reading.decide(run, frame.image))
+            progress(name, len(decided), len(answers))
+        losses.add_decisions(name, [decision for decision, _ in decided])
+        took_ms[name] = [ms for _, ms in decided]
+        if name == DENSE:
+            dense_ms = [ms for _, ms in decided]
+    losses.add_decisions(NODES, [_seen(answer.decision) for answer in answers])
+    dense_run = DenseRun(task=reading.task, images=(), decisions=losses.decisions[DENSE], took_ms=dense_ms)
+    for each in dense_run.every_few():
+        losses.add_decisions(each.name, each.decisions)
+        took_ms[each.name] = each.took_ms
+    return StreamRun(
+        report={
+            "model": model.name,
+            "size": "x".join(map(str, model.input_size)),
+            "frames": len(answers),
+            "threads": threads,
+            "fps": source.fps,
+            "best_dense_fp32": reading.exact.value,
+            "loss": losses.loss(NODES),
+        },
+        labels=model.card.labels,
+        stills=[Still.of(frame.image) for frame in _frames(source, wanted)],
+        losses=losses,
+        took_ms={**took_ms, NODES: [answer.compute_ms for answer in answers]},
+        held={NODES: [answer.held for answer in answers]},
+        traces={NODES: _traces(played, answers, comparison.readings)},
+    )
+
+
+class _Reading:
+    """Reads decisions from dense outputs and from results.
+
+    Attributes:
+        exact: the fastest dense engine in float32.
+        task: what is decided.
+    """
+
+    def __init__(self, model: Model, dense: Mapping[Contender, Dense], images: Sequence[Image]) -> None:
+        self._names = [name for name, _ in model.graph.outputs]
+        self._preprocessor = Preprocessor(model.card)
+        self._size = (images[0].shape[0], images[0].shape[1])
+        blank = self._preprocessor.input(images[0])
+        took_ms = {
+            contender: min(measured(run, blank)[1] for _ in range(_TRIES))
+            for contender, run in dense.items()
+            if not contender.loses
+        }
+        self.exact = min(took_ms, key=took_ms.__getitem__)
+        outputs = [dense[self.exact](self._preprocessor.input(image)) for image in varied_images(images)]
+        self._example = dict(zip(self._names, outputs[0], strict=True))
+        self.task: Task[Any] = task_of_model(
+            model.card, self._example, ErrorScale(outputs).deviations, most_pixels=MOST_PIXELS
+        )
+
+    def decide(self, run: Dense, image: Image) -> tuple[Any, float]:
+        """What a dense engine decides on a frame, and the milliseconds of preparing and computing."""
+        outputs, took_ms = measured(lambda: run(self._preprocessor.input(image)))
+        return _seen(self.task.read(dict(zip(self._names, outputs, strict=True)), self._size)), took_ms
+
+    def answers(self, source: Source, played: Played) -> list[NodeAnswer]:
+        """The answers of the nodes, in the order of the frames."""
+        indices = {FIRST_STAMP_NS + frame.stamp_ns: frame.index for frame in islice(source, played.published)}
+        example = self.task.read(self._example, self._size)
+        is_map = isinstance(self.task, ClassMaps) and example.size > 1
+        if not is_map and not isinstance(self.task, BoxDecisions):
+            lacking = set(self._names).difference(*(result.outputs for result in played.results[:1]))
+            if lacking:
+                raise SourceError(f"results lack outputs, which are too large for messages: {', '.join(lacking)}")
+        heard = heard_answers(played, self.task, indices, self._size, example.shape if is_map else None)
+        return sorted({answer.frame: answer for answer in heard}.values(), key=lambda answer: answer.frame)
+
+
+def _seen(decision: Any) -> Any:
+    """Leave out boxes below the score threshold: nodes do not publish them."""
+    if not isinstance(decision, SoftBoxes):
+        return decision
+    seen = decision.weights >= _SEEN
+    return SoftBoxes(boxes=decision.boxes[seen], classes=decision.classes[seen], weights=decision.weights[seen])
+
+
+def _frames(source: Source, wanted: Collection[int]) -> Iterator[Frame]:
+    last = max(wanted)
+    return (frame for frame in takewhile(lambda frame: frame.index <= last, source) if frame.index in wanted)
+
+
+def _sample(source: Source, frames: int) -> list[Image]:
+    return [frame.image for frame in islice(source, 0, frames, max(1, frames // _SAMPLES))]
+
+
+def _traces(played: Played, answers: Sequence[NodeAnswer], readings: Sequence[Reading]) -> list[FrameTrace]:
+    results = {result.stamp_ns: result for result in played.results}
+    joules = _joules([answer.at_ns for answer in answers], readings)
+    found = []
+    for answer, used in zip(answers, joules, strict=True):
+        result, link = results[answer.stamp_ns], played.links.get(answer.stamp_ns)
+        promise = played.promises.get(answer.stamp_ns)
+        found.append(
+            FrameTrace(
+                mode=result.mode,
+                stage_ms=result.stage_ms,
+                reuse_ratio=result.reuse_ratio,
+                active_share=result.active_share,
+                cache_map=None if link is None or answer.held else link.cache_map,
+                asked=None if promise is None else _known(promise.asked),
+                measured=None if promise is None else _known(promise.measured),
+                joules=used,
+            )
+        )
+    return found
+
+
+def _joules(at_ns: Sequence[int], readings: Sequence[Reading]) -> list[float | None]:
+    """What the machine drew from each answer to the next one; None without a meter, and for the last."""
+    drawn = [each.joules for each in readings if each.joules is not None]
+    if len(drawn) < len(readings) or not drawn:
+        return [None] * len(at_ns)
+    used = np.diff(np.interp(at_ns, [each.at_ns for each in readings], drawn))
+    return [*(float(value) for value in used), None]
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

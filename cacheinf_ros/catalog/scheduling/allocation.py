@@ -1,0 +1,166 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Which parts of the requests to come are served by which option: MCDNN's section 4.2 as a linear programme.
+
+Of equations 1 to 6 it keeps the objective, both budgets, the memory and the latency (options that are too slow are not
+offered). Requests of one model that meet the same conditions are taken together, so that the programme's size does not
+depend on how many there are, and the relaxation is exact but for a few requests: a vertex has at most one mixed group
+for each budget and for the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, vstack
+
+from cacheinf_ros.catalog.scheduling.budgets import Account
+from cacheinf_ros.catalog.scheduling.loaded_variants import device_bytes
+from cacheinf_ros.catalog.scheduling.offer import Offer
+
+_SPARING = 5e-4  # accuracy that is worth as much as what a request may take on average
+_SERVED = 1.0  # accuracy that is worth as much as serving a request at all
+_ORDER = 1e-6  # accuracy by which the first of equal options is better than the next
+_SCALE = 1e3  # of the objective: the solver's tolerances are absolute
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestGroup:
+    """Requests of one model that are expected under the same conditions.
+
+    Attributes:
+        requests: how many, above 0.
+        offers: options that serve them in time, with what loading those takes that are not in the cache.
+        phase: groups of one phase need their memory at the same time.
+        begun_share: of the requests, those before which another model was asked: where the memory is not kept for this
+            model, it is loaded for each of these.
+        present_share: of the phase's requests, this group's: of so much of the time the model needs memory that is not
+            kept.
+    """
+
+    requests: float
+    offers: Sequence[Offer]
+    phase: int = 0
+    begun_share: float = 1.0
+    present_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """How a group's requests are served.
+
+    Attributes:
+        offers: float64 [offers]: share of the requests that each serves; in all at most 1.
+        kept: share of the requests during which the device's memory is kept for the model.
+    """
+
+    offers: Numbers
+    kept: float
+
+
+def allocate(groups: Sequence[RequestGroup], account: Account, cache_bytes: int) -> list[Shares]:
+    """Serve all groups as accurately as what is left allows; of equally accurate plans the one that takes less.
+
+    Args:
+        account: what is left; a budget may be infinite.
+        cache_bytes: of the device's memory.
+    """
+    columns = _columns(groups, cache_bytes)
+    total = sum(group.requests for group in groups)
+    weight = np.array([groups[g].requests for g in columns.group]) / total
+    energy_j, money = columns.energy_j * weight * total, columns.money * weight * total
+    worth = _SERVED + columns.accuracy - _ORDER * np.arange(len(columns.group))
+    rows, limits = [_group_rows(columns.group, len(groups))], [np.ones(len(groups))]
+    for used, left in ((energy_j, account.energy_j), (money, account.money)):
+        if left < np.inf and used.any():
+            left = max(left, 0.0)
+            worth = worth - _SPARING * used / weight / max(left, 1e-12) if left else worth
+            scale = max(left, float(used.max()))
+            rows.append(coo_array(used[None] / scale))
+            limits.append(np.array([left / scale]))
+    if columns.is_tight:
+        rows.append(columns.memory)
+        limits.append(np.ones(columns.memory.shape[0]))
+    solved = linprog(
+        -_SCALE * weight * worth,
+        A_ub=vstack(rows),
+        b_ub=np.concatenate(limits),
+        bounds=(0, 1),
+        method="highs",
+    )
+    found = np.zeros(len(columns.group)) if solved.x is None else np.asarray(solved.x, np.float64)
+    return _shares(groups, columns, found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Columns:
+    """An offer of a group with its memory kept, or loaded anew whenever another model was asked between.
+
+    Attributes:
+        group, offer: int64 [columns].
+        is_kept: bool [columns]: whether the device's memory is kept for it.
+        accuracy, energy_j, money: float64 [columns], of a request.
+        memory: [phases, columns]: part of the device's memory.
+        is_tight: whether the memory can bind.
+    """
+
+    group: NDArray[np.int64]
+    offer: NDArray[np.int64]
+    is_kept: NDArray[np.bool_]
+    accuracy: Numbers
+    energy_j: Numbers
+    money: Numbers
+    memory: coo_array
+    is_tight: bool
+
+
+def _columns(groups: Sequence[RequestGroup], cache_bytes: int) -> _Columns:
+    phases = 1 + max((group.phase for group in groups), default=0)
+    most = np.zeros(phases)
+    for group in groups:
+        most[group.phase] += max((device_bytes(offer.option) for offer in group.offers), default=0)
+    is_tight = bool((most > cache_bytes).any())
+    found = []
+    for g, group in enumerate(groups):
+        for o, offer in enumerate(group.offers):
+            cost, size = offer.cost, device_bytes(offer.option) / max(cache_bytes, 1)
+            (load_j, load_money), n = offer.load, max(group.requests, 1.0)
+            accuracy = offer.option.variant.accuracy
+            found.append((g, o, True, accuracy, cost.energy_j + load_j / n, cost.money + load_money / n, size))
+            if is_tight and size > 0:
+                again = group.begun_share
+                paged_j, paged_money = cost.energy_j + again * cost.load_energy_j, cost.money + again * cost.load_money
+                found.append((g, o, False, accuracy, paged_j, paged_money, size * group.present_share))
+    at, offer_at, kept, accuracies, joules, dollars, sizes = zip(*found, strict=True)
+    index = np.array(at, np.int64)
+    phase = np.array([group.phase for group in groups])[index]
+    return _Columns(
+        group=index,
+        offer=np.array(offer_at, np.int64),
+        is_kept=np.array(kept),
+        accuracy=np.array(accuracies),
+        energy_j=np.array(joules),
+        money=np.array(dollars),
+        memory=coo_array((np.array(sizes), (phase, np.arange(len(index)))), shape=(phases, len(index))),
+        is_tight=is_tight,
+    )
+
+
+def _group_rows(group: NDArray[np.int64], count: int) -> coo_array:
+    """Each group's shares are at most 1 in all."""
+    columns = np.arange(len(group))
+    return coo_array((np.ones(len(group)), (group, columns)), shape=(count, len(group)))
+
+
+def _shares(groups: Sequence[RequestGroup], columns: _Columns, found: Numbers) -> list[Shares]:
+    shares = [np.zeros(len(group.offers)) for group in groups]
+    kept = np.zeros(len(groups))
+    for at, offer, is_kept, part in zip(columns.group, columns.offer, columns.is_kept, found, strict=True):
+        shares[at][offer] += part
+        kept[at] += part if is_kept and device_bytes(groups[at].offers[offer].option) else 0.0
+    return [Shares(offers=each, kept=float(part)) for each, part in zip(shares, kept, strict=True)]

@@ -1,0 +1,116 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The paper's rule: each request has a budget of its own (algorithm 1, lines 14 to 17 and 23 to 42)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cacheinf_ros.catalog.scheduling.budgets import per_request, split_between
+from cacheinf_ros.catalog.scheduling.decision import Option, Preference, Why
+from cacheinf_ros.catalog.scheduling.model_state import Question
+from cacheinf_ros.catalog.scheduling.offer import Offer, in_time, most_accurate, takes
+from cacheinf_ros.catalog.variant import Place
+
+_EVERYWHERE = (tuple(Place),)
+_GROUPS = {
+    Preference.SERVER_FIRST: ((Place.CLOUD,), (Place.SPLIT,), (Place.DEVICE,)),
+    Preference.DEVICE_FIRST: ((Place.DEVICE,), (Place.SPLIT,), (Place.CLOUD,)),
+}
+_NOTHING = (0.0, 0.0)
+
+
+class PerRequestRule:
+    """The most accurate option that fits its budget for a request serves, wherever that is."""
+
+    def __init__(self, preference: Preference) -> None:
+        """``preference``: of places; any but the two that begin with one looks at all alike."""
+        self._groups = _GROUPS.get(preference, _EVERYWHERE)
+        self._looks_at_sending = preference is not Preference.SERVER_FIRST
+
+    def pick(self, question: Question) -> tuple[Option | None, Why]:
+        """Do as CATALOGLOOKUPRES in every place, and take the best of what it finds."""
+        payable = question.payable()
+        if not payable:
+            return None, Why.USED_UP
+        limits, account, current = _limits(question), question.situation.account, question.current
+        offers = in_time(payable, question.model.needed_hz(question.now_s), is_miss=current is None)
+        for places in self._groups:
+            within = (offer for offer in offers if offer.option.place in places)
+            best = list(most_accurate(offer for offer in within if self._fits(offer, limits, offer.load)))
+            if best:
+                return min(best, key=lambda offer: takes(offer, limits.requests, account, current)).option, Why.FITS
+        if current is not None and any(self._fits(offer, limits, _NOTHING) for offer in offers):
+            return current, Why.IN_CACHE  # only damping keeps from loading what fits
+        return min(offers, key=lambda offer: takes(offer, limits.requests, account, current)).option, Why.CHEAPEST
+
+    def saw(self, connected: bool) -> None:
+        """Nothing is learned from a request."""
+
+    def expect_change(self) -> None:
+        """Nothing was planned."""
+
+    def keeps(self) -> frozenset[str]:
+        """None: memory is taken from the least recently used (line 48)."""
+        return frozenset()
+
+    def _fits(self, offer: Offer, limits: _Limits, load: tuple[float, float]) -> bool:
+        cost = offer.cost
+        energy_j, money = limits.allow(offer.option, load)
+        sends_only = offer.option.place is Place.CLOUD and not self._looks_at_sending
+        return (cost.energy_j <= energy_j or cost.energy_j <= 0 or sends_only) and (
+            cost.money <= money or cost.money <= 0
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """What a request of one model may take now, by line 26; pairs are of energy in J and of money in dollars.
+
+    Attributes:
+        remaining: in all.
+        time_s, frequency_hz, squares_hz2: see :func:`per_request`.
+        since_load_s: since the model was last loaded; infinity where it is not in the cache.
+    """
+
+    remaining: tuple[float, float]
+    time_s: float
+    frequency_hz: float
+    squares_hz2: tuple[float, float]
+    since_load_s: float
+
+    @property
+    def requests(self) -> float:
+        """That are expected of the model until the end."""
+        return self.frequency_hz * self.time_s
+
+    def allow(self, option: Option, load: tuple[float, float]) -> tuple[float, float]:
+        """(J, dollars) for the option, where so much is to be loaded (lines 24 to 30)."""
+        energy_j, money = (
+            per_request(
+                self.remaining[i],
+                time_s=self.time_s,
+                frequency_hz=self.frequency_hz,
+                squares_hz2=self.squares_hz2[i],
+                load=load[i],
+                since_load_s=self.since_load_s,
+            )
+            for i in (0, 1)
+        )
+        return split_between(energy_j, money, option.device_share) if option.place is Place.SPLIT else (energy_j, money)
+
+
+def _limits(question: Question) -> _Limits:
+    rate_hz = energy_hz2 = money_hz2 = 0.0
+    for model in question.situation.models.values():
+        hz = model.frequency.hz(question.now_s)
+        rate_hz += hz
+        energy_hz2 += hz * hz if model.uses_energy or model is question.model else 0.0
+        money_hz2 += hz * hz if model.uses_money or model is question.model else 0.0
+    situation = question.situation
+    return _Limits(
+        remaining=(situation.account.energy_j, situation.account.money),
+        time_s=max(situation.ends_s - question.now_s, 1.0 / rate_hz),  # at the end, and after it, for one more request
+        frequency_hz=question.model.frequency.hz(question.now_s),
+        squares_hz2=(energy_hz2, money_hz2),
+        since_load_s=question.since_load_s,
+    )

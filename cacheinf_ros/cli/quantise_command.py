@@ -1,0 +1,90 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""``cacheinf quantise``: scales for a model in int8, from a recording of the user's own."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cacheinf_ros.cli.options import JsonFile, Size, SourceReference, Threads, Weights
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine import EngineConfig
+
+if TYPE_CHECKING:
+    from cacheinf_ros.engine.quantisation import Quantised
+    from cacheinf_ros.graph import Model
+
+_DEFAULTS = EngineConfig()
+_STEP = 10  # frames between two that are taken, where nobody knows how many there are
+_WORST = 12  # tensors of the report
+
+
+def quantise(
+    model: Annotated[str, typer.Argument(help="A built-in model or any reference (see `cacheinf models list`).")],
+    source: SourceReference,
+    weights: Weights = None,
+    size: Size = None,
+    frames: Annotated[int, typer.Option(min=1, max=1000, help="How many frames, spread over the recording.")] = 32,
+    threads: Threads = _DEFAULTS.threads,
+    json_file: JsonFile = None,
+) -> None:
+    """Find out how to compute a model in int8, on a recording that shows what the camera will see.
+
+    The scales are kept for nodes and commands with precision int8, in place of earlier ones. The report says what int8
+    costs at the outputs and at every tensor: RMS of the error over the standard deviation.
+
+    Example: cacheinf quantise FastestDet.onnx --source clip.mp4
+    """
+    from cacheinf_ros.engine.quantisation import keep_scales
+    from cacheinf_ros.engine.quantisation import quantise as find_scales
+    from cacheinf_ros.graph import load_model
+    from cacheinf_ros.sources import open_source
+
+    loaded = load_model(model, weights=weights, input_size=parse_size(size))
+    recording = open_source(source)
+    step = max(1, recording.length // frames) if recording.length else _STEP
+    images = [frame.image for frame in islice(recording, 0, frames * step, step)]
+    console = Console()
+    with console.status("") as status:
+        found = find_scales(loaded, images, threads, status.update)
+    kept = keep_scales(loaded, found.scales)
+    _print(console, loaded, found)
+    if kept is not None:
+        console.print(f"kept in {kept}: set precision to int8", soft_wrap=True, highlight=False)
+    if json_file is not None:
+        json_file.write_text(json.dumps(_report(loaded, found, len(images)), indent=1) + "\n", encoding="utf-8")
+
+
+def _print(console: Console, model: Model, found: Quantised) -> None:
+    from cacheinf_ros.engine.quantisation import describe, int8_graph
+
+    table = Table(
+        "tensor", "error", title=f"{model.name}: the {_WORST} tensors with the largest errors, and all outputs"
+    )
+    for name, error in sorted(found.tensor_errors.items(), key=lambda item: -item[1])[:_WORST]:
+        table.add_row(name, f"{error:.4f}")
+    table.add_section()
+    for name, error in found.output_errors.items():
+        table.add_row(f"output {name}", f"{error:.4f}")
+    console.print(table)
+    console.print(f"{describe(int8_graph(model.graph, found.scales))}; ranges by {found.method.value}", highlight=False)
+    console.print("tried: " + "; ".join(f"{what} {error:.4f}" for what, error in found.tried.items()), highlight=False)
+
+
+def _report(model: Model, found: Quantised, frames: int) -> dict[str, object]:
+    return {
+        "model": model.name,
+        "size": "x".join(map(str, model.input_size)),
+        "frames": frames,
+        "ranges": found.method.value,
+        "error": found.error,
+        "outputs": dict(found.output_errors),
+        "tensors": dict(found.tensor_errors),
+        "tried": dict(found.tried),
+        "float32": sorted(found.scales.floats),
+    }

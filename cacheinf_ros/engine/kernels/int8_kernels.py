@@ -1,0 +1,197 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The compiled kernels on levels, and how numbers become levels."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+
+import torch
+
+from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.kernels.abi import (
+    CActivation,
+    CConvert,
+    CConvInt8,
+    CElementwiseInt8,
+    CGlobalMeanInt8,
+    CLevels,
+    CPoolInt8,
+    CResampleInt8,
+    CWindow,
+    Int8KernelKind,
+    activation_number,
+)
+from cacheinf_ros.engine.kernels.native_kernels import NativeKernels
+from cacheinf_ros.engine.kernels.prepared import NativeCall
+from cacheinf_ros.graph import ir
+from cacheinf_ros.graph.activation import Activation
+from cacheinf_ros.graph.ir import Levels
+
+_CPU = torch.device("cpu")
+_PANEL = 32  # output channels of packed weights that lie together: kPanel in native/isa/int8_conv.cpp
+_QUAD = 4  # values that are multiplied at once
+_MOST_BIAS = 2**30  # of sums that an int32 holds with what is added to them
+_MOST_LEVEL = 255
+
+
+def to_levels(values: torch.Tensor, levels: Levels) -> torch.Tensor:
+    """uint8: the nearest levels of float32 values."""
+    return (values / levels.scale).round().add(levels.zero).clamp(0, _MOST_LEVEL).to(torch.uint8)
+
+
+def to_values(pixels: torch.Tensor, levels: Levels | None) -> torch.Tensor:
+    """float32: what levels stand for; floats, for which there are none, stay as they are."""
+    return pixels if levels is None else (pixels.float() - levels.zero) * levels.scale
+
+
+def rounded_weights(op: ir.Int8Conv) -> torch.Tensor:
+    """int8, in the shape of the weights."""
+    steps = op.weight / op.weight_scale[:, None, None, None]
+    return steps.round().clamp(-128, 127).to(torch.int8)
+
+
+class Int8Kernels:
+    """Prepares operators that read or write levels for the compiled library."""
+
+    def __init__(self, library: ctypes.CDLL, native: NativeKernels) -> None:
+        """``native``: prepares what is left in floats."""
+        self._native = native
+        self._conv_kind = Int8KernelKind.CONV_INT8 if library.ci_has_vnni() else Int8KernelKind.CONV_INT8_PAIRS
+
+    def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | None) -> NativeCall:
+        """The call of a local operator.
+
+        Args:
+            sources: the maps of its inputs, in their order.
+            channels: of the output.
+            out: what the output's levels stand for; None: it holds floats.
+
+        Raises:
+            TypeError: the operator has no kernel on levels.
+        """
+        if isinstance(op, ir.Int8Conv):
+            return self._conv(op, sources, out)
+        if isinstance(op, ir.Convert):
+            return _convert(sources[0], out)
+        plain = self._native.prepare(op, sources, channels)
+        if plain is None or isinstance(op, ir.Conv):
+            raise TypeError(f"{type(op).__name__} {op.name} is not computed on levels")
+        return _on_levels(op, plain, sources, out)
+
+    def _conv(self, op: ir.Int8Conv, sources: Sequence[MapBuffer], out: Levels | None) -> NativeCall:
+        source, residual = sources[0], sources[1] if len(sources) > 1 else None
+        levels = source.levels
+        assert levels is not None and (residual is None or residual.levels is not None)
+        unit = 1.0 if out is None else out.scale
+        rounded = rounded_weights(op)
+        whole_lines = op.window.dilation[1] == 1 and op.groups == 1 and source.pixels.stride(0) == op.weight.shape[1]
+        weight = _by_tap(rounded) if op.is_depthwise else _packed(rounded, op.groups, whole_lines=whole_lines)
+        in_sums = levels.scale * op.weight_scale.double()  # what one unit of a sum stands for
+        bias = (op.bias.double() / in_sums).round()
+        if not op.is_depthwise:  # whose kernel knows which taps lie inside the image
+            bias -= levels.zero * rounded.flatten(1).sum(1, dtype=torch.int64)
+        bias = bias.clamp(-_MOST_BIAS, _MOST_BIAS).to(torch.int32)
+        multiplier = (in_sums / unit).float()
+        activation, slope = _in_units(op.activation, unit)
+        params = CConvInt8(
+            window=CWindow.of(op.window),
+            groups=op.groups,
+            in_channels=op.weight.shape[1],
+            out_channels=op.weight.shape[0] // op.groups,
+            residual_last=op.residual_last,
+            activation=activation,
+            residual_pitch=0 if residual is None else residual.pixels.stride(0),
+            weight=weight.data_ptr(),
+            bias=bias.data_ptr(),
+            multiplier=multiplier.data_ptr(),
+            residual=None if residual is None else residual.pixels.data_ptr(),
+            unit=unit,
+            in_zero=levels.zero,
+            out=CLevels.of(out),
+            whole_lines=whole_lines,
+            **_input(source),
+        )
+        if residual is not None and residual.levels is not None:
+            params.residual_factor, params.residual_zero = residual.levels.scale / unit, residual.levels.zero
+        kind = Int8KernelKind.DEPTHWISE_INT8 if op.is_depthwise else self._conv_kind
+        return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, multiplier, slope))
+
+
+def _on_levels(op: ir.Operator, plain: NativeCall, sources: Sequence[MapBuffer], out: Levels | None) -> NativeCall:
+    """The kernel on levels, of what the one on floats takes."""
+    a, b = sources[0].levels, sources[-1].levels
+    kept, params = plain.kept, plain.params
+    match op:
+        case ir.Elementwise():
+            operands = {"a": CLevels.of(a), "b": CLevels.of(b), "out": CLevels.of(out)}
+            return NativeCall(
+                kind=Int8KernelKind.ELEMENTWISE_INT8, params=CElementwiseInt8(elementwise=params, **operands), kept=kept
+            )
+        case ir.GlobalMean():
+            mean = CGlobalMeanInt8(mean=params, out=CLevels.of(out), **{"in": CLevels.of(a)})
+            return NativeCall(kind=Int8KernelKind.GLOBAL_MEAN_INT8, params=mean, kept=kept)
+    if a is None or out is None:
+        raise TypeError(f"{type(op).__name__} {op.name} is not computed on levels and floats")
+    ends = {"factor": a.scale / out.scale, "in_zero": a.zero, "out_zero": out.zero}
+    match op:
+        case ir.Pool():
+            assert op.average or a == out
+            return NativeCall(kind=Int8KernelKind.POOL_INT8, params=CPoolInt8(pool=params, **ends), kept=kept)
+        case ir.Resample():
+            resample = CResampleInt8(resample=params, fill=_level(op.fill, out), **ends)
+            return NativeCall(kind=Int8KernelKind.RESAMPLE_INT8, params=resample, kept=kept)
+        case ir.PixelShuffle():
+            assert a == out
+            return NativeCall(kind=Int8KernelKind.PIXEL_SHUFFLE_INT8, params=params, kept=kept)
+        case ir.Select():
+            assert a == out
+            return NativeCall(kind=Int8KernelKind.SELECT_INT8, params=params, kept=kept)
+    raise TypeError(f"{type(op).__name__} {op.name} is not computed on levels")
+
+
+def _level(value: float, levels: Levels) -> int:
+    if math.isinf(value):
+        return 0 if value < 0 else _MOST_LEVEL
+    return int(to_levels(torch.tensor(value), levels))
+
+
+def _convert(source: MapBuffer, out: Levels | None) -> NativeCall:
+    params = CConvert(
+        channels=source.pixels.shape[1], to=CLevels.of(out), **_input(source), **{"from": CLevels.of(source.levels)}
+    )
+    return NativeCall(kind=Int8KernelKind.CONVERT, params=params, kept=(source,))
+
+
+def _by_tap(rounded: torch.Tensor) -> torch.Tensor:
+    """int8 [channels, 1, kernel_y, kernel_x] -> int32 [taps, channels]."""
+    return rounded.flatten(1).t().to(torch.int32).contiguous()
+
+
+def _packed(rounded: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
+    """int8 [groups, panels, runs, quads, 32, 4], zero padded, from [outputs, inputs per group, kernel_y, kernel_x]."""
+    taps_last = rounded.unflatten(0, (groups, -1)).permute(0, 1, 3, 4, 2)  # [groups, outputs, y, x, inputs]
+    runs = taps_last.flatten(3, 4) if whole_lines else taps_last.flatten(2, 3)  # [groups, outputs, runs, values]
+    padding = (0, -runs.shape[3] % _QUAD, 0, 0, 0, -runs.shape[1] % _PANEL)
+    padded = torch.nn.functional.pad(runs, padding)
+    packed = padded.unflatten(1, (-1, _PANEL)).unflatten(4, (-1, _QUAD)).permute(0, 1, 3, 4, 2, 5)
+    aligned = MapBuffer.allocate((1, 1), packed.numel(), _CPU, Levels(scale=1.0, zero=0)).pixels.view(torch.int8)
+    return aligned.copy_(packed.reshape(1, -1))
+
+
+def _in_units(activation: Activation, unit: float) -> tuple[CActivation, torch.Tensor | None]:
+    """The structure, its bounds in units of the result, and the tensor that it points to."""
+    slope = None if activation.slope is None else activation.slope.contiguous()
+    encoded = CActivation(
+        kind=activation_number(activation.kind),
+        low=activation.low / unit,
+        high=activation.high / unit,
+        alpha=activation.alpha,
+        slope=None if slope is None else slope.data_ptr(),
+    )
+    return encoded, slope
+
+
+def _input(source: MapBuffer) -> dict[str, int]:
+    return {"in_pitch": source.pixels.stride(0), "in": source.pixels.data_ptr()}

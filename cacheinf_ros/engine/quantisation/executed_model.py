@@ -1,0 +1,53 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The model that an engine really runs, for the precision that was asked for."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from cacheinf_ros.engine.backends import Backend, choose_backend
+from cacheinf_ros.engine.engine_config import EngineConfig
+from cacheinf_ros.engine.quantisation.embedded import embedded_scales
+from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
+from cacheinf_ros.engine.quantisation.scales import kept_scales
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.ir import Conv, Graph, Int8Conv
+
+_log = logging.getLogger(__name__)
+
+
+def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
+    """The model as an engine of this configuration runs it, and what runs it.
+
+    In int8 a file that was quantised has its own scales; others have those that ``cacheinf quantise`` kept.
+
+    Raises:
+        EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
+    """
+    backend = choose_backend(config.device, config.threads, config.precision, model.shared)
+    if not backend.takes_levels:
+        return model, backend
+    graph, scales = embedded_scales(model.graph)
+    if scales is None:
+        scales = kept_scales(model)
+    if scales is None:
+        raise EngineError(
+            f"precision int8 needs scales for model {model.name!r}: make them with `cacheinf quantise MODEL --source "
+            "CLIP`, with weights and size as here, on frames that show what the camera will see; or set precision to "
+            "float32"
+        )
+    graph = int8_graph(graph, scales)
+    _log.info("model %s: %s", model.name, describe(graph))
+    return replace(model, graph=graph), backend
+
+
+def describe(graph: Graph) -> str:
+    """Which of the convolutions compute in int8, and which do not, in words."""
+    convolutions = [operator for operator in graph.operators if isinstance(operator, Conv)]
+    floats = [operator for operator in convolutions if not isinstance(operator, Int8Conv)]
+    whole = sum(graph.flops(operator) for operator in convolutions)
+    share = 1 - sum(graph.flops(operator) for operator in floats) / whole if whole else 0.0
+    said = f"{len(convolutions) - len(floats)} of {len(convolutions)} convolutions, {share:.1%} of their FLOPs, in int8"
+    return f"{said}; in float32: {', '.join(operator.name for operator in floats)}" if floats else said

@@ -1,0 +1,162 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A graph with some of its tensors in levels of 8 bits, and conversions where floats meet levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+import torch
+
+from cacheinf_ros.engine.quantisation.scales import Scales
+from cacheinf_ros.graph.fuse import renamed
+from cacheinf_ros.graph.ir import (
+    Concat,
+    Conv,
+    Convert,
+    Elementwise,
+    GlobalMean,
+    Graph,
+    Int8Conv,
+    Levels,
+    Operator,
+    PixelShuffle,
+    Pool,
+    Resample,
+    Select,
+    TensorSpec,
+)
+
+_MANY_WEIGHTS = 1 << 16  # of a convolution on one pixel that is worth its loss
+_LARGEST = 127  # of a rounded weight
+_MOST_STEPS = 2.0**24  # that a bias may have: of weights that are nothing beside it, nothing is left
+
+
+def int8_graph(graph: Graph, scales: Scales) -> Graph:
+    """The same function, but for rounding: its outputs are floats, and tensors keep their names.
+
+    Operators that have no kernel on levels, or that ``scales`` leaves in floats, read and write floats.
+    """
+    return _Building(graph, scales).graph()
+
+
+def keeps_values(operator: Operator) -> bool:
+    """Whether every value of the output is one of the inputs': all of them then have the same levels."""
+    match operator:
+        case Select() | PixelShuffle() | Concat():
+            return True
+        case Pool():
+            return not operator.average
+        case Resample():
+            return all(
+                taps.weight.shape[1] == 1 and bool((taps.weight == 1).all())
+                for taps in (operator.rows, operator.columns)
+            )
+    return False
+
+
+class _Building:
+    """Goes through the operators in order; conversions are made where they are first needed."""
+
+    def __init__(self, graph: Graph, scales: Scales) -> None:
+        self._graph = graph
+        self._scales = scales
+        self._levels = _needed(graph, scales)
+        self._tensors: dict[str, TensorSpec] = {}
+        self._operators: list[Operator] = []
+        self._forms: dict[tuple[str, Levels | None], str] = {}
+        self._first: dict[str, Levels | None] = {}  # how each tensor is written
+
+    def graph(self) -> Graph:
+        self._declare(self._graph.input, self._levels.get(self._graph.input))
+        for operator in self._graph.operators:
+            self._add(operator)
+        outputs = tuple((name, self._as(tensor, None)) for name, tensor in self._graph.outputs)
+        return Graph(input=self._graph.input, outputs=outputs, operators=tuple(self._operators), tensors=self._tensors)
+
+    def _add(self, operator: Operator) -> None:
+        if not _computes_levels(operator, self._levels, self._scales.floats):
+            names = {name: self._as(name, None) for name in operator.inputs if self._first[name]}
+            self._operators.append(renamed(operator, names))
+            return self._declare(operator.output, None)
+        out = self._levels.get(operator.output)
+        if keeps_values(operator):
+            names = {name: self._as(name, out) for name in operator.inputs}
+        else:
+            names = {name: self._as(name, self._levels.get(name)) for name in operator.inputs}
+        operator = renamed(operator, names)
+        self._operators.append(self._rounded(operator) if isinstance(operator, Conv) else operator)
+        self._declare(operator.output, out)
+
+    def _rounded(self, conv: Conv) -> Int8Conv:
+        bias = self._scales.biases.get(conv.output, conv.bias)
+        scale = self._scales.weight_scales.get(conv.output)
+        if scale is None:
+            levels = self._tensors[conv.inputs[0]].levels
+            assert levels is not None
+            largest = conv.weight.abs().amax((1, 2, 3)) / _LARGEST
+            scale = torch.maximum(largest, bias.abs() / (levels.scale * _MOST_STEPS)).clamp(min=1e-12)
+        parts = {field.name: getattr(conv, field.name) for field in fields(conv)}
+        return Int8Conv(**parts | {"bias": bias}, weight_scale=scale)
+
+    def _as(self, name: str, levels: Levels | None) -> str:
+        """The tensor in this form; converted, where it has another one."""
+        if (name, levels) not in self._forms:
+            kind = "float32" if levels is None else f"{levels.scale:.9g},{levels.zero}"
+            output = f"{name}@{kind}"
+            source = self._forms[name, self._first[name]]
+            self._operators.append(Convert(name=output, inputs=(source,), output=output))
+            self._tensors[output] = replace(self._graph.tensors[name], name=output, levels=levels)
+            self._forms[name, levels] = output
+        return self._forms[name, levels]
+
+    def _declare(self, name: str, levels: Levels | None) -> None:
+        if name in self._graph.tensors:  # what global operators return may be no tensor
+            self._tensors[name] = replace(self._graph.tensors[name], levels=levels)
+        self._forms[name, levels] = name
+        self._first[name] = levels
+
+
+def _computes_levels(operator: Operator, levels: dict[str, Levels], floats: Iterable[str]) -> bool:
+    """Whether an operator reads or writes levels: it has a kernel for it, and its tensors have some."""
+    reads = [name in levels for name in operator.inputs]
+    writes = operator.output in levels
+    match operator:
+        case Conv():
+            return all(reads) and operator.output not in floats
+        case Elementwise():
+            return any(reads) or writes
+        case GlobalMean():
+            return all(reads)
+        case Pool() | Resample() if not keeps_values(operator):
+            return all(reads) and writes
+    return keeps_values(operator) and writes
+
+
+def _needed(graph: Graph, scales: Scales) -> dict[str, Levels]:
+    """The levels that some operator wants to read: where nobody does, floats are as cheap, and exact."""
+    readers: dict[str, list[Operator]] = {}
+    for operator in graph.operators:
+        for name in operator.inputs:
+            readers.setdefault(name, []).append(operator)
+    rounded = {tensor for _, tensor in graph.outputs} if scales.round_outputs else set()
+    found: dict[str, Levels] = {}
+    for name in (*(operator.output for operator in reversed(graph.operators)), graph.input):
+        wanted = (_wants(operator, graph.tensors[name], found, scales) for operator in readers.get(name, ()))
+        if name in scales.levels and (name in rounded or any(wanted)):
+            found[name] = scales.levels[name]
+    return found
+
+
+def _wants(operator: Operator, spec: TensorSpec, found: dict[str, Levels], scales: Scales) -> bool:
+    """Whether an operator wants to read levels, once it is known which of the tensors behind it have some."""
+    match operator:
+        case Conv():
+            is_large = spec.pixels > 1 or operator.weight.numel() >= _MANY_WEIGHTS
+            return (
+                is_large and operator.output not in scales.floats and all(n in scales.levels for n in operator.inputs)
+            )
+        case GlobalMean():
+            return True
+    has_kernel = isinstance(operator, (Elementwise, Pool, Resample, Select, PixelShuffle, Concat))
+    return has_kernel and operator.output in found and (spec.pixels > 1 or keeps_values(operator))

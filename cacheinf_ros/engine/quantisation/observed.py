@@ -1,0 +1,80 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What the tensors of a model hold on a user's frames, computed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.backends import Backend
+from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.ir import Graph
+
+Image = NDArray[np.uint8]
+_SAMPLES = 1 << 13  # values of a tensor per frame
+
+
+class DenseRuns:
+    """A graph of a model, computed completely, frame by frame."""
+
+    def __init__(self, model: Model, graph: Graph, backend: Backend) -> None:
+        self.graph = graph
+        self.program = Program(graph, backend)
+        self._preprocessor = Preprocessor(model.card)
+        self._input = backend.input(self._preprocessor, self.program.input)
+        self._input.touch_all()
+
+    def run(self, images: Sequence[Image]) -> Iterator[dict[str, torch.Tensor]]:
+        """For each frame the outputs, valid until the next; the program's maps hold everything else."""
+        for image in images:
+            self._input.write(self._preprocessor.resize(image), self.program.changed_input, everything=True)
+            yield self.program.execute(refresh=True)
+
+
+class Observed:
+    """Of one tensor: some of its values, its ends, and its means.
+
+    Attributes:
+        low, high: of all values.
+    """
+
+    def __init__(self, channels: int) -> None:
+        self.low = self.high = 0.0  # levels can always tell zero
+        self._samples: list[torch.Tensor] = []
+        self._sum = torch.zeros(channels, dtype=torch.float64)
+        self._frames = 0
+
+    def add(self, pixels: torch.Tensor, generator: torch.Generator) -> None:
+        """Take note of a frame: float32 [pixels, channels]."""
+        self.low, self.high = min(self.low, float(pixels.min())), max(self.high, float(pixels.max()))
+        rows = max(1, _SAMPLES // pixels.shape[1])
+        chosen = pixels if len(pixels) <= rows else pixels[torch.randint(len(pixels), (rows,), generator=generator)]
+        self._samples.append(chosen.flatten().clone())
+        self._sum += pixels.mean(0, dtype=torch.float64)
+        self._frames += 1
+
+    @property
+    def samples(self) -> torch.Tensor:
+        """float32 [n]: some values of every frame."""
+        return torch.cat(self._samples)
+
+    @property
+    def mean(self) -> torch.Tensor:
+        """float64 [channels]."""
+        return self._sum / self._frames
+
+
+def observe(runs: DenseRuns, images: Sequence[Image]) -> dict[str, Observed]:
+    """Of every feature map of the graph."""
+    maps = {name: buffer for name, buffer in runs.program.maps.items() if name in runs.graph.tensors}
+    observed = {name: Observed(buffer.pixels.shape[1]) for name, buffer in maps.items()}
+    generator = torch.Generator().manual_seed(0)
+    for _ in runs.run(images):
+        for name, buffer in maps.items():
+            observed[name].add(buffer.pixels, generator)
+    return observed

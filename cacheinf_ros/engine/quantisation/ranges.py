@@ -1,0 +1,91 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""From what tensors held to what their levels stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+import torch
+
+from cacheinf_ros.engine.quantisation.int8_graph import keeps_values
+from cacheinf_ros.engine.quantisation.observed import Observed
+from cacheinf_ros.graph.ir import Graph, Levels, Resample
+
+_LEVELS = 255
+_SHRUNK = torch.linspace(1.0, 0.2, 33)  # shares of the whole range that are tried
+_PERCENTILE = 0.9999
+
+
+class RangeMethod(Enum):
+    """Which values get levels of their own; those beyond them share the last one."""
+
+    ENDS = "ends"
+    """All that were seen."""
+    PERCENTILE = "percentile"
+    """All but one in ten thousand, at each end."""
+    SQUARES = "squares"
+    """The range with the least mean square error of rounding and clipping together."""
+
+
+def levels_for(graph: Graph, observed: Mapping[str, Observed], method: RangeMethod) -> dict[str, Levels]:
+    """By tensor. Those between which values move unchanged have the same."""
+    found: dict[str, Levels] = {}
+    for group in _groups(graph, observed):
+        levels = _levels([observed[name] for name in group], _fills(graph, group), method)
+        found.update(dict.fromkeys(group, levels))
+    exact = observed[graph.input]  # any frame may hold its ends
+    found[graph.input] = _between(exact.low, exact.high)
+    return found
+
+
+def _groups(graph: Graph, names: Mapping[str, Observed]) -> list[list[str]]:
+    """The tensors, those together that must have the same levels."""
+    group = {name: [name] for name in names}
+    for operator in graph.operators:
+        if not keeps_values(operator):
+            continue
+        for name in operator.inputs:
+            first, second = group.get(name), group.get(operator.output)
+            if first is None or second is None or first is second or name == graph.input:
+                continue
+            first += second
+            group.update(dict.fromkeys(second, first))
+    return list({id(members): members for members in group.values()}.values())
+
+
+def _fills(graph: Graph, group: Sequence[str]) -> list[float]:
+    fills = [o.fill for o in graph.operators if isinstance(o, Resample) and o.output in group]
+    return [fill for fill in fills if abs(fill) != float("inf")]
+
+
+def _levels(members: Sequence[Observed], fills: Sequence[float], method: RangeMethod) -> Levels:
+    low, high = min(m.low for m in members), max(m.high for m in members)
+    samples = torch.cat([m.samples for m in members])
+    if method is RangeMethod.PERCENTILE:
+        ordered = samples.sort().values
+        rest = int((1 - _PERCENTILE) * len(ordered))
+        low, high = max(low, min(0.0, float(ordered[rest]))), min(high, max(0.0, float(ordered[-1 - rest])))
+    elif method is RangeMethod.SQUARES:
+        low, high = _least_squares(samples, low, high)
+    return _between(min(low, *fills, 0.0), max(high, *fills, 0.0))
+
+
+def _least_squares(samples: torch.Tensor, low: float, high: float) -> tuple[float, float]:
+    """First one end is moved inwards, then the other, as far as the error falls."""
+
+    def error(low: float, high: float) -> float:
+        levels = _between(low, high)
+        clipped = samples.clamp(-levels.zero * levels.scale, (_LEVELS - levels.zero) * levels.scale)
+        return float((clipped.div(levels.scale).round().mul(levels.scale) - samples).square().mean())
+
+    shares = _SHRUNK.tolist()
+    high = min((high * share for share in shares), key=lambda end: error(low, end))
+    low = min((low * share for share in shares), key=lambda end: error(end, high)) if low < 0 else low
+    return low, high
+
+
+def _between(low: float, high: float) -> Levels:
+    """Levels for a range that holds zero."""
+    scale = max((high - low) / _LEVELS, 1e-12)
+    return Levels(scale=scale, zero=min(_LEVELS, max(0, round(-low / scale))))

@@ -1,0 +1,278 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A gateway: robots greet it, a fleet computes for them. It does what the ledger of the fleet orders."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.errors import CacheinfError, LinkError
+from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.frame_stream import Address, PacketStream, connect
+from cacheinf_ros.fleet.host import HostSetting
+from cacheinf_ros.fleet.machine_choice import FleetRules
+from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Orders, Place, Refusal
+from cacheinf_ros.fleet.model_demand import ModelDemand
+from cacheinf_ros.fleet.relay import RelaySession
+from cacheinf_ros.offload import Identity, Packet
+from cacheinf_ros.offload.protocol.greeting import Hello, Welcome
+from cacheinf_ros.offload.protocol.packets import Send
+
+_REPORT_S = 0.5
+_ORDERED_S = 3.0
+_READY_POLL_S = 0.02
+
+MakeSetting = Callable[[Identity], HostSetting]
+
+
+class Cluster(Protocol):
+    """The machines and what is known of them: :class:`.ray_cluster.RayCluster`, or processes of one's own in tests.
+
+    Whatever cannot be asked or done raises :class:`LinkError`.
+    """
+
+    def admit(self, asked: Asked) -> Place | Elsewhere | Refusal:
+        """As :meth:`.FleetLedger.admit`."""
+        ...
+
+    def report(self, report: GatewayReport) -> Orders:
+        """As :meth:`.FleetLedger.report`."""
+        ...
+
+    def lose_host(self, host: str) -> None:
+        """As :meth:`.FleetLedger.lose_host`."""
+        ...
+
+    def leave(self, session: str) -> None:
+        """As :meth:`.FleetLedger.leave`."""
+        ...
+
+    def start(self, place: Place, setting: HostSetting) -> None:
+        """Start a process, without waiting for it."""
+        ...
+
+    def reach(self, host: str) -> tuple[Address, bytes] | None:
+        """Where a process listens and its key, of any gateway; None: it still starts. Raises where it has died."""
+        ...
+
+    def stop(self, host: str) -> None:
+        """End a process that was started here."""
+        ...
+
+    def show(self, shown: Mapping[str, float], gateway: str) -> None:
+        """Take what is to be shown of a gateway: counts so far, ``sessions``, ``queue``, ``frame_p95_ms``."""
+        ...
+
+    def close(self) -> None:
+        """End what was started here."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Started:
+    machine: str
+    network: str
+    is_ready: bool = False
+
+
+class FleetGateway:
+    """See :class:`.relay.Fleet`; :meth:`close` ends all.
+
+    Attributes:
+        name: identity of this gateway, part of the name of the topic on which its own robots send.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        models: SplitModels,
+        make_setting: MakeSetting,
+        complain: Callable[[str], None],
+        rules: FleetRules | None = None,
+    ) -> None:
+        """Begin to report.
+
+        Args:
+            models: that robots may ask for.
+            make_setting: of a process that computes a model.
+            complain: takes what the operator should know.
+            rules: those of the ledger.
+        """
+        self.name = f"gateway_{secrets.token_hex(4)}"
+        self._cluster = cluster
+        self._models = models
+        self._make_setting = make_setting
+        self._complain = complain
+        self._rules = rules or FleetRules()
+        self._lock = threading.Lock()
+        self._demands: dict[str, ModelDemand] = {}
+        self._asked: dict[str, Identity] = {}  # by network
+        self._hosts: dict[str, _Started] = {}
+        self._sessions: dict[str, RelaySession] = {}
+        self._counts: defaultdict[str, float] = defaultdict(float)
+        self._ended = threading.Event()
+        self._reporter = threading.Thread(target=self._report_on, name="report", daemon=True)
+        self._reporter.start()
+
+    def session(self, name: str, send: Send, complain: Callable[[str], None]) -> RelaySession:
+        """A new session with a robot."""
+        session = RelaySession(name, self, send, complain)
+        with self._lock:
+            self._sessions[name] = session
+        return session
+
+    def close(self) -> None:
+        """End all sessions and processes."""
+        self._ended.set()
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.close()
+        self._reporter.join(2 * _REPORT_S)
+        self._cluster.close()
+
+    def admit(self, session: str, hello: Hello) -> Place | Elsewhere | Refusal:
+        """As :meth:`.Fleet.admit`."""
+        demand = self._demand_of(hello)
+        return self._cluster.admit(
+            Asked(
+                session=session, gateway=self.name, network=hello.network, deadline_ms=hello.patience_ms,
+                memory_bytes=demand.memory_bytes, priority=hello.priority,
+            )
+        )  # fmt: skip
+
+    def open(
+        self,
+        place: Place,
+        hello: Hello,
+        receive: Callable[[Packet], None],
+        lost: Callable[[], None],
+        is_wanted: Callable[[], bool],
+    ) -> PacketStream:
+        """As :meth:`.Fleet.open`."""
+        if place.is_new:
+            self._start(place, hello.network)
+        ordered = time.monotonic() + (0.0 if place.is_new or place.is_ready else _ORDERED_S)
+        deadline = time.monotonic() + self._rules.start_s
+        while time.monotonic() < deadline and is_wanted() and not self._ended.is_set():
+            try:
+                reached = self._cluster.reach(place.host)
+            except LinkError:
+                if time.monotonic() > ordered:
+                    raise
+                reached = None  # a gateway has yet to hear that it is to start it
+            if reached is not None:
+                return connect(*reached, receive, lost, place.host)
+            time.sleep(_READY_POLL_S)
+        raise LinkError(f"{place.host} did not start in time")
+
+    def predicted(self, hello: Hello, welcome: Welcome) -> Demand:
+        """As :meth:`.Fleet.predicted`."""
+        model = self._demand_of(hello)
+        mean_ms, worst_ms = model.predicted_ms(np.array(welcome.profile, np.float64))
+        return Demand(
+            network=hello.network, mean_ms=max(0.01, mean_ms), worst_ms=max(0.01, worst_ms),
+            period_ms=self._rules.unknown_period_ms, deadline_ms=hello.patience_ms, memory_bytes=model.memory_bytes,
+            priority=hello.priority,
+        )  # fmt: skip
+
+    def lose(self, place: Place) -> None:
+        """As :meth:`.Fleet.lose`."""
+        with self._lock:
+            self._hosts.pop(place.host, None)
+        self._cluster.lose_host(place.host)
+
+    def leave(self, session: str) -> None:
+        """As :meth:`.Fleet.leave`; where a session of this name has begun anew, that stays."""
+        with self._lock:
+            known = self._sessions.get(session)
+            if known is not None and known.is_open:
+                return
+            self._sessions.pop(session, None)
+        if self._ended.is_set():
+            return  # the ledger notices that the gateway is gone
+        try:
+            self._cluster.leave(session)
+        except LinkError as error:
+            self._complain(str(error))
+
+    def count(self, what: str, by: float = 1) -> None:
+        """As :meth:`.Fleet.count`."""
+        self._counts[what] += by
+
+    def _demand_of(self, hello: Hello) -> ModelDemand:
+        if hello.network not in self._demands:
+            asked = Identity(model=hello.model, network=hello.network)
+            demand = ModelDemand(self._models.find(asked))
+            with self._lock:
+                self._asked[hello.network], self._demands[hello.network] = asked, demand
+        return self._demands[hello.network]
+
+    def _start(self, place: Place, network: str) -> None:
+        self._cluster.start(place, self._make_setting(self._asked[network]))
+        with self._lock:  # now that it can be asked after
+            self._hosts[place.host] = _Started(machine=place.machine, network=network)
+
+    def _report_on(self) -> None:
+        while not self._ended.wait(_REPORT_S):
+            try:
+                self._report()
+            except CacheinfError as error:
+                self._complain(str(error))
+
+    def _report(self) -> None:
+        self._look_after_hosts()
+        with self._lock:
+            sessions = {name: each for name, each in self._sessions.items() if each.is_open}
+            hosts = {
+                name: HostReport(machine=host.machine, network=host.network, is_ready=host.is_ready)
+                for name, host in self._hosts.items()
+            }
+        states = {name: session.state for name, session in sessions.items()}
+        took_ms = [took for session in sessions.values() for took in session.took_ms]
+        p95_ms = float(np.percentile(took_ms, 95)) if took_ms else 0.0
+        waiting = sum(session.has_frame for session in sessions.values())
+        counts = {**self._counts, "sessions": len(sessions), "queue": waiting, "frame_p95_ms": p95_ms}
+        report = GatewayReport(gateway=self.name, hosts=hosts, sessions=states, counts=counts)
+        self._cluster.show(counts, self.name)
+        self._obey(self._cluster.report(report), sessions)
+
+    def _obey(self, orders: Orders, sessions: dict[str, RelaySession]) -> None:
+        for place, network in orders.start:
+            if network in self._asked:
+                self._start(place, network)
+        for name, place in orders.move:
+            if name in sessions:
+                self._prepare(place, sessions[name])
+        for name, reason in orders.shed:
+            if name in sessions:
+                sessions[name].shed(reason)
+        for host in orders.stop:
+            with self._lock:
+                self._hosts.pop(host, None)
+            self._cluster.stop(host)
+
+    def _prepare(self, place: Place, session: RelaySession) -> None:
+        """A process of a session that moves is started at once: several start at the same time."""
+        if place.is_new and session.network in self._asked:
+            self._start(place, session.network)
+        session.move(replace(place, is_new=False))
+
+    def _look_after_hosts(self) -> None:
+        with self._lock:
+            hosts = list(self._hosts.items())
+        for name, host in hosts:
+            try:
+                host.is_ready = self._cluster.reach(name) is not None
+            except LinkError as error:
+                self._complain(str(error))
+                with self._lock:
+                    self._hosts.pop(name, None)

@@ -1,0 +1,155 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A process that computes sessions of one model: usually one, those of a machine that was lost beside it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection
+
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
+from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.engine import EngineConfig, PartitionWorker
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.fleet.frame_stream import Address, PacketStream, listen
+from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
+from cacheinf_ros.offload.planning import profile
+from cacheinf_ros.pipeline.node_configs import ModelConfig
+from cacheinf_ros.pipeline.runner import open_model
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSetting:
+    """What a process computes, and how; paths are those of its own machine.
+
+    Attributes:
+        asked: the model, which must be the gateway's own or one of the catalogs'.
+    """
+
+    asked: Identity
+    model: ModelConfig
+    catalogs: CatalogServerConfig
+    engine: EngineConfig
+
+
+class SessionHost:
+    """Takes connections of gateways, each for one session, as soon as it is made."""
+
+    def __init__(self, setting: HostSetting, host: str = "127.0.0.1") -> None:
+        """Load and compile the model, and listen.
+
+        Args:
+            host: address of this machine that gateways reach.
+
+        Raises:
+            CacheinfError: there is no such model on this machine, or it cannot be compiled.
+        """
+        self._setting = setting
+        models = SplitModels(open_model(setting.model), setting.catalogs.read())
+        self._model = models.find(setting.asked)
+        self._lock = threading.Lock()
+        self._compiling = threading.Lock()
+        self._spare: PartitionWorker | None = self._compiled()
+        self._sessions: dict[ServerSession, PacketStream | None] = {}
+        self._is_open = True
+        self.key = secrets.token_bytes(32)
+        self._listener = listen(host, self.key)
+        threading.Thread(target=self._accept, name="accept", daemon=True).start()
+
+    @property
+    def address(self) -> Address:
+        """Where gateways connect."""
+        host, port = self._listener.address
+        return str(host), int(port)
+
+    @property
+    def sessions(self) -> int:
+        """How many there are."""
+        with self._lock:
+            return len(self._sessions)
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._is_open = False
+        self._listener.close()
+        with self._lock:
+            sessions = dict(self._sessions)
+        for session, stream in sessions.items():
+            session.close()
+            if stream is not None:
+                stream.close()
+
+    def _accept(self) -> None:
+        while self._is_open:
+            try:
+                connection = self._listener.accept()
+            except AuthenticationError:
+                _log.warning("somebody connected who does not know the key")
+                continue
+            except (OSError, EOFError):
+                continue
+            _Served(self, connection)
+
+    def worker(self, asked: Identity, work: Work) -> RowWorker:
+        """Take the engine that is ready; another one is then prepared for the next session."""
+        if work is not Work.ROWS or asked.network != self._setting.asked.network:
+            raise MessageError(f"this process computes rows of {self._setting.asked.model!r} only")
+        with self._compiling:
+            worker, self._spare = self._spare or self._compiled(), None
+        threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
+        return RowWorker(worker, profile(tuple(worker.space.heights), worker.cost).tolist())
+
+    def joined(self, session: ServerSession, stream: PacketStream) -> None:
+        """A session has begun."""
+        with self._lock:
+            self._sessions[session] = stream
+
+    def left(self, session: ServerSession) -> None:
+        """A session has ended."""
+        with self._lock:
+            self._sessions.pop(session, None)
+
+    def _prepare(self) -> None:
+        with self._compiling:
+            if self._spare is None and self._is_open:
+                self._spare = self._compiled()
+
+    def _compiled(self) -> PartitionWorker:
+        return PartitionWorker(self._model, self._setting.engine)
+
+
+class _Served:
+    """A connection, and the session that its first packet begins."""
+
+    def __init__(self, host: SessionHost, connection: Connection) -> None:
+        self._host = host
+        self._session: ServerSession | None = None
+        self._stream = PacketStream(connection, self._receive, self._end, "session")
+        self._stream.start()
+
+    def _receive(self, packet: Packet) -> None:
+        if self._session is None:
+            if not packet.starts_session:
+                return
+            self._session = session = ServerSession(packet.session, self._host.worker, self._stream.send, _log.warning)
+            self._host.joined(session, self._stream)
+            threading.Thread(target=self._serve, args=(session,), name=packet.session, daemon=True).start()
+        self._session.receive(packet)
+
+    def _serve(self, session: ServerSession) -> None:
+        try:
+            session.serve()
+        finally:
+            self._host.left(session)
+            self._stream.close()
+
+    def _end(self) -> None:
+        if self._session is not None:
+            with suppress(OSError):
+                self._session.close()

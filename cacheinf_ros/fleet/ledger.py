@@ -1,0 +1,363 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Who is where in a fleet: machines, the processes on them, sessions, and the gateways that robots greet.
+
+Decides, and does nothing: whoever asks does what is answered, and reports what has become of it. All of it can be
+lost: the gateways' next reports say it again. Times are seconds of any one clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad, best_machine, objection
+from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
+
+_REMEMBERED = 1000
+_LEAST_CORES = 0.01
+_GRACE_S = 5.0  # for a session between its admission and the first report of it
+_SENT_ON_S = 2.0  # after which a robot that was sent to another gateway and still asks here may stay
+
+
+@dataclass(slots=True, kw_only=True)
+class HostEntry:
+    """A process.
+
+    Attributes:
+        idle_s: since when it has had no session.
+        is_seen, is_ready: whether its gateway has reported it, and that it computes.
+    """
+
+    machine: str
+    network: str
+    gateway: str
+    since_s: float
+    idle_s: float
+    is_seen: bool = False
+    is_ready: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionEntry:
+    """A session. ``host``, ``target``: where it is, and where it is going to be; empty: nowhere."""
+
+    gateway: str
+    demand: Demand
+    since_s: float
+    host: str = ""
+    target: str = ""
+    ordered_s: float = 0.0
+    shed: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class GatewayEntry:
+    """A gateway."""
+
+    heard_s: float
+    counts: Mapping[str, float] = field(default_factory=dict)
+
+
+class FleetState:
+    """All that is known of a fleet.
+
+    Attributes:
+        machines: that are there, by name.
+        draining: names of those that are to become empty.
+        hosts, sessions, gateways: by name.
+        orders: for each gateway, until its next report.
+        counts: of admissions, refusals, moves and losses so far.
+    """
+
+    def __init__(self, rules: FleetRules) -> None:
+        self.rules = rules
+        self.machines: dict[str, Machine] = {}
+        self.draining: set[str] = set()
+        self.hosts: dict[str, HostEntry] = {}
+        self.sessions: dict[str, SessionEntry] = {}
+        self.gateways: dict[str, GatewayEntry] = {}
+        self.counts = dict.fromkeys(("admitted", "refused", "moved", "lost", "shed"), 0)
+        self.orders: dict[str, Orders] = {}
+
+    @property
+    def loads(self) -> list[MachineLoad]:
+        """What the machines that take sessions have to do."""
+        return [load for load in self.all_loads if load.machine.name not in self.draining]
+
+    @property
+    def all_loads(self) -> list[MachineLoad]:
+        """What all machines have to do, by name."""
+        counts = self.counted
+        demands: dict[str, list[Demand]] = {name: [] for name in sorted(self.machines)}
+        free: dict[str, set[str]] = {name: set() for name in self.machines}
+        hosts: Counter[str] = Counter()
+        for session in self.sessions.values():
+            machine = self.machine_of(session)
+            if machine and not session.shed:
+                demands[machine].append(session.demand)
+        for name, host in self.hosts.items():
+            hosts[host.machine] += 1
+            if counts[name] < self.rules.sessions_per_host:
+                free[host.machine].add(host.network)
+        return [
+            MachineLoad(
+                machine=self.machines[name], demands=tuple(there), networks=frozenset(free[name]), hosts=hosts[name]
+            )
+            for name, there in demands.items()
+        ]
+
+    @property
+    def counted(self) -> Counter[str]:
+        """How many sessions each process has, or is to have."""
+        return Counter(host for each in self.sessions.values() for host in {each.host, each.target} if host)
+
+    def machine_of(self, session: SessionEntry) -> str:
+        """Where a session is, or is going to be; empty: nowhere."""
+        host = self.hosts.get(session.target or session.host)
+        return host.machine if host is not None else ""
+
+
+class FleetLedger:
+    """Decides who goes where, by what is known. Not thread-safe.
+
+    Attributes:
+        state: what is known.
+    """
+
+    def __init__(self, rules: FleetRules) -> None:
+        self.state = FleetState(rules)
+        self._numbers = itertools.count()
+        self._dead: deque[str] = deque(maxlen=_REMEMBERED)  # processes, which may still be reported for a moment
+        self._sent_on: dict[str, float] = {}  # by session that was sent to another gateway, since when
+
+    def see(self, machines: Iterable[Machine]) -> None:
+        """Take note of the machines that are there; what ran on others is lost."""
+        self.state.machines = {machine.name: machine for machine in machines}
+        for name in [name for name, host in self.state.hosts.items() if host.machine not in self.state.machines]:
+            self.lose_host(name)
+        self.state.draining &= set(self.state.machines)
+
+    def admit(self, asked: Asked, now_s: float) -> Place | Elsewhere | Refusal:
+        """Find a place for a session that has none; one that has one keeps it.
+
+        Where there is only room without robots of lower priority, they have to go.
+        """
+        self._hear(asked.gateway, now_s)
+        own = self._gateway_for(asked.session, asked.gateway, now_s)
+        if own != asked.gateway:
+            return Elsewhere(gateway=own)
+        known = self.state.sessions.get(asked.session)
+        if known is not None and known.host in self.state.hosts:
+            return self.place(known.host)
+        demand = self._demand(asked)
+        place = self.find(demand, asked.gateway, now_s, is_urgent=known is not None)
+        if isinstance(place, Refusal):
+            self.state.counts["refused"] += 1
+            self.state.sessions.pop(asked.session, None)
+            return place
+        self.state.sessions[asked.session] = SessionEntry(
+            gateway=asked.gateway, demand=demand, since_s=known.since_s if known else now_s, host=place.host
+        )
+        self.state.counts["admitted"] += known is None
+        return place
+
+    def leave(self, session: str) -> None:
+        """A session has ended."""
+        self.state.sessions.pop(session, None)
+
+    def lose_host(self, host: str) -> None:
+        """A process has died; its sessions keep their claim to another place."""
+        self._dead.append(host)
+        if self.state.hosts.pop(host, None) is None:
+            return
+        self.state.counts["lost"] += 1
+        for session in self.state.sessions.values():
+            if session.host == host:
+                session.host = ""
+            if session.target == host:
+                session.target = ""
+
+    def end_host(self, host: str) -> None:
+        """A process is to end, or has; reports that still have it are late."""
+        self._dead.append(host)
+        del self.state.hosts[host]
+
+    def drain(self, machine: str) -> None:
+        """Let a machine become empty, without a frame being lost; :meth:`undrain` takes that back."""
+        self.state.draining.add(machine)
+
+    def undrain(self, machine: str) -> None:
+        """Use a machine again."""
+        self.state.draining.discard(machine)
+
+    def report(self, report: GatewayReport, now_s: float) -> Orders:
+        """Take a gateway's report, and say what it is to do: what :mod:`.upkeep` has found since the last one."""
+        self._hear(report.gateway, now_s)
+        self.state.gateways[report.gateway].counts = report.counts
+        self._take(report, now_s)
+        self._forget_silent(now_s)
+        self._sent_on = {name: at for name, at in self._sent_on.items() if now_s - at < 2 * _SENT_ON_S}
+        return self.state.orders.pop(report.gateway, Orders())
+
+    def find(self, demand: Demand, gateway: str, now_s: float, *, is_urgent: bool = False) -> Place | Refusal:
+        """A place for a session; an urgent one in a process that runs, even if that has enough to do."""
+        machine = best_machine(self.state.loads, demand, self.state.rules)
+        if isinstance(machine, str):
+            made = self._room_by_priority(demand)
+            if made is None:
+                return Refusal(reason=f"the fleet has no room: {machine}")
+            machine = made
+        name = machine.machine.name
+        if is_urgent:
+            host = self._least_host(demand.network)
+            return self.place(host) if host else self.new_host(name, demand, gateway, now_s)
+        counts = self.state.counted
+        free = [
+            host
+            for host, entry in self.state.hosts.items()
+            if entry.machine == name
+            and entry.network == demand.network
+            and counts[host] < self.state.rules.sessions_per_host
+        ]
+        return self.place(min(free)) if free else self.new_host(name, demand, gateway, now_s)
+
+    def new_host(self, machine: str, demand: Demand, gateway: str, now_s: float) -> Place:
+        """A process that a gateway is to start."""
+        name = f"{gateway}_host_{next(self._numbers)}_{round(1e3 * now_s) % 10**9}"
+        self.state.hosts[name] = HostEntry(
+            machine=machine, network=demand.network, gateway=gateway, since_s=now_s, idle_s=now_s
+        )
+        memory = demand.memory_bytes + self.state.rules.host_bytes
+        cores = round(min(max(_LEAST_CORES, demand.cores), self.state.machines[machine].cores), 3)
+        return Place(host=name, machine=machine, gateway=gateway, is_new=True, memory_bytes=memory, cores=cores)
+
+    def place(self, host: str) -> Place:
+        """A process that is there."""
+        entry = self.state.hosts[host]
+        return Place(host=host, machine=entry.machine, gateway=entry.gateway, is_ready=entry.is_ready)
+
+    def _hear(self, gateway: str, now_s: float) -> None:
+        self.state.gateways.setdefault(gateway, GatewayEntry(heard_s=now_s)).heard_s = now_s
+
+    def _gateway_for(self, session: str, asking: str, now_s: float) -> str:
+        known = self.state.sessions.get(session)
+        if known is not None and self._is_heard(known.gateway, now_s):
+            return known.gateway
+        if known is not None:
+            known.gateway = asking
+            return asking
+        alive = [name for name in self.state.gateways if self._is_heard(name, now_s)]
+        robots = {name: sum(each.gateway == name for each in self.state.sessions.values()) for name in alive}
+        least = min(alive, key=lambda name: (robots[name], name))
+        if robots[asking] <= robots[least]:
+            return asking
+        first_s = self._sent_on.setdefault(session, now_s)
+        if now_s - first_s < _SENT_ON_S:
+            return least
+        del self._sent_on[session]
+        return asking
+
+    def _is_heard(self, gateway: str, now_s: float) -> bool:
+        return (
+            gateway in self.state.gateways and now_s - self.state.gateways[gateway].heard_s <= self.state.rules.silent_s
+        )
+
+    def _demand(self, asked: Asked) -> Demand:
+        """As predicted; like the sessions of the same model where there are some, as those have been measured."""
+        alike = [each.demand for each in self.state.sessions.values() if each.demand.network == asked.network]
+        known = self.state.sessions.get(asked.session)
+        if known is not None:
+            return known.demand
+        rules, guess = self.state.rules, asked.predicted
+        mean_ms, worst_ms = (guess.mean_ms, guess.worst_ms) if guess else (rules.unknown_ms, rules.unknown_ms)
+        period_ms = guess.period_ms if guess else rules.unknown_period_ms
+        if alike:
+            mean_ms = sum(each.mean_ms for each in alike) / len(alike)
+            worst_ms = sum(each.worst_ms for each in alike) / len(alike)
+            period_ms = len(alike) / sum(1 / each.period_ms for each in alike)
+        return Demand(
+            network=asked.network, mean_ms=mean_ms, worst_ms=worst_ms, period_ms=period_ms,
+            deadline_ms=asked.deadline_ms, memory_bytes=asked.memory_bytes, priority=asked.priority,
+        )  # fmt: skip
+
+    def _least_host(self, network: str) -> str | None:
+        """The running process that has the model and the fewest sessions; None: there is none."""
+        counts = self.state.counted
+        ready = [
+            name
+            for name, host in self.state.hosts.items()
+            if host.network == network and host.is_ready and host.machine not in self.state.draining
+        ]
+        return min(ready, key=lambda name: (counts[name], name)) if ready else None
+
+    def _room_by_priority(self, demand: Demand) -> MachineLoad | None:
+        """A machine that has room without sessions of lower priority; those are told to go."""
+        for load in self.state.loads:
+            name = load.machine.name
+            there = [
+                each for each in self.state.sessions.values() if self.state.machine_of(each) == name and not each.shed
+            ]
+            lower = sorted(
+                (each for each in there if each.demand.priority < demand.priority),
+                key=lambda each: (each.demand.priority, -each.since_s),
+            )
+            for count in range(1, len(lower) + 1):
+                left = tuple(each.demand for each in there if each not in lower[:count])
+                freed = MachineLoad(machine=load.machine, demands=left, networks=load.networks, hosts=load.hosts)
+                if not objection(freed.joined_by(demand), self.state.rules):
+                    for each in lower[:count]:
+                        each.shed = "a robot of higher priority needs the place"
+                    return freed
+        return None
+
+    def _take(self, report: GatewayReport, now_s: float) -> None:
+        for name, host in report.hosts.items():
+            if host.machine not in self.state.machines or name in self._dead:
+                continue
+            entry = self.state.hosts.setdefault(
+                name,
+                HostEntry(
+                    machine=host.machine, network=host.network, gateway=report.gateway, since_s=now_s, idle_s=now_s
+                ),
+            )
+            entry.is_seen, entry.is_ready = True, host.is_ready
+        for name, (at, demand) in report.sessions.items():
+            session = self.state.sessions.get(name)
+            if session is None:
+                if demand is None or at not in self.state.hosts:
+                    continue  # not admitted yet
+                session = self.state.sessions[name] = SessionEntry(gateway=report.gateway, demand=demand, since_s=now_s)
+            session.gateway, session.demand = report.gateway, demand or session.demand
+            if at and at == session.target:
+                session.host, session.target = at, ""
+                self.state.counts["moved"] += 1
+            elif at in self.state.hosts and not session.target:
+                session.host = at
+        gone = [name for name, host in self.state.hosts.items() if self._is_gone(host, name, report, now_s)]
+        for name in gone:
+            self.lose_host(name)
+        for name, session in list(self.state.sessions.items()):
+            is_missing = session.gateway == report.gateway and name not in report.sessions
+            if is_missing and now_s - session.since_s > _GRACE_S:
+                del self.state.sessions[name]
+
+    def _is_gone(self, host: HostEntry, name: str, report: GatewayReport, now_s: float) -> bool:
+        if host.gateway != report.gateway or name in report.hosts:
+            return False
+        return host.is_seen or now_s - host.since_s > self.state.rules.start_s
+
+    def _forget_silent(self, now_s: float) -> None:
+        """A gateway that ends takes its processes along; its robots find another one."""
+        for name in [
+            name
+            for name in self.state.gateways
+            if now_s - self.state.gateways[name].heard_s > 10 * self.state.rules.silent_s
+        ]:
+            del self.state.gateways[name]
+            for host in [host for host, entry in self.state.hosts.items() if entry.gateway == name]:
+                self.lose_host(host)
+            for session in [each for each, entry in self.state.sessions.items() if entry.gateway == name]:
+                del self.state.sessions[session]

@@ -1,0 +1,158 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where a session goes: to the machine on which its frames are predicted to end soonest, or nowhere.
+
+A machine with m cores whose sessions keep a share u of them busy lets a frame wait, on average, for about
+
+    W = s u^(sqrt(2 (m + 1)) - 1) / (m (1 - u)),      s: the mean time of a frame (Sakasegawa's formula for M/M/m)
+
+and one in twenty longer than 3 W, as waiting times have an exponential tail. A session fits where that, and the time
+of its own slowest frames, stays within the deadlines of all who are there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cacheinf_ros.fleet.demand import Demand
+
+_TAIL = math.log(20)  # mean waits that one in twenty exceeds
+_SWITCH_SHARE = 0.1  # of what loading a model takes, as much as a frame that is so much slower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRules:
+    """What may be promised.
+
+    Attributes:
+        most_busy: share of a machine's cores.
+        margin: share of a deadline that the server's part of a frame may take; the rest is the link's and the robot's.
+        sessions_per_host: that a process computes; more only where a machine was lost.
+        host_bytes: memory of a process without a session.
+        standby: whether a model that has sessions on one machine only is loaded on another one, too.
+        uneven: share of their cores by which two machines may differ before a session moves from one to the other.
+        moves_at_once: of planned ones: processes that start take time from those that compute.
+        idle_s: after which a process without sessions ends.
+        silent_s: after which a gateway is taken to be gone.
+        start_s: after which a process that was ordered and did not come is forgotten.
+        unknown_ms, unknown_period_ms: of frames of a model that nobody has computed yet.
+        load_ms: what it takes to start a process with a model, before it is seen.
+    """
+
+    most_busy: float = 0.8
+    margin: float = 0.8
+    sessions_per_host: int = 1
+    host_bytes: float = 400e6
+    standby: bool = True
+    uneven: float = 0.25
+    moves_at_once: int = 2
+    idle_s: float = 20.0
+    silent_s: float = 5.0
+    start_s: float = 120.0
+    unknown_ms: float = 20.0
+    unknown_period_ms: float = 200.0
+    load_ms: float = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A node of the cluster.
+
+    Attributes:
+        name: its identity there.
+        cores: that sessions may use.
+        memory_bytes: the same.
+    """
+
+    name: str
+    cores: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineLoad:
+    """A machine with what it has to do.
+
+    Attributes:
+        demands: of its sessions.
+        networks: of the models that are loaded there, in processes that have room.
+        hosts: processes.
+    """
+
+    machine: Machine
+    demands: Sequence[Demand] = ()
+    networks: frozenset[str] = field(default_factory=frozenset)
+    hosts: int = 0
+
+    @property
+    def busy(self) -> float:
+        """Share of its cores."""
+        return sum(demand.cores for demand in self.demands) / self.machine.cores
+
+    def joined_by(self, demand: Demand) -> MachineLoad:
+        """The same with one more session, in a process of its own unless one has room."""
+        hosts = self.hosts + (demand.network not in self.networks)
+        return MachineLoad(machine=self.machine, demands=(*self.demands, demand), networks=self.networks, hosts=hosts)
+
+
+def waiting_ms(load: MachineLoad) -> float:
+    """Predict how long one frame in twenty waits for a core at least; infinite where there is more work than time."""
+    cores = sum(demand.cores for demand in load.demands)
+    if not cores:
+        return 0.0
+    busy = cores / load.machine.cores
+    if busy >= 1:
+        return math.inf
+    frames = sum(1 / demand.period_ms for demand in load.demands)
+    mean_ms = cores / frames
+    servers = max(1.0, load.machine.cores)
+    return _TAIL * mean_ms * busy ** (math.sqrt(2 * (servers + 1)) - 1) / (servers * (1 - busy))
+
+
+def p95_ms(load: MachineLoad, demand: Demand) -> float:
+    """Predict what frames of one of a machine's sessions take there, one in twenty longer."""
+    return demand.worst_ms + waiting_ms(load)
+
+
+def objection(load: MachineLoad, rules: FleetRules) -> str:
+    """Why a machine cannot do what it has to; empty: it can."""
+    if load.busy > rules.most_busy:
+        return f"its cores would be {100 * load.busy:.0f} % busy, of {100 * rules.most_busy:.0f} %"
+    needed = sum(demand.memory_bytes for demand in load.demands) + load.hosts * rules.host_bytes
+    if needed > load.machine.memory_bytes:
+        return f"{needed / 1e6:.0f} MB would be needed, of {load.machine.memory_bytes / 1e6:.0f}"
+    for demand in load.demands:
+        allowed_ms = rules.margin * demand.deadline_ms
+        if p95_ms(load, demand) > allowed_ms:
+            return f"one frame in twenty would take {p95_ms(load, demand):.0f} ms, of {allowed_ms:.0f}"
+    return ""
+
+
+def cost_ms(load: MachineLoad, demand: Demand, rules: FleetRules) -> float:
+    """What a new session's frames take there, and a part of what loading its model takes where it is not loaded."""
+    loading_ms = 0.0 if demand.network in load.networks else _SWITCH_SHARE * rules.load_ms
+    return p95_ms(load.joined_by(demand), demand) + loading_ms
+
+
+def best_machine(
+    loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules, *, avoid: frozenset[str] = frozenset()
+) -> MachineLoad | str:
+    """The machine for a session, or why there is none.
+
+    Args:
+        avoid: machines that are taken only where no other will do.
+    """
+    if not loads:
+        return "no machine is there"
+    found: list[tuple[bool, float, float, str, MachineLoad]] = []
+    objections = []
+    for load in loads:
+        joined = load.joined_by(demand)
+        complaint = objection(joined, rules)
+        if complaint:
+            objections.append(f"{load.machine.name[:8]}: {complaint}")
+        else:
+            key = load.machine.name in avoid, round(cost_ms(load, demand, rules), 3), joined.busy
+            found.append((*key, load.machine.name, load))
+    return min(found)[-1] if found else "; ".join(objections[:3])

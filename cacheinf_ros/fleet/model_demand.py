@@ -1,0 +1,42 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What a model asks of a machine, predicted by the timeline with which partitions are chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.graph import Model
+from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.offload.planning import Machines, Workload
+from cacheinf_ros.offload.planning.timeline import Timeline
+
+_TYPICAL_REUSE = 0.9
+_MBIT_S = 1000.0
+_VALUE_BYTES = 4
+
+
+class ModelDemand:
+    """What frames of one model take on a machine, by the timeline with which partitions are chosen."""
+
+    def __init__(self, model: Model) -> None:
+        """Lay the model out; that takes some time."""
+        self.workload = Workload(lay_out(model.graph))
+        values = float(self.workload.heights @ self.workload.row_values)
+        self.memory_bytes = _VALUE_BYTES * values + weight_bytes(model.graph)
+
+    def predicted_ms(self, profile: NDArray[np.float64]) -> tuple[float, float]:
+        """Milliseconds of a typical frame and of one that has changed everywhere, all of it at the server.
+
+        Args:
+            profile: float64 [operators, points] of the server, see :func:`~cacheinf_ros.offload.planning.profile`.
+        """
+        around = Machines(robot_ms=profile, server_ms=profile)
+        nothing_here = np.zeros(len(self.workload.names), np.int64)
+
+        def busy_ms(reuse: float) -> float:
+            active = self.workload.active_at(reuse)
+            return Timeline(self.workload, around.conditions(_MBIT_S, active, active)).times(nothing_here).server_busy
+
+        return busy_ms(_TYPICAL_REUSE), busy_ms(0.0)

@@ -1,0 +1,400 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A gateway's end of a robot's session: hands packets on to the process that computes it, wherever that is.
+
+The robot holds the picture that the server's maps were computed from, so that a session moves without its maps: a new
+process starts with the next epoch, whose first frame carries the picture. Planned, the robot is welcomed to that epoch
+while the present one goes on, and follows between two frames. Where a process dies, the robot is told at once, computes
+the frame at hand alone, greets, and finds the new process ready.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cacheinf_ros.errors import CacheinfError, LinkError
+from cacheinf_ros.fleet.demand import Demand, DemandMeter
+from cacheinf_ros.fleet.frame_stream import PacketStream
+from cacheinf_ros.fleet.messages import Elsewhere, Place, Refusal
+from cacheinf_ros.offload.protocol.greeting import Hello, Welcome, read_hello, read_welcome, written
+from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Packet, Send, cut
+from cacheinf_ros.offload.protocol.transfer import DONE
+
+_TICK_S = 0.2
+_AGAIN_S = 0.3  # a robot that has not followed is welcomed again
+_STALLED_S = 3.0  # without a word of a process that has a frame: it counts as lost
+_KEPT = 64  # frames
+_LEAST_S = 1.0  # between two attempts to find a place
+
+
+class Fleet(Protocol):
+    """What a session asks of the fleet, in a thread that may wait; see :class:`.gateway.FleetGateway`."""
+
+    name: str
+
+    def admit(self, session: str, hello: Hello) -> Place | Elsewhere | Refusal:
+        """Find a place; :class:`CacheinfError` where the fleet cannot be asked, or has no such model."""
+        ...
+
+    def open(
+        self,
+        place: Place,
+        hello: Hello,
+        receive: Callable[[Packet], None],
+        lost: Callable[[], None],
+        is_wanted: Callable[[], bool],
+    ) -> PacketStream:
+        """Connect to a process, and start it first where it is new; :class:`LinkError` where that fails."""
+        ...
+
+    def predicted(self, hello: Hello, welcome: Welcome) -> Demand:
+        """What frames of a session take, by the profile of the process."""
+        ...
+
+    def lose(self, place: Place) -> None:
+        """A process does not answer any more."""
+        ...
+
+    def leave(self, session: str) -> None:
+        """A session has ended."""
+        ...
+
+    def count(self, what: str, by: float = 1) -> None:
+        """Count what happens, for whoever looks at the fleet."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Route:
+    """The way to a process.
+
+    Attributes:
+        epoch: from which on it computes the session.
+        welcome: the answer to a greeting as it goes to the robot; empty: it has not come.
+    """
+
+    place: Place
+    epoch: int
+    stream: PacketStream | None = None
+    greeted: Assembly | None = None
+    welcome: list[Packet] = field(default_factory=list)
+    said_s: float = 0.0
+    waits_since_s: float | None = None
+    is_lost: bool = False
+
+
+class RelaySession:
+    """As :class:`~cacheinf_ros.offload.ServerSession`: one thread receives, another serves.
+
+    Attributes:
+        name: of the session.
+        has_frame: whether one has begun and not ended.
+    """
+
+    def __init__(self, name: str, fleet: Fleet, send: Send, complain: Callable[[str], None]) -> None:
+        """``send`` takes packets for the robot; it must not wait."""
+        self.name = name
+        self._fleet = fleet
+        self._send = send
+        self._complain = complain
+        self._changed = threading.Condition()
+        self._hello: Hello | None = None
+        self._greeting: Packet | None = None  # that nobody has answered yet
+        self._epoch = 0
+        self._route: _Route | None = None
+        self._next: _Route | None = None
+        self._gone: list[Place] = []
+        self._target: Place | None = None
+        self._shed = ""
+        self._not_before_s = 0.0
+        self._meter = DemandMeter()
+        self._predicted: Demand | None = None
+        self._began_s = 0.0
+        self.has_frame = False
+        self._took_ms: deque[float] = deque(maxlen=_KEPT)
+        self._is_open = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it serves, or will."""
+        return self._is_open
+
+    @property
+    def network(self) -> str:
+        """Hash of its model; empty: the robot has not said."""
+        return self._hello.network if self._hello is not None else ""
+
+    @property
+    def state(self) -> tuple[str, Demand | None]:
+        """The process that computes it, empty: none; and what it asks of it, as far as that is known."""
+        with self._changed:
+            demand = self._meter.measured(self._predicted) if self._predicted else None
+            return self._route.place.host if self._route else "", demand
+
+    @property
+    def took_ms(self) -> list[float]:
+        """Of the last frames, from the robot's word to the process' last."""
+        with self._changed:
+            return list(self._took_ms)
+
+    def receive(self, packet: Packet) -> None:
+        """Take what came from the robot; what is damaged or not for this session is left out."""
+        if packet.session != self.name or not packet.is_sound:
+            return
+        with self._changed:
+            if packet.kind == Kind.HELLO:
+                self._greeting = packet
+                self._changed.notify_all()
+            if packet.epoch < self._epoch:
+                return
+            self._epoch = packet.epoch
+            self._follow(packet)
+            route = self._route
+            if route is None or route.stream is None:
+                return
+            if packet.kind == Kind.HELLO:
+                self._greeting = None
+            elif packet.kind == Kind.START and packet.part == 0:
+                self._began_s = time.monotonic()
+                self.has_frame = True
+                self._meter.start(self._began_s)
+                self._fleet.count("frames")
+                route.waits_since_s = route.waits_since_s or self._began_s
+            route.stream.send(packet)
+
+    def serve(self) -> None:
+        """Find places for the session as long as it needs one, until it ends."""
+        try:
+            while self._is_open:
+                with self._changed:
+                    self._changed.wait_for(self._has_work, _TICK_S)
+                if not self._is_open:
+                    break
+                self._tell_losses()
+                if self._shed:
+                    self._refuse(self._shed)
+                elif self._is_placeless() and time.monotonic() >= self._not_before_s:
+                    self._find_place()
+                elif self._target is not None:
+                    self._prepare_move()
+                self._look()
+        except CacheinfError as error:
+            self._complain(f"{self.name}: {error}")
+            self._refuse(str(error))
+        finally:
+            self.close()
+            self._fleet.leave(self.name)
+
+    def move(self, place: Place) -> None:
+        """Go to another process, without a frame being lost."""
+        with self._changed:
+            is_there = any(route is not None and route.place.host == place.host for route in (self._route, self._next))
+            if not is_there:
+                self._target = place
+                self._changed.notify_all()
+
+    def shed(self, reason: str) -> None:
+        """End, as there is no room any more."""
+        with self._changed:
+            self._shed = reason
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let :meth:`serve` return, and the robot know."""
+        with self._changed:
+            was_open, self._is_open = self._is_open, False
+            routes = [route for route in (self._route, self._next) if route is not None]
+            self._route = self._next = None
+            self._changed.notify_all()
+        for route in routes:
+            if route.stream is not None:
+                route.stream.close()
+        if was_open and routes:
+            self._fail("the server ends")
+
+    def _has_work(self) -> bool:
+        is_due = time.monotonic() >= self._not_before_s
+        wanted = self._gone or self._shed or self._target or not self._is_open
+        return bool(wanted or (self._is_placeless() and is_due))
+
+    def _is_placeless(self) -> bool:
+        return self._route is None and (self._greeting is not None or self._hello is not None)
+
+    def _follow(self, packet: Packet) -> None:
+        """Switch to the process that is ready as soon as the robot is in its epoch."""
+        new = self._next
+        if new is None or packet.epoch < new.epoch:
+            return
+        if new.welcome or self._route is None:
+            old, self._route, self._next = self._route, new, None
+            self._fleet.count("moves")
+            if old is not None and old.stream is not None:
+                old.stream.close()
+        elif packet.kind == Kind.HELLO:  # it has started anew by itself, before the new process is ready
+            self._greet(new, packet.epoch + 1)
+
+    def _find_place(self) -> None:
+        self._not_before_s = time.monotonic() + _LEAST_S
+        with self._changed:
+            greeting = self._greeting
+        hello = self._hello = read_hello(greeting.data) if greeting is not None else self._hello
+        assert hello is not None
+        answer = self._fleet.admit(self.name, hello)
+        if isinstance(answer, Elsewhere):
+            self._is_open = False
+        elif isinstance(answer, Refusal):
+            if greeting is not None:
+                self._refuse(answer.reason)
+        else:
+            route = _Route(place=answer, epoch=0)
+            if self._connect(route, hello, lambda: self._is_open and not self._shed):
+                self._use(route)
+
+    def _use(self, route: _Route) -> None:
+        with self._changed:
+            if not self._is_open and route.stream is not None:
+                route.stream.close()
+            if not self._is_open or route.is_lost:
+                return
+            self._route = route
+            greeting, self._greeting = self._greeting, None
+        assert route.stream is not None
+        if greeting is not None:
+            route.stream.send(greeting)
+        else:  # the robot has not said yet that it starts anew: the process can prepare
+            self._greet(route, self._epoch + 1)
+
+    def _prepare_move(self) -> None:
+        with self._changed:
+            place, self._target = self._target, None
+            hello = self._hello
+        if place is None or hello is None or self._route is None:
+            return
+        route = _Route(place=place, epoch=self._epoch + 1)
+        if not self._connect(route, hello, lambda: self._is_open and not self._shed and self._route is not None):
+            return
+        with self._changed:
+            if not route.is_lost:
+                self._next = route
+                self._greet(route, self._epoch + 1)
+
+    def _connect(self, route: _Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
+        """Open the way to a process; whether that succeeded, as long as it is wanted."""
+        try:
+            route.stream = self._fleet.open(
+                route.place, hello, lambda packet: self._from_process(route, packet), lambda: self._lost(route),
+                is_wanted,
+            )  # fmt: skip
+        except LinkError as error:
+            self._complain(f"{self.name}: {error}")
+            self._fleet.lose(route.place)
+            self._not_before_s = 0.0
+            return False
+        route.stream.start()
+        return True
+
+    def _greet(self, route: _Route, epoch: int) -> None:
+        """Let a process prepare for an epoch that the robot is not yet in."""
+        assert self._hello is not None and route.stream is not None
+        route.epoch, route.welcome, route.greeted = epoch, [], None
+        for packet in cut(written(self._hello), session=self.name, epoch=epoch, kind=Kind.HELLO):
+            route.stream.send(packet)
+
+    def _from_process(self, route: _Route, packet: Packet) -> None:
+        with self._changed:
+            route.waits_since_s = None
+            if packet.kind == Kind.WELCOME:
+                self._hear_welcome(route, packet)
+                return
+            if route is not self._route:
+                return
+            if packet.kind == Kind.DONE and len(packet.data) == DONE.size:
+                took_ms, waited_ms, _ = DONE.unpack(packet.data)
+                self._meter.done(took_ms - waited_ms)
+                self.has_frame = False
+                self._took_ms.append(1e3 * (time.monotonic() - self._began_s))
+                self._fleet.count("busy_ms", took_ms - waited_ms)
+            elif packet.kind == Kind.REFUSED:
+                self._is_open = False
+        self._send(packet)
+
+    def _hear_welcome(self, route: _Route, packet: Packet) -> None:
+        """Put the gateway's name into it, and learn what the process takes for frames."""
+        if route.greeted is None or not route.greeted.add(packet):
+            route.greeted = Assembly(packet.parts)
+            route.greeted.add(packet)
+        content = route.greeted.content
+        if content is None or self._hello is None:
+            return
+        route.greeted = None
+        welcome = read_welcome(content)
+        named = written(welcome.model_copy(update={"server": self._fleet.name}))
+        packets = list(cut(named, session=self.name, epoch=packet.epoch, kind=Kind.WELCOME))
+        self._predicted = self._fleet.predicted(self._hello, welcome)
+        if route is self._next and packet.epoch == route.epoch:
+            route.welcome, route.said_s = packets, time.monotonic()
+        if route in (self._route, self._next):
+            for each in packets:
+                self._send(each)
+
+    def _lost(self, route: _Route) -> None:
+        """A process is gone: the robot is not kept waiting."""
+        with self._changed:
+            route.is_lost = True
+            if not self._is_open:
+                return
+            self._gone.append(route.place)
+            self._changed.notify_all()
+            if route is self._next:
+                self._next = None
+                return
+            if route is not self._route:
+                return
+            self._route, self._next = (self._next, None) if self._next and self._next.welcome else (None, self._next)
+            self._not_before_s = 0.0
+        self._fleet.count("losses")
+        self._fail("the machine that computed it is lost, another one takes over")
+
+    def _tell_losses(self) -> None:
+        with self._changed:
+            gone, self._gone = self._gone, []
+        for place in gone:
+            self._fleet.lose(place)
+
+    def _look(self) -> None:
+        """Welcome a robot again that has not followed; give up a process that says nothing."""
+        now = time.monotonic()
+        with self._changed:
+            route, new = self._route, self._next
+            again = new.welcome if new is not None and now - new.said_s > _AGAIN_S else []
+            if again and new is not None:
+                new.said_s = now
+            is_stalled = (
+                route is not None and route.waits_since_s is not None and now - route.waits_since_s > _STALLED_S
+            )
+        for packet in again:
+            self._send(packet)
+        if is_stalled and route is not None:
+            if route.stream is not None:
+                route.stream.close()
+            self._lost(route)
+
+    def _refuse(self, reason: str) -> None:
+        """Say no; a robot that has a session learns first that it is over, and greets."""
+        with self._changed:
+            greeting, has_session = self._greeting, self._route is not None
+            epoch = self._epoch if greeting is None else greeting.epoch
+        self._fleet.count("refusals")
+        if has_session:
+            self._fail(reason)
+            epoch += 1
+        Channel(session=self.name, epoch=epoch, send=self._send).put(Kind.REFUSED, reason.encode())
+        self._is_open = False
+
+    def _fail(self, reason: str) -> None:
+        self.has_frame = False
+        Channel(session=self.name, epoch=self._epoch, send=self._send).put(Kind.FAILED, reason.encode())

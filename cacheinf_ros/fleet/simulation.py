@@ -1,0 +1,363 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A fleet in simulated time: robots, machines that fail, and the same ledger that places real sessions.
+
+What frames and starts take is drawn from what was measured. A machine's cores serve frames in the order in which they
+come; a robot has one frame at a time, and computes alone what is not there by its deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.fleet.demand import Demand, DemandMeter
+from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
+from cacheinf_ros.fleet.messages import Asked, GatewayReport, HostReport, Orders, Place, Refusal
+from cacheinf_ros.fleet.upkeep import keep_up
+
+_NETWORK = "model"
+_PROBE_S, _PROBE_MAX_S = 0.5, 30.0  # between greetings of a robot that was refused: doubled each time, at most
+_MB = 1e6
+Process = Generator[Any, Any, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured on real machines, milliseconds.
+
+    Attributes:
+        frame_ms: of frames, on a core of their own.
+        dense_ms: of a frame that has changed everywhere: the first one at a new place.
+        overhead_ms: of a frame, beside its computation: link, gateway, waking up.
+        start_ms: until a new process computes.
+        adopt_ms: until one that runs takes another session.
+        session_mb: memory of a session.
+    """
+
+    frame_ms: Sequence[float]
+    dense_ms: float
+    overhead_ms: Sequence[float]
+    start_ms: float = 8000.0
+    adopt_ms: float = 150.0
+    session_mb: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedFleet:
+    """What is simulated.
+
+    Attributes:
+        hz, deadline_ms: of the robots.
+        fails_every_s: mean time until a machine fails; 0: none does.
+        repaired_s: until it is back.
+        robots_per_gateway: a gateway serves so many.
+        report_s: between two reports of a gateway.
+        warm_s: at the start, that does not count.
+    """
+
+    robots: int
+    machines: int
+    measured: Measured
+    cores: float = 2.0
+    memory_mb: float = 64_000.0
+    hz: float = 2.0
+    deadline_ms: float = 200.0
+    seconds: float = 120.0
+    warm_s: float = 30.0
+    fails_every_s: float = 0.0
+    repaired_s: float = 30.0
+    robots_per_gateway: int = 50
+    report_s: float = 1.0
+    rules: FleetRules = field(default_factory=FleetRules)
+    seed: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class SimulationReport:
+    """What came of it, after the warm start.
+
+    Attributes:
+        latencies_ms: of shared frames.
+        shared, late, alone: frames in time, computed alone after the deadline, and without a place.
+        refused: robots that were refused a place at least once.
+        lost_by_failure: for each robot and each loss of its machine, how many frames it computed alone because of it.
+        busy: share of the cores' time.
+    """
+
+    robots: int
+    machines: int
+    latencies_ms: list[float] = field(default_factory=list)
+    shared: int = 0
+    late: int = 0
+    alone: int = 0
+    refused: set[int] = field(default_factory=set)
+    lost_by_failure: list[int] = field(default_factory=list)
+    failures: int = 0
+    moves: int = 0
+    busy: float = 0.0
+
+    @property
+    def p95_ms(self) -> float:
+        """Of shared frames."""
+        return float(np.percentile(self.latencies_ms, 95)) if self.latencies_ms else float("nan")
+
+    @property
+    def shared_share(self) -> float:
+        """Of all frames."""
+        return self.shared / max(1, self.shared + self.late + self.alone)
+
+    @property
+    def machines_per_robot(self) -> float:
+        """Cost: machines for each robot that is served, weighted with the share of its frames that are shared."""
+        return self.machines / max(1e-9, self.robots * self.shared_share)
+
+
+def simulate(fleet: SimulatedFleet) -> SimulationReport:
+    """Run it; :class:`ConfigError` where simpy is not installed."""
+    try:
+        simpy = import_module("simpy")
+    except ImportError:
+        raise ConfigError("simulations need simpy: pip install 'cacheinf_ros[fleet]'") from None
+    return _Simulation(fleet, simpy).run()
+
+
+class _Machine:
+    def __init__(self, simpy: Any, env: Any, name: str, cores: float, memory_bytes: float) -> None:
+        self.machine = Machine(name=name, cores=cores, memory_bytes=memory_bytes)
+        self.cores = simpy.Resource(env, capacity=max(1, int(cores)))
+        self.failed = env.event()
+        self.failed_s = 0.0
+        self.is_alive = True
+
+
+class _Simulation:
+    def __init__(self, fleet: SimulatedFleet, simpy: Any) -> None:
+        self.fleet = fleet
+        self.env = simpy.Environment()
+        self.random = np.random.default_rng(fleet.seed)
+        self.ledger = FleetLedger(fleet.rules)
+        self.report = SimulationReport(robots=fleet.robots, machines=fleet.machines)
+        self.machines = {
+            name: _Machine(simpy, self.env, name, fleet.cores, fleet.memory_mb * _MB)
+            for name in (f"machine{i:03d}" for i in range(fleet.machines))
+        }
+        self.ready_s: dict[str, float] = {}  # of processes
+        self.gateways = max(1, -(-fleet.robots // fleet.robots_per_gateway))
+        self.robots = [_Robot(self, number) for number in range(fleet.robots)]
+        self.busy_s = 0.0
+
+    def run(self) -> SimulationReport:
+        self._see()
+        for number in range(self.gateways):
+            self.env.process(self._gateway(f"gateway{number}"))
+        for robot in self.robots:
+            self.env.process(robot.live())
+        if self.fleet.fails_every_s:
+            for machine in self.machines.values():
+                self.env.process(self._fail(machine))
+        self.env.run(until=self.fleet.warm_s + self.fleet.seconds)
+        self.report.busy = self.busy_s / (self.fleet.machines * self.fleet.cores * self.fleet.seconds)
+        return self.report
+
+    @property
+    def counts(self) -> bool:
+        """Whether the warm start is over."""
+        return bool(self.env.now >= self.fleet.warm_s)
+
+    def draw(self, values: Sequence[float]) -> float:
+        """One of what was measured, in seconds."""
+        return float(self.random.choice(values)) / 1e3
+
+    def start(self, host: str) -> None:
+        """A process is started."""
+        self.ready_s[host] = self.env.now + self.fleet.measured.start_ms / 1e3
+
+    def _see(self) -> None:
+        self.ledger.see([each.machine for each in self.machines.values() if each.is_alive])
+
+    def _gateway(self, name: str) -> Process:
+        yield self.env.timeout(self.random.uniform(0, self.fleet.report_s))
+        while True:
+            now = self.env.now
+            own = [robot for robot in self.robots if robot.gateway == name]
+            hosts = {
+                host: HostReport(machine=entry.machine, network=_NETWORK, is_ready=self.ready_s[host] <= now)
+                for host, entry in self.ledger.state.hosts.items()
+                if entry.gateway == name and host in self.ready_s
+            }
+            sessions = {robot.name: (robot.host, robot.demand) for robot in own if robot.is_served}
+            orders = self.ledger.report(GatewayReport(gateway=name, hosts=hosts, sessions=sessions), now)
+            if name == "gateway0":
+                keep_up(self.ledger, now)
+            self._obey(orders)
+            yield self.env.timeout(self.fleet.report_s)
+
+    def _obey(self, orders: Orders) -> None:
+        by_name = {robot.name: robot for robot in self.robots}
+        for place, _ in orders.start:
+            self.start(place.host)
+        for name, place in orders.move:
+            if place.is_new:
+                self.start(place.host)
+            by_name[name].target = place
+        for name, _ in orders.shed:
+            by_name[name].leave()
+
+    def _fail(self, machine: _Machine) -> Process:
+        while True:
+            yield self.env.timeout(self.random.exponential(self.fleet.fails_every_s))
+            machine.is_alive, machine.failed_s = False, self.env.now
+            failed, machine.failed = machine.failed, self.env.event()
+            self._see()
+            self.report.failures += self.counts
+            failed.succeed()
+            yield self.env.timeout(self.fleet.repaired_s)
+            machine.is_alive = True
+            self._see()
+
+
+class _Robot:
+    def __init__(self, simulation: _Simulation, number: int) -> None:
+        self._of = simulation
+        self._number = number
+        self.name = f"robot{number}"
+        self.gateway = f"gateway{number % simulation.gateways}"
+        self.host = ""
+        self.machine: _Machine | None = None
+        self.target: Place | None = None
+        self.is_served = False
+        self._ready_s = self._next_ask_s = 0.0
+        self._refusals = 0
+        self._is_dense = True
+        self._lost: int | None = None  # frames alone since its machine was lost
+        self._meter = DemandMeter()
+        fleet, measured = simulation.fleet, simulation.fleet.measured
+        self._predicted = Demand(
+            network=_NETWORK, mean_ms=float(np.mean(measured.frame_ms)), worst_ms=measured.dense_ms,
+            period_ms=1e3 / fleet.hz, deadline_ms=fleet.deadline_ms, memory_bytes=measured.session_mb * _MB,
+        )  # fmt: skip
+
+    @property
+    def demand(self) -> Demand:
+        """As measured."""
+        return self._meter.measured(self._predicted)
+
+    def leave(self) -> None:
+        """It is told that there is no room any more."""
+        self.host, self.machine, self.is_served = "", None, False
+        self._refuse()
+
+    def live(self) -> Process:
+        """Film for ever, a frame at a time."""
+        env, period_s = self._of.env, 1 / self._of.fleet.hz
+        yield env.timeout(self._of.random.uniform(0, period_s))
+        while True:
+            began = env.now
+            yield from self._frame()
+            missed = int((env.now - began) / period_s)
+            yield env.timeout(max(0.0, began + (missed + 1) * period_s - env.now))
+
+    def _frame(self) -> Process:
+        self._find_place()
+        self._follow()
+        if not self.is_served or self._of.env.now < self._ready_s:
+            self._alone(is_late=False)
+            return
+        yield from self._shared_frame()
+
+    def _shared_frame(self) -> Process:
+        of, fleet, machine = self._of, self._of.fleet, self.machine
+        assert machine is not None
+        env, began, lost = of.env, of.env.now, machine.failed
+        deadline_s = fleet.deadline_ms / 1e3
+        service_s = fleet.measured.dense_ms / 1e3 if self._is_dense else of.draw(fleet.measured.frame_ms)
+        overhead_s = of.draw(fleet.measured.overhead_ms)
+        self._meter.start(began)
+        with machine.cores.request() as core:
+            yield core | lost | env.timeout(deadline_s)
+            if core.triggered and not lost.triggered:
+                yield env.timeout(service_s) | lost
+                of.busy_s += min(service_s, env.now - began) * of.counts
+        if lost.triggered:
+            self._lose()
+        elif env.now - began + overhead_s > deadline_s:
+            self._is_dense = True  # the session starts anew
+            self._alone(is_late=True)
+        else:
+            self._done(env.now - began + overhead_s, service_s)
+
+    def _done(self, took_s: float, service_s: float) -> None:
+        self._is_dense = False
+        self._meter.done(1e3 * service_s)
+        if self._lost is not None:
+            self._of.report.lost_by_failure.append(self._lost)
+            self._lost = None
+        if self._of.counts:
+            self._of.report.shared += 1
+            self._of.report.latencies_ms.append(1e3 * took_s)
+
+    def _alone(self, *, is_late: bool) -> None:
+        if self._lost is not None:
+            self._lost += 1
+        if self._of.counts:
+            self._of.report.late += is_late
+            self._of.report.alone += not is_late
+
+    def _lose(self) -> None:
+        """Its machine is lost in the middle of a frame: it asks for another place at once."""
+        self._lost = 0 if self._of.counts else None
+        self._alone(is_late=False)
+        self.host, self.machine = "", None
+        self._find_place()
+
+    def _find_place(self) -> None:
+        of, now = self._of, self._of.env.now
+        noticed_s = now
+        if self.machine is not None and not self.machine.is_alive:  # since then: between two frames
+            noticed_s = self.machine.failed_s
+            self.host, self.machine, self._lost = "", None, 0 if of.counts else None
+        if self.host and self.host in of.ledger.state.hosts:
+            return
+        if self.host and self.host not in of.ledger.state.hosts:
+            self.host, self.machine = "", None
+        if now < self._next_ask_s:
+            return
+        asked = Asked(
+            session=self.name, gateway=self.gateway, network=_NETWORK, deadline_ms=of.fleet.deadline_ms,
+            memory_bytes=of.fleet.measured.session_mb * _MB, predicted=self._predicted,
+        )  # fmt: skip
+        answer = of.ledger.admit(asked, now)
+        if isinstance(answer, Place):
+            if answer.is_new:
+                of.start(answer.host)
+            self._take(answer)
+            self._ready_s = max(of.ready_s.get(answer.host, 0.0), noticed_s + of.fleet.measured.adopt_ms / 1e3)
+        elif isinstance(answer, Refusal):
+            self.is_served = False
+            self._refuse()
+
+    def _refuse(self) -> None:
+        if self._of.counts:
+            self._of.report.refused.add(self._number)
+        wait_s = min(_PROBE_S * 2.0 ** min(self._refusals, 30), _PROBE_MAX_S)
+        self._refusals += 1
+        self._next_ask_s = self._of.env.now + wait_s
+
+    def _take(self, place: Place) -> None:
+        self.host, self.machine = place.host, self._of.machines[place.machine]
+        self.is_served, self._is_dense, self._refusals = True, True, 0
+
+    def _follow(self) -> None:
+        """A planned move, between two frames, as soon as the new process is ready."""
+        place = self.target
+        if place is not None and self._of.ready_s.get(place.host, 0.0) <= self._of.env.now:
+            self.target = None
+            if place.host in self._of.ledger.state.hosts:
+                self._take(place)
+                self._of.report.moves += self._of.counts

@@ -1,0 +1,150 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What a fleet needs beside places for who asks: from time to time, orders for all gateways.
+
+Sessions leave machines that cannot do what was promised, or that are to become empty; a model that has sessions on one
+machine only is loaded on another one, so that these go on at once where the first is lost; processes end that nobody
+needs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import MachineLoad, best_machine, objection
+from cacheinf_ros.fleet.messages import Orders, Place
+
+
+def keep_up(ledger: FleetLedger, now_s: float) -> None:
+    """Find out what is to be done, and leave it for the gateways' next reports."""
+    _shed(ledger)
+    shed, move = _shed_orders(ledger), _moves(ledger, now_s)
+    start, stop = _standbys(ledger, now_s), _idle(ledger, now_s)
+    for gateway in {*shed, *move, *start, *stop}:
+        earlier = ledger.state.orders.get(gateway, Orders())
+        ledger.state.orders[gateway] = Orders(
+            start=(*earlier.start, *start[gateway]),
+            stop=(*earlier.stop, *stop[gateway]),
+            move=(*earlier.move, *move[gateway]),
+            shed=(*earlier.shed, *shed[gateway]),
+        )
+
+
+def _shed(ledger: FleetLedger) -> None:
+    """Where measurements say that a machine cannot do what was promised, who came last has to go."""
+    for load in ledger.state.loads:
+        complaint = objection(load, ledger.state.rules)
+        if not complaint:
+            continue
+        name = load.machine.name
+        there = sorted(
+            (
+                each
+                for each in ledger.state.sessions.values()
+                if ledger.state.machine_of(each) == name and not each.shed
+            ),
+            key=lambda each: (-each.demand.priority, each.since_s),
+        )
+        while len(there) > 1 and complaint:
+            there.pop().shed = f"the fleet has no room any more: {complaint}"
+            left = tuple(each.demand for each in there)
+            complaint = objection(
+                MachineLoad(machine=load.machine, demands=left, networks=load.networks, hosts=load.hosts),
+                ledger.state.rules,
+            )
+
+
+def _shed_orders(ledger: FleetLedger) -> dict[str, list[tuple[str, str]]]:
+    orders: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name in [name for name, each in ledger.state.sessions.items() if each.shed]:
+        session = ledger.state.sessions.pop(name)
+        ledger.state.counts["shed"] += 1
+        orders[session.gateway].append((name, session.shed))
+    return orders
+
+
+def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place]]]:
+    """Away from machines that are to become empty; a move that has not come about is ordered again."""
+    orders: dict[str, list[tuple[str, Place]]] = defaultdict(list)
+    moving = sum(session.target in ledger.state.hosts for session in ledger.state.sessions.values())
+    for name, session in ledger.state.sessions.items() if ledger.state.draining else ():
+        host = ledger.state.hosts.get(session.host)
+        if host is None or host.machine not in ledger.state.draining:
+            continue
+        if session.target in ledger.state.hosts:
+            if now_s - session.ordered_s < ledger.state.rules.start_s:
+                continue
+            session.target, moving = "", moving - 1
+        if moving >= ledger.state.rules.moves_at_once:
+            continue
+        place = ledger.find(session.demand, session.gateway, now_s)
+        if isinstance(place, Place):
+            session.target, session.ordered_s, moving = place.host, now_s, moving + 1
+            orders[session.gateway].append((name, place))
+    if not any(session.target for session in ledger.state.sessions.values()):
+        _even_out(ledger, now_s, orders)
+    return orders
+
+
+def _even_out(ledger: FleetLedger, now_s: float, orders: dict[str, list[tuple[str, Place]]]) -> None:
+    """One session from the busiest machine to the least busy one, such as one that was repaired, where that pays."""
+    loads = sorted(ledger.state.loads, key=lambda load: load.busy)
+    if len(loads) < 2 or len(loads[-1].demands) < 2 or loads[-1].busy - loads[0].busy < ledger.state.rules.uneven:
+        return
+    busiest = loads[-1].machine.name
+    there = [
+        (each.demand.cores, name)
+        for name, each in ledger.state.sessions.items()
+        if ledger.state.machine_of(each) == busiest
+    ]
+    name = min(there)[1]
+    session = ledger.state.sessions[name]
+    place = ledger.find(session.demand, session.gateway, now_s)
+    if isinstance(place, Place) and place.machine != busiest:
+        session.target, session.ordered_s = place.host, now_s
+        orders[session.gateway].append((name, place))
+
+
+def _standbys(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[Place, str]]]:
+    """A process on a second machine for each model whose sessions are on one only."""
+    orders: dict[str, list[tuple[Place, str]]] = defaultdict(list)
+    if not ledger.state.rules.standby:
+        return orders
+    used = {each.demand.network: each for each in ledger.state.sessions.values()}
+    for network, session in used.items():
+        have = {host.machine for host in ledger.state.hosts.values() if host.network == network} - ledger.state.draining
+        others = [load for load in ledger.state.loads if load.machine.name not in have]
+        machine = best_machine(others, session.demand, ledger.state.rules) if len(have) == 1 and others else ""
+        if isinstance(machine, MachineLoad):
+            place = ledger.new_host(machine.machine.name, session.demand, session.gateway, now_s)
+            orders[session.gateway].append((place, network))
+    return orders
+
+
+def _idle(ledger: FleetLedger, now_s: float) -> dict[str, list[str]]:
+    """Processes without sessions that nobody needs to stand by."""
+    orders: dict[str, list[str]] = defaultdict(list)
+    counts = ledger.state.counted
+    for name, host in list(ledger.state.hosts.items()):
+        if counts[name]:
+            host.idle_s = now_s
+            continue
+        patience_s = 0.0 if host.machine in ledger.state.draining else ledger.state.rules.idle_s
+        if host.is_seen and now_s - host.idle_s >= patience_s and not _stands_by(ledger, name):
+            ledger.end_host(name)
+            orders[host.gateway].append(name)
+    return orders
+
+
+def _stands_by(ledger: FleetLedger, name: str) -> bool:
+    """Whether without it a model that is used would be loaded on one machine only."""
+    host = ledger.state.hosts[name]
+    if not ledger.state.rules.standby or host.machine in ledger.state.draining:
+        return False
+    is_used = any(each.demand.network == host.network for each in ledger.state.sessions.values())
+    others = [
+        each.machine
+        for other, each in ledger.state.hosts.items()
+        if other != name and each.network == host.network and each.machine not in ledger.state.draining
+    ]
+    return is_used and len(set(others)) <= 1 and host.machine not in others

@@ -1,0 +1,350 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Robots, gateways and a fleet on this machine, a node of which is killed: every frame must have one right result.
+
+The robots run in mode exact and reuse only blocks that are equal in every byte, so that every right result is that of
+dense execution.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.config import Value
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.harness.frame_ledger import Fate, FrameLedger
+from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, ProcessError
+from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.nodes.robot_station import Heard, RobotStation
+from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.sources import open_source
+
+_PICTURES = 16
+_PATIENCE_S = 10.0
+_START_S = 240.0
+_NS_PER_S = 10**9
+_BASE_NS = 10**15
+_TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
+_ENGINE: dict[str, Value] = {"mode": Mode.EXACT.value, "threads": 1, "outputs": "all", "max_output_bytes": 2**30}
+_TOPICS: dict[str, Value] = {"server.share_topic": "/frame_shares", "server.shared_topic": "/frame_shared"}
+
+
+class Phase(Enum):
+    """What happened to the fleet when a frame was sent."""
+
+    STEADY = "steady"
+    KILLED = "a node was killed"
+    DRAINED = "a node was drained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoConfig:
+    """What to show.
+
+    Attributes:
+        rate: images per second of each robot.
+        phase_s: of each phase.
+        deadline_ms: after which a robot computes a frame alone.
+        cores: that each of the two Ray nodes claims to have.
+        drains: whether a node is drained at the end, too.
+    """
+
+    robots: int
+    gateways: int
+    rate: float
+    phase_s: float
+    model: str
+    source: str
+    deadline_ms: float
+    cores: float
+    drains: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class RobotReport:
+    """What became of one robot's frames. ``alone``, ``late``, ``shared``: frames by phase."""
+
+    shared: Counter[Phase] = field(default_factory=Counter)
+    alone: Counter[Phase] = field(default_factory=Counter)
+    late: Counter[Phase] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoReport:
+    """What came of it.
+
+    Attributes:
+        same_bits: right results that equal those of dense execution in every bit.
+        gateways: sessions of each, before anything happens.
+        latencies_ms: of all frames, by phase.
+        counts: of the fleet, see :class:`~cacheinf_ros.fleet.status.FleetStatus`.
+    """
+
+    robots: list[RobotReport]
+    fates: Counter[Fate]
+    same_bits: int
+    gateways: dict[str, int]
+    latencies_ms: dict[Phase, list[float]]
+    counts: dict[str, int]
+
+    @property
+    def complaints(self) -> list[str]:
+        """What was promised and did not hold."""
+        found = [f"{count} frames: {fate.value}" for fate, count in self.fates.items() if fate.is_fault and count]
+        for number, robot in enumerate(self.robots):
+            lost = robot.alone[Phase.KILLED] + robot.late[Phase.KILLED]
+            if lost > 1:
+                found.append(f"robot {number}: {lost} frames alone or late because a node was killed")
+            if robot.alone[Phase.DRAINED]:
+                found.append(f"robot {number}: {robot.alone[Phase.DRAINED]} frames alone because a node was drained")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    pictures: list[NDArray[np.uint8]]
+    right: list[dict[str, NDArray[Any]]]
+
+    @classmethod
+    def of(cls, config: DemoConfig) -> _Shown:
+        frames = itertools.islice(iter(open_source(config.source)), _PICTURES)
+        pictures = [np.ascontiguousarray(frame.image) for frame in frames]
+        engine = Engine(load_model(config.model), EngineConfig(mode=Mode.DENSE, threads=1), with_server=True)
+        right = [
+            {name: output.copy() for name, output in engine.run(picture, None).outputs.items()} for picture in pictures
+        ]
+        return cls(pictures=pictures, right=right)
+
+    def judge(self, heard: Heard) -> tuple[Fate, bool]:
+        """What a result is, and whether it is right in every bit."""
+        right = self.right[heard.stamp_ns % len(self.pictures)]
+        if heard.error:
+            return Fate.STATED, False
+        if heard.outputs.keys() != right.keys() or any(
+            heard.outputs[name].shape != values.shape for name, values in right.items()
+        ):
+            return Fate.WRONG, False
+        is_same = all(heard.outputs[name].tobytes() == values.tobytes() for name, values in right.items())
+        is_right = all(_agree(heard.outputs[name], values) for name, values in right.items())
+        return (Fate.RIGHT if is_right else Fate.WRONG), is_same
+
+
+def _agree(output: NDArray[Any], expected: NDArray[Any]) -> bool:
+    least = _TOLERANCE * max(1e-6, float(np.abs(expected).max()))
+    return np.allclose(output, expected, rtol=_TOLERANCE, atol=least)
+
+
+def run_demo(
+    config: DemoConfig,
+    *,
+    domain: int,
+    folder: Path,
+    progress: Callable[[str], None] = lambda line: None,
+    make_group: Callable[..., NodeGroup] = NodeGroup,
+) -> DemoReport:
+    """Run it.
+
+    Args:
+        domain: ROS domain of the nodes.
+        folder: receives the nodes' logs.
+        progress: takes a line now and then.
+        make_group: of what starts the nodes.
+
+    Raises:
+        ProcessError: a node does not start, or a robot gets no session.
+        ConfigError: Ray is not installed.
+    """
+    machines = OwnMachines(2, config.cores)
+    try:
+        progress("a Ray cluster of two nodes is up")
+        with make_group(folder, domain=domain) as group, RobotStation(domain) as station:
+            cluster = RayCluster(machines.address)
+            try:
+                demo = _Demo(config, machines, cluster, station)
+                demo.start(group, progress)
+                demo.run(progress)
+                return demo.report()
+            finally:
+                cluster.close()
+    finally:
+        machines.close()
+
+
+class _Demo:
+    def __init__(self, config: DemoConfig, machines: OwnMachines, cluster: RayCluster, station: RobotStation) -> None:
+        self._config = config
+        self._machines = machines
+        self._cluster = cluster
+        self._station = station
+        self._shown = _Shown.of(config)
+        self._heard: queue.SimpleQueue[tuple[int, Heard]] = queue.SimpleQueue()
+        self._ledgers = [FrameLedger(_PATIENCE_S) for _ in range(config.robots)]
+        self._reports = [RobotReport() for _ in range(config.robots)]
+        self._sent: dict[tuple[int, int], tuple[float, Phase | None]] = {}
+        self._last = [""] * config.robots
+        self._latencies: dict[Phase, list[float]] = {phase: [] for phase in Phase}
+        self._same = self._frame = 0
+        self._gateways: dict[str, int] = {}
+
+    def start(self, group: NodeGroup, progress: Callable[[str], None]) -> None:
+        """Start gateways and robots, and film until every robot's frames are shared."""
+        config = self._config
+        nodes = [
+            group.start(gateway_command(config, number, self._machines.address)) for number in range(config.gateways)
+        ]
+        nodes += [group.start(robot_command(config, number)) for number in range(config.robots)]
+        for number in range(config.robots):
+            self._station.add_robot(_images(number), _results(number), partial(self._hear, number))
+        for node in nodes:
+            node.wait_ready(_START_S)
+        progress(f"{config.gateways} gateways and {config.robots} robots are up")
+        if not wait_until(lambda: all(map(self._station.is_seen, map(_images, range(config.robots)))), _START_S):
+            raise ProcessError("images do not reach the robots")
+        deadline = time.monotonic() + _START_S
+        while not all(where == "shared" for where in self._last):
+            if time.monotonic() > deadline:
+                raise ProcessError(f"robots get no session: {self._last}")
+            self._film(1.0, None)
+        progress("all robots share their frames")
+
+    def run(self, progress: Callable[[str], None]) -> None:
+        """All phases."""
+        seconds = self._config.phase_s
+        self._film(seconds, Phase.STEADY)
+        self._gateways = self._by_gateway
+        victim = self._machines.names[-1]
+        on_it = sum(session.machine == victim for session in self._cluster.status().sessions)
+        self._film(0.5, Phase.KILLED)
+        progress(f"a node is killed that computes {on_it} sessions")
+        killing = threading.Thread(target=self._machines.kill, args=(victim,))
+        killing.start()  # robots go on meanwhile
+        self._film(seconds, Phase.KILLED)
+        killing.join()
+        if self._config.drains:
+            self._drain(seconds, progress)
+        deadline = time.monotonic() + _PATIENCE_S
+        while any(ledger.waiting for ledger in self._ledgers) and time.monotonic() < deadline:
+            self._listen(0.1)
+        for ledger in self._ledgers:
+            ledger.settle(time.monotonic() + 2 * _PATIENCE_S)
+
+    def report(self) -> DemoReport:
+        """What came of it."""
+        return DemoReport(
+            robots=self._reports,
+            fates=sum((ledger.fates for ledger in self._ledgers), Counter()),
+            same_bits=self._same,
+            gateways=self._gateways,
+            latencies_ms=self._latencies,
+            counts=dict(self._cluster.status().counts),
+        )
+
+    def _drain(self, seconds: float, progress: Callable[[str], None]) -> None:
+        """Have another node, and let the one that computes all become empty."""
+        full = self._machines.names[-1]
+        self._machines.add()
+        self._film(2.0, None)
+        self._cluster.drain(full)
+        progress("another node has come, and the first is drained")
+        deadline = time.monotonic() + _START_S
+        while any(session.machine == full for session in self._cluster.status().sessions):
+            if time.monotonic() > deadline:
+                raise ProcessError("a drained node does not become empty")
+            self._film(1.0, Phase.DRAINED)
+        self._film(seconds, Phase.DRAINED)
+
+    @property
+    def _by_gateway(self) -> dict[str, int]:
+        return dict(Counter(session.gateway for session in self._cluster.status().sessions))
+
+    def _film(self, seconds: float, phase: Phase | None) -> None:
+        """Publish each robot's images at its rate, one robot after the other, and hear results meanwhile."""
+        end = time.monotonic() + seconds
+        gap = 1 / self._config.rate / self._config.robots
+        while time.monotonic() < end:
+            due = time.monotonic()
+            for number in range(self._config.robots):
+                self._publish(number, phase)
+                due += gap
+                self._listen(due - time.monotonic())
+            self._frame += 1
+
+    def _publish(self, number: int, phase: Phase | None) -> None:
+        picture = self._frame % len(self._shown.pictures)
+        stamp = _BASE_NS + self._frame * _PICTURES * 10**6 + picture
+        now = time.monotonic()
+        self._sent[number, stamp] = now, phase
+        self._ledgers[number].send(stamp, now, must=True)
+        self._station.publish(_images(number), stamp, self._shown.pictures[picture])
+
+    def _hear(self, number: int, heard: Heard) -> None:
+        self._heard.put((number, heard))
+
+    def _listen(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                number, heard = self._heard.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return
+            self._take(number, heard)
+
+    def _take(self, number: int, heard: Heard) -> None:
+        fate, is_same = self._shown.judge(heard)
+        self._ledgers[number].answer(heard.stamp_ns, heard.at_s, fate)
+        self._same += is_same
+        self._last[number] = heard.where
+        sent_s, phase = self._sent.pop((number, heard.stamp_ns), (heard.at_s, None))
+        if phase is None:
+            return
+        took_ms, report = 1e3 * (heard.at_s - sent_s), self._reports[number]
+        self._latencies[phase].append(took_ms)
+        if heard.where == "shared":
+            report.shared[phase] += 1
+            report.late[phase] += took_ms > 1e3 / self._config.rate
+        else:
+            report.alone[phase] += 1
+
+
+def gateway_command(config: DemoConfig, number: int, address: str) -> NodeCommand:
+    """A gateway."""
+    parameters = {**_ENGINE, **_TOPICS, "threshold": IDENTICAL, "model": config.model, "fleet": address}
+    return NodeCommand(
+        executable="server", name=f"gateway{number}", parameters={**parameters, "server.max_robots": 2 * config.robots}
+    )
+
+
+def robot_command(config: DemoConfig, number: int) -> NodeCommand:
+    """A robot, which has the server compute everything as long as there is one."""
+    return NodeCommand(
+        executable="cached_inference",
+        name=f"robot{number}",
+        namespace=f"/robot{number}",
+        parameters={
+            **_ENGINE, **_TOPICS, "threshold": IDENTICAL, "image_topic": "camera/image",
+            "image_reliability": "reliable", "queue_size": 1000, "model": config.model, "result_topic": "results",
+            "server.use": True, "server.policy": "remote", "server.deadline_ms": config.deadline_ms,
+        },
+    )  # fmt: skip
+
+
+def _images(number: int) -> str:
+    return f"/robot{number}/camera/image"
+
+
+def _results(number: int) -> str:
+    return f"/robot{number}/results"

@@ -1,0 +1,28 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where which policy is best, of a small network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import pytest
+from workloads import MIXED, surroundings
+
+from benchmarks.offload.policy_map import BASELINES, plot_policy_map, policy_map
+
+ROBOT_MS = surroundings(MIXED, 3, 1.0).robot_ms
+
+
+def test_ours_is_the_best_everywhere(tmp_path: Path) -> None:
+    """Over a slow link nothing is sent; where the server is as fast as the robot, it is alone only with a cache."""
+    places = policy_map(MIXED, ROBOT_MS, mbit_s=(0.01, 1000.0), speeds=(1.0, 20.0), reuse=(0.0, 0.9), schedule_s=0.5)
+    assert len(places) == 8
+    for place in places:
+        assert place["ms"]["cacheinf"] <= 1.05 * min(place["ms"][name] for name in BASELINES)  # of a short search
+        assert place["over_best"] >= 1.0 - 1e-9
+        if place["mbit_s"] < 1:
+            assert place["ms"]["cacheinf"] == pytest.approx(place["ms"]["local"])
+    path = tmp_path / "map.png"
+    plot_policy_map(places, path)
+    assert cv2.imread(str(path)) is not None

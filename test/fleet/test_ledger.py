@@ -1,0 +1,203 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A fleet's ledger: whatever happens, sessions are where they may be, and a ledger that is lost is told again."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, objection
+from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Place, Refusal
+from cacheinf_ros.fleet.upkeep import keep_up
+
+MACHINES = [Machine(name=f"m{i}", cores=2.0, memory_bytes=32e9) for i in range(3)]
+GATEWAYS = ("g0", "g1")
+ROBOTS = tuple(f"r{i}" for i in range(8))
+
+
+def demand_of(robot: str) -> Demand:
+    """Some are light, some heavy, and the last ones matter more."""
+    number = int(robot[1:])
+    return Demand(
+        network="ab"[number % 2], mean_ms=20.0 + 30.0 * (number % 3), worst_ms=120.0, period_ms=200.0,
+        deadline_ms=300.0, memory_bytes=1e8, priority=number // 6,
+    )  # fmt: skip
+
+
+def asked(robot: str, gateway: str) -> Asked:
+    demand = demand_of(robot)
+    return Asked(
+        session=robot, gateway=gateway, network=demand.network, deadline_ms=demand.deadline_ms,
+        memory_bytes=demand.memory_bytes, priority=demand.priority, predicted=demand,
+    )  # fmt: skip
+
+
+class Gateway:
+    """Does what it is told, at once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.hosts: dict[str, HostReport] = {}
+        self.sessions: dict[str, str] = {}
+
+    def start(self, place: Place, network: str) -> None:
+        self.hosts[place.host] = HostReport(machine=place.machine, network=network, is_ready=True)
+
+    def report(self) -> GatewayReport:
+        sessions = {robot: (host, demand_of(robot) if host else None) for robot, host in self.sessions.items()}
+        return GatewayReport(gateway=self.name, hosts=dict(self.hosts), sessions=sessions)
+
+
+class Fleet(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self.ledger = FleetLedger(FleetRules(idle_s=2.0))
+        self.alive = list(MACHINES)
+        self.ledger.see(self.alive)
+        self.gateways = {name: Gateway(name) for name in GATEWAYS}
+        self.report()
+
+    @rule(robot=st.sampled_from(ROBOTS), gateway=st.sampled_from(GATEWAYS))
+    def greet(self, robot: str, gateway: str) -> None:
+        self.now_s += 0.1
+        answer = self.ledger.admit(asked(robot, gateway), self.now_s)
+        if isinstance(answer, Elsewhere):
+            assert answer.gateway != gateway
+            return
+        own = self.gateways[gateway]
+        if isinstance(answer, Refusal):
+            assert answer.reason
+            own.sessions.pop(robot, None)
+            return
+        assert answer.machine not in self.ledger.state.draining or robot in own.sessions
+        if answer.is_new:
+            own.start(answer, demand_of(robot).network)
+        own.sessions[robot] = answer.host
+
+    @rule(robot=st.sampled_from(ROBOTS))
+    def leave(self, robot: str) -> None:
+        for gateway in self.gateways.values():
+            if gateway.sessions.pop(robot, None) is not None:
+                self.ledger.leave(robot)
+
+    @rule()
+    def report(self) -> None:
+        self.now_s += 0.5
+        there = {machine.name for machine in self.alive}  # an order may be for a machine that has died since
+        for gateway in self.gateways.values():
+            orders = self.ledger.report(gateway.report(), self.now_s)
+            for place, network in orders.start:
+                if place.machine in there:
+                    gateway.start(place, network)
+            for host in orders.stop:
+                assert host not in gateway.sessions.values(), "a process that is used is not ended"
+                gateway.hosts.pop(host, None)  # it was never started where its machine had died by then
+            for robot, place in orders.move:
+                if place.machine not in there:
+                    continue
+                if place.is_new:
+                    gateway.start(place, demand_of(robot).network)
+                if robot in gateway.sessions:
+                    gateway.sessions[robot] = place.host
+            for robot, _ in orders.shed:
+                gateway.sessions.pop(robot, None)
+        keep_up(self.ledger, self.now_s)
+
+    @rule(number=st.integers(0, 2))
+    def fail_or_repair(self, number: int) -> None:
+        machine = MACHINES[number]
+        if machine not in self.alive:
+            self.alive.append(machine)
+        elif len(self.alive) > 1:
+            self.alive.remove(machine)
+        self.ledger.see(self.alive)
+        there = {machine.name for machine in self.alive}
+        for gateway in self.gateways.values():
+            gateway.hosts = {name: host for name, host in gateway.hosts.items() if host.machine in there}
+            gateway.sessions = {
+                robot: host if host in gateway.hosts or not host.startswith(gateway.name) else ""
+                for robot, host in gateway.sessions.items()
+            }
+
+    @rule(number=st.integers(0, 2))
+    def drain_or_not(self, number: int) -> None:
+        name = MACHINES[number].name
+        if name in self.ledger.state.draining:
+            self.ledger.undrain(name)
+        elif name in self.ledger.state.machines:
+            self.ledger.drain(name)
+
+    @rule()
+    def lose_the_ledger(self) -> None:
+        before = {robot: host for gateway in self.gateways.values() for robot, host in gateway.sessions.items() if host}
+        hosts = {name for gateway in self.gateways.values() for name in gateway.hosts}
+        draining = self.ledger.state.draining
+        self.ledger = FleetLedger(FleetRules(idle_s=2.0))
+        self.ledger.see(self.alive)
+        self.ledger.state.draining = draining & set(self.ledger.state.machines)
+        for gateway in self.gateways.values():
+            self.ledger.report(gateway.report(), self.now_s)
+        for gateway in self.gateways.values():  # a session may be in a process of a gateway that reports later
+            self.ledger.report(gateway.report(), self.now_s)
+        assert {robot for robot, host in before.items() if host in hosts} <= set(self.ledger.state.sessions)
+
+    @invariant()
+    def sessions_are_in_processes_that_exist(self) -> None:
+        for session in self.ledger.state.sessions.values():
+            assert session.host in self.ledger.state.hosts or not session.host
+            assert session.target in self.ledger.state.hosts or not session.target
+        assert {host.machine for host in self.ledger.state.hosts.values()} <= set(self.ledger.state.machines)
+
+
+Fleet.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestFleet = Fleet.TestCase
+
+
+def test_who_matters_less_makes_room_and_nobody_else() -> None:
+    ledger = FleetLedger(FleetRules(standby=False))
+    ledger.see(MACHINES[:1])
+    heavy = {"mean_ms": 70.0, "worst_ms": 80.0}
+
+    def greet(robot: str, priority: int) -> object:
+        demand = Demand(network="a", period_ms=100.0, deadline_ms=1000.0, priority=priority, **heavy)
+        ask = Asked(
+            session=robot, gateway="g", network="a", deadline_ms=1000.0, memory_bytes=0.0, priority=priority,
+            predicted=demand,
+        )  # fmt: skip
+        return ledger.admit(ask, 0.0)
+
+    assert isinstance(greet("first", 0), Place)
+    assert isinstance(greet("second", 1), Place)
+    assert isinstance(greet("third", 0), Refusal)
+    assert isinstance(greet("fourth", 1), Place)
+    keep_up(ledger, 0.1)
+    assert [name for name, _ in ledger.state.orders["g"].shed] == ["first"]
+    assert not objection(ledger.state.loads[0], ledger.state.rules)
+
+
+def test_robots_are_told_apart_among_gateways() -> None:
+    ledger = FleetLedger(FleetRules())
+    ledger.see(MACHINES)
+    for name in GATEWAYS:
+        ledger.report(GatewayReport(gateway=name), 0.0)
+    for robot in ROBOTS[:6:3]:  # light ones
+        answers = [ledger.admit(asked(robot, name), 0.1) for name in GATEWAYS]
+        assert sum(isinstance(answer, Place) for answer in answers) == 1
+    assert sorted(session.gateway for session in ledger.state.sessions.values()) == list(GATEWAYS)
+    other = ledger.state.sessions["r0"].gateway
+    asking = next(name for name in GATEWAYS if name != other)
+    ledger.report(GatewayReport(gateway=asking), 10.0)
+    assert isinstance(ledger.admit(asked("r0", asking), 10.0), Place), "its own gateway has been silent"
+
+
+def test_a_session_whose_process_still_starts_keeps_its_place() -> None:
+    ledger = FleetLedger(FleetRules())
+    ledger.see(MACHINES)
+    place = ledger.admit(asked("r0", "g0"), 0.0)
+    ledger.report(GatewayReport(gateway="g0", sessions={"r0": ("", None)}), 0.5)
+    assert isinstance(place, Place) and ledger.state.sessions["r0"].host == place.host
+    assert ledger.state.counts["moved"] == 0

@@ -1,0 +1,53 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Robots whose sessions move: planned moves lose no frame, a lost machine costs at most one of each robot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fleets import OneProcess, Rig
+from sessions import until
+
+
+@pytest.fixture
+def cluster() -> OneProcess:
+    return OneProcess(machines=2)
+
+
+@pytest.fixture
+def rig(cluster: OneProcess) -> Iterator[Rig]:
+    made = Rig(cluster, robots=2)
+    try:
+        made.connect()
+        yield made
+    finally:
+        made.gateway.close()
+
+
+def test_planned_moves_lose_no_frame(cluster: OneProcess, rig: Rig) -> None:
+    rig.film(2)
+    before = {robot.name: cluster.machine_of(robot.name) for robot in rig.robots}
+    drained = before["robot0"]
+    cluster.drain(drained)
+
+    def has_moved() -> bool:
+        rig.film(1)
+        return all(cluster.machine_of(robot.name) not in ("", drained) for robot in rig.robots)
+
+    until(has_moved)
+    rig.film(3)
+    assert all(all(robot.shared) for robot in rig.robots), [robot.shared for robot in rig.robots]
+    assert cluster.shown["moves"] >= 1
+    assert not any(where == drained for where, _ in cluster.hosts.values()), "nothing runs there any more"
+
+
+def test_a_lost_machine_costs_at_most_one_frame_of_each_robot(cluster: OneProcess, rig: Rig) -> None:
+    rig.film(2)
+    until(lambda: all(machine.ready for machine in cluster.status().machines), lambda: rig.film(1))
+    cluster.kill(cluster.machine_of("robot0"))
+    rig.film(5)
+    for robot in rig.robots:
+        assert robot.shared.count(False) <= 1, robot.shared
+        assert all(robot.shared[-3:]), "they are shared again"
+    assert cluster.shown["losses"] >= 1

@@ -1,0 +1,44 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A real Ray cluster of two nodes on this machine, one of which is killed under a robot."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from fleets import START_S, Rig
+from sessions import until
+
+pytest.importorskip("ray", reason="needs Ray: pip install -r requirements-fleet.txt")
+
+from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
+
+
+@pytest.fixture
+def machines() -> Iterator[OwnMachines]:
+    made = OwnMachines(2, cores=2.0)
+    yield made
+    made.close()
+
+
+def test_a_killed_node_costs_one_frame(machines: OwnMachines) -> None:
+    head, other = machines.names
+    cluster = RayCluster(machines.address)
+    cluster.drain(head)  # so that the session is at the other one
+    rig = Rig(cluster, robots=1)
+    try:
+        rig.connect()
+        cluster.drain(head, is_wanted=False)
+        until(lambda: all(machine.ready for machine in cluster.status().machines), lambda: rig.film(1), START_S)
+        assert [session.machine for session in cluster.status().sessions] == [other]
+        killing = threading.Thread(target=machines.kill, args=(other,))
+        killing.start()
+        rig.film(10, period_s=0.5)
+        killing.join()
+        (robot,) = rig.robots
+        assert robot.shared.count(False) <= 1, robot.shared
+        assert all(robot.shared[-4:])
+        assert [session.machine for session in cluster.status().sessions] == [head]
+    finally:
+        rig.gateway.close()

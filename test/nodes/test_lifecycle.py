@@ -1,0 +1,116 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Nodes at rest: they receive nothing, say so, and begin anew with a whole frame when they are woken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cacheinf_ros.pipeline.polling import wait_until
+
+pytest.importorskip("rclpy", reason="needs ROS 2")
+
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from std_srvs.srv import SetBool
+
+DEADLINE_S = 60.0
+STEP_NS = 100_000_000
+OK = b"\0"
+
+
+class Managed:
+    """A node's services, as ``ros2 lifecycle`` uses them."""
+
+    def __init__(self, station: Any, node: str) -> None:
+        self._station, self._node = station, node
+
+    def enable(self, wanted: bool) -> tuple[bool, str]:
+        answer = self._station.ask(f"{self._node}/enable", SetBool, data=wanted)
+        return answer.success, answer.message
+
+    def change(self, transition: str) -> str:
+        """The state after a transition; not whether it succeeded, as an answer may be lost and asked for again."""
+        self._station.ask(f"{self._node}/change_state", ChangeState, transition=Transition(label=transition))
+        return self.state
+
+    @property
+    def state(self) -> str:
+        return str(self._station.ask(f"{self._node}/get_state", GetState).current_state.label)
+
+
+def test_a_disabled_node_receives_nothing_and_begins_anew(rig: Any) -> None:
+    node = rig.nodes.start(rig.command("cached_inference", mode="exact", threshold=100.0))
+    node.wait_ready()
+    station, managed = rig.station, Managed(rig.station, "cached_inference")
+    same = [rig.image(10**9 + i * STEP_NS) for i in range(5)]
+    station.wait_for_nodes(same[0], subscribers=1)
+    assert [station.answer(image).mode for image in same[:2]] == ["dense", "exact"]
+
+    assert managed.enable(False) == (True, "inactive: frames are ignored until it is activated or enabled")
+    assert managed.enable(False)[0]
+    assert managed.state == "inactive"
+    assert wait_until(lambda: station.camera(same[0]).get_subscription_count() == 0, DEADLINE_S)
+    station.diagnostics.clear()
+    assert wait_until(lambda: "cached_inference" in station.diagnostics, DEADLINE_S)
+    status = station.diagnostics["cached_inference"]
+    assert (status.level, status.message.split(":")[0]) == (OK, "inactive")
+    station.publish(same[2])
+    station.expect(2)
+
+    assert managed.enable(True) == (True, "active")
+    station.wait_for_nodes(same[0], subscribers=1)
+    assert [station.answer(image).mode for image in same[3:]] == ["dense", "exact"]
+    assert station.diagnostics["cached_inference"].level == OK
+    assert node.stop() == 0
+
+
+@pytest.mark.parametrize("executable", ["matcher", "inference", "cached_inference", "server"])
+def test_a_node_may_go_round_all_states(rig: Any, executable: str) -> None:
+    command = rig.command(executable, autostart=False, **{"server.use": executable == "cached_inference"})
+    node = rig.nodes.start(command)
+    managed = Managed(rig.station, executable)
+    assert managed.state == "unconfigured"
+    for transition, state in (
+        ("configure", "inactive"),
+        ("activate", "active"),
+        ("deactivate", "inactive"),
+        ("activate", "active"),
+        ("deactivate", "inactive"),
+        ("cleanup", "unconfigured"),
+    ):
+        assert managed.change(transition) == state, node.output
+    assert managed.enable(True) == (True, "active")
+    assert managed.change("shutdown") == "finalized"
+    assert not managed.enable(True)[0]
+    assert node.stop() == 0
+    assert "Traceback" not in node.output
+
+
+def test_what_cannot_be_configured_says_why_and_stays(rig: Any, tmp_path: Path) -> None:
+    late = tmp_path / "late.py"
+    node = rig.nodes.start(rig.command("cached_inference", model=f"{late}:tiny", autostart=False))
+    managed = Managed(rig.station, "cached_inference")
+    success, message = managed.enable(True)
+    assert not success and str(late) in message
+    assert managed.state == "unconfigured"
+    late.write_text((Path(__file__).parents[1] / "networks" / "tiny.py").read_text())
+    assert managed.enable(True) == (True, "active")
+    assert node.stop() == 0
+
+
+def test_each_camera_has_a_node_in_the_namespace_of_its_topic(rig: Any) -> None:
+    topics = ("/front/image_raw", "/left/image_raw")
+    node = rig.nodes.start(replace(rig.command("cached_inference"), cameras=topics))
+    node.wait_ready()
+    station = rig.station
+    states = [Managed(station, f"/{name}/cached_inference") for name in ("front", "left")]
+    assert [each.state for each in states] == ["active"] * 2
+    assert states[0].enable(False)[0]
+    assert [each.state for each in states] == ["inactive", "active"]
+    assert wait_until(lambda: station.node.count_subscribers(topics[1]) == 1, DEADLINE_S)
+    assert wait_until(lambda: station.node.count_subscribers(topics[0]) == 0, DEADLINE_S)
+    assert node.stop() == 0
