@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -15,21 +15,26 @@ from rich.console import Console
 from rich.table import Table
 
 from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
-from cacheinf_ros.cli.options import JsonFile, with_options
+from cacheinf_ros.cli.options import JsonFile, Size, Weights, with_options
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.errors import SourceError
 
 _MOST = 40  # values in a line
+_MISSING = "missing"
 
 
 class Paper(Enum):
     """A paper whose tables and figures are here."""
 
     MEMORY = "memory"
+    DEEPCACHE = "deepcache"
     MCDNN = "mcdnn"
     CACHEINF = "cacheinf"
 
 
 _PAGES = {
     Paper.MEMORY: "benchmarks.memory.paper_pages",
+    Paper.DEEPCACHE: "benchmarks.deepcache.paper_pages",
     Paper.MCDNN: "benchmarks.catalog.paper_figures",
     Paper.CACHEINF: "benchmarks.offload.paper_tables",
 }
@@ -56,13 +61,13 @@ class Pages(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperOptions:
-    """Which part of which paper ``cacheinf bench paper`` prints."""
+    """Which part of which paper ``cacheinf bench paper`` prints, and on what it is measured."""
 
     paper: Annotated[
         Paper,
         typer.Argument(
-            help="memory: Pisarchyk and Lee (2020); mcdnn: Han et al. (2016); cacheinf: the draft. Others than memory "
-            "take minutes."
+            help="memory: Pisarchyk and Lee (2020); deepcache: Xu et al. (2018); mcdnn: Han et al. (2016); cacheinf: "
+            "the draft. Others than memory take minutes."
         ),
     ]
     table: Annotated[int | None, typer.Option(help="Only this table.")] = None
@@ -70,9 +75,27 @@ class PaperOptions:
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FOLDER", help="What to measure, repeatable. mcdnn: catalogs; cacheinf: a folder of frames."
+            metavar="FOLDER",
+            help="What to measure, repeatable. mcdnn: catalogs; cacheinf: a folder of frames; deepcache: CLASS/CLIP as "
+            "UCF101, or CLIP/PICTURE, else built-in scenes.",
         ),
     ] = None
+    sweep: Annotated[
+        str | None, typer.Option(help="deepcache: vary threshold, block_size, k_skip or expiry instead.")
+    ] = None
+    speed: Annotated[
+        bool, typer.Option(help="memory: instead time dense frames in one arena, and without one (the claim of 10 %).")
+    ] = False
+    network: Annotated[
+        str | None, typer.Option(help="deepcache: alexnet, googlenet, resnet50, yolo or dave; by default the figure's.")
+    ] = None
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="deepcache, figure 13: a classifier of the clips' classes.")
+    ] = None
+    weights: Weights = None
+    size: Size = None
+    frames: Annotated[int, typer.Option(min=3, help="deepcache: frames of each clip.")] = 30
+    threads: Annotated[int, typer.Option(min=1, max=256, help="deepcache: threads of the engine.")] = 1
     plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw the figures there, as PNG.")] = None
     json_file: JsonFile = None
 
@@ -83,7 +106,13 @@ def paper(options: PaperOptions) -> None:
 
     Example: cacheinf bench paper memory --table 1
     """
-    pages, name = _pages(options.paper), options.paper.value
+    console = Console()
+    if options.sweep is not None or options.speed:
+        rows = _arena_speed(options) if options.speed else _swept(options)
+        write_report(options.json_file, {"rows": rows})
+        console.print(_rows(options.sweep or "dense frames, maps in one arena and each in memory of its own", rows))
+        return
+    pages, name = _pages(options), options.paper.value
     everything = options.table is None and options.figure is None
     tables = _chosen("table", options.table, pages.TABLES, everything)
     figures = _chosen("figure", options.figure, pages.FIGURES, everything)
@@ -91,20 +120,60 @@ def paper(options: PaperOptions) -> None:
     with shown_progress(name) as show:
         report: dict[str, Any] = {
             "tables": {number: pages.table(number, data, show) for number in tables},
-            "figures": {number: pages.figure(number, data, show) for number in figures},
+            "figures": {number: _figure(pages, number, data, show, everything) for number in figures},
         }
     write_report(options.json_file, report)
-    console = Console()
     for number, rows in report["tables"].items():
         console.print(_table(number, rows))
     for number, found in report["figures"].items():
         _print_figure(console, number, found)
-        if options.plots is not None:
+        if options.plots is not None and _MISSING not in found:
             pages.draw(number, found, options.plots / f"{name}_figure_{number}.png")
 
 
-def _pages(paper: Paper) -> Pages:
-    return cast(Pages, import_module(_PAGES[paper]))
+def _pages(options: PaperOptions) -> Pages:
+    pages = import_module(_PAGES[options.paper])
+    if options.paper is not Paper.DEEPCACHE:
+        return cast(Pages, pages)
+    classifier = None
+    if options.model is not None:
+        from cacheinf_ros.graph import load_model
+
+        classifier = load_model(options.model, weights=options.weights, input_size=parse_size(options.size))
+    return cast(
+        Pages,
+        pages.DeepCachePages(
+            network=options.network, frames=options.frames, threads=options.threads, classifier=classifier
+        ),
+    )
+
+
+def _figure(
+    pages: Pages, number: int, data: Sequence[Path], show: Callable[[str], None], everything: bool
+) -> dict[str, Any]:
+    """Where everything is asked for, what the user did not bring is named in place of the figure."""
+    try:
+        return pages.figure(number, data, show)
+    except SourceError as error:
+        if not everything:
+            raise
+        return {_MISSING: str(error)}
+
+
+def _swept(options: PaperOptions) -> list[dict[str, Any]]:
+    if options.paper is not Paper.DEEPCACHE:
+        raise typer.BadParameter("--sweep is for deepcache")
+    pages = cast(Any, _pages(options))
+    with shown_progress("deepcache") as show:
+        return cast(list[dict[str, Any]], pages.swept(options.sweep, tuple(options.data or ()), show))
+
+
+def _arena_speed(options: PaperOptions) -> list[dict[str, Any]]:
+    from benchmarks.memory.arena_speed import arena_speed
+
+    if options.paper is not Paper.MEMORY:
+        raise typer.BadParameter("--speed is for memory")
+    return arena_speed(frames=options.frames, threads=options.threads)
 
 
 def _chosen(kind: str, number: int | None, known: tuple[int, ...], everything: bool) -> tuple[int, ...]:
@@ -116,10 +185,19 @@ def _chosen(kind: str, number: int | None, known: tuple[int, ...], everything: b
 
 
 def _table(number: int, rows: dict[str, Any]) -> Table:
+    if "rows" in rows:
+        return _rows(f"table {number}", rows["rows"])
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     table = Table("", *columns, title=f"table {number}; of two numbers the first is the paper's")
     for name, row in rows.items():
         table.add_row(name, *(_cell(row.get(column, "")) for column in columns))
+    return table
+
+
+def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(*rows[0], title=title)
+    for row in rows:
+        table.add_row(*map(_cell, row.values()))
     return table
 
 
@@ -134,10 +212,7 @@ def _cell(value: Any) -> str:
 def _print_figure(console: Console, number: int, found: dict[str, Any]) -> None:
     for key, value in found.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            table = Table(*value[0], title=f"figure {number}: {key}")
-            for row in value:
-                table.add_row(*map(_cell, row.values()))
-            console.print(table)
+            console.print(_rows(f"figure {number}: {key}", value))
         elif isinstance(value, dict):
             for name, each in value.items():
                 console.print(f"{key.replace('_', ' ')}, {name}: {_line(each)}")

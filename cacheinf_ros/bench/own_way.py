@@ -12,7 +12,7 @@ from cacheinf_ros.bench.trace import FrameTrace
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode
 from cacheinf_ros.graph import Model
-from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
 from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 
@@ -39,7 +39,7 @@ class OwnWay:
         self.trace = FrameTrace(mode="")
         self._config = settings.config
         self._engine = Engine(model, settings.config)
-        self._matching = MatchingStream(settings.matching)
+        self._matching = MatchingStream(usable(settings.matching, self._config.mode))
         self._promised: PromisedAnswers | None = None
         if self._config.mode is Mode.BOUNDED:
             self._promised = PromisedAnswers(model, self._engine, settings.config, self.notes.__setitem__)

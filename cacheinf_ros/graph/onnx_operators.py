@@ -36,6 +36,12 @@ def _layer_norm(
     return functional.layer_norm(x, x.shape[axis % x.dim() :], scale, bias, epsilon)
 
 
+def _local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
+    if size % 2 == 0:
+        raise ModelError(f"LRN over {size} channels: torch has the one without a partner on the other side")
+    return functional.local_response_norm(x, size, alpha, beta, bias)
+
+
 def _clip(x: Tensor, low: Any = None, high: Any = None, **limits: float) -> Tensor:
     bounds = [limits.get(name) if given is None else float(given) for name, given in (("min", low), ("max", high))]
     return torch.clamp(x, *bounds)
@@ -206,6 +212,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "HardSwish": functional.hardswish,
     "Identity": lambda x: x,
     "InstanceNormalization": lambda x, w, b, epsilon=1e-5: functional.instance_norm(x, weight=w, bias=b, eps=epsilon),
+    "LRN": _local_response_norm,
     "LayerNormalization": _layer_norm,
     "LeakyRelu": lambda x, alpha=0.01: functional.leaky_relu(x, alpha),
     "Log": torch.log,

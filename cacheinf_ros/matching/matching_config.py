@@ -19,7 +19,9 @@ IDENTICAL = 100.0
 
 
 DEEPCACHE_EXPIRY = 10
-"""Frames; DeepCache section 4.3: features that move with the picture are a little more wrong each time."""
+"""Frames; DeepCache section 5: features that move with the picture are a little more wrong each time."""
+LASTING_EXPIRY = 1000
+"""Frames, in all other modes."""
 
 
 class MatcherName(Enum):
@@ -85,9 +87,10 @@ class MatchingConfig(Config):
         16, "largest movement that is searched for in each direction, in pixels", low=0, high=64, live=True
     )
     expiry: int = parameter(
-        1000,
-        "the reference is dropped after this many frames were matched with it; engine mode deepcache needs about 10",
-        low=1,
+        0,
+        "the reference is dropped after this many frames were matched with it; 0: what suits the engine's mode, 10 in "
+        "deepcache and 1000 otherwise",
+        low=0,
         high=10_000,
         live=True,
     )
@@ -110,22 +113,30 @@ class MatchingConfig(Config):
 
 @lru_cache(maxsize=16)  # asked for every frame
 def usable(config: MatchingConfig, mode: Mode) -> MatchingConfig:
-    """Restrict ``auto``: it does not look for motion that the mode can make nothing of."""
-    if config.matcher is not MatcherName.AUTO:
-        return config
-    return config.changed(matcher=_FOLLOWED[mode])
+    """Fill in what the user leaves to the mode: ``auto`` does not look for motion that it can make nothing of, and an
+    expiry of 0 becomes its own.
+    """
+    found: dict[str, Any] = {}
+    if config.matcher is MatcherName.AUTO:
+        found["matcher"] = _FOLLOWED[mode]
+    if mode is Mode.DEEPCACHE and not config.expiry:
+        found["expiry"] = DEEPCACHE_EXPIRY
+    return config.changed(**found) if found else config
 
 
 def matching_for(
-    mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None
+    mode: Mode, *, threshold_db: float | None = None, matcher: MatcherName | None = None, **asked: int | None
 ) -> MatchingConfig:
     """What each mode is measured with where the user asks for nothing else: for deepcache the paper's matching,
     otherwise blocks at the same place, in exact mode identical ones.
+
+    Args:
+        asked: other values by their field; None: as the mode has them.
     """
     config = MatchingConfig(matcher=MatcherName.IDENTITY)
     if mode is Mode.DEEPCACHE:
-        config = config.changed(matcher=MatcherName.DIAMOND_OPTIMISED, expiry=DEEPCACHE_EXPIRY)
+        config = usable(MatchingConfig(), mode)
     elif mode is not Mode.BOUNDED:
         config = config.changed(threshold=math.inf)
-    asked = {"threshold": threshold_db, "matcher": matcher}
-    return config.changed(**{name: value for name, value in asked.items() if value is not None})
+    values = {"threshold": threshold_db, "matcher": matcher, **asked}
+    return config.changed(**{name: value for name, value in values.items() if value is not None})

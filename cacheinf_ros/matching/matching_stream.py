@@ -12,7 +12,7 @@ from cacheinf_ros.geometry.keyframe_policy import COMPARED
 from cacheinf_ros.matching.auto import Auto
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matchers import KeyframeMatcher, make_matcher
-from cacheinf_ros.matching.matching_config import IDENTICAL, MatcherName, MatchingConfig
+from cacheinf_ros.matching.matching_config import IDENTICAL, LASTING_EXPIRY, MatcherName, MatchingConfig
 from cacheinf_ros.matching.noise import LOWEST_DB, NoiseEstimate
 from cacheinf_ros.matching.savings import Choice
 
@@ -137,7 +137,7 @@ class MatchingStream:
             return f"image size changed from {_size(self._keyframe.image)} to {_size(image)}"
         if self._keyframe.resampled > COMPARED.most_resampled:
             return RESAMPLED
-        return EXPIRED if self._matched >= self._config.expiry else ""
+        return EXPIRED if self._matched >= (self._config.expiry or LASTING_EXPIRY) else ""
 
     def _start_anew(self, image: NDArray[np.uint8]) -> None:
         if self._keyframe is None:

@@ -55,6 +55,8 @@ def test_an_activation_becomes_part_of_the_convolution(layer: nn.Module) -> None
         nn.Threshold(0.1, 0.2), nn.GLU(1), torch.exp, torch.abs, torch.erf, torch.square, torch.neg,
         lambda x: x.clamp(min=-0.1), lambda x: x.clamp(max=0.2), lambda x: x.clamp(-0.3, 0.3), lambda x: x**2,
         lambda x: x**3, lambda x: (x.abs() + 0.1) ** 0.5, lambda x: (x.abs() + 0.1).rsqrt(), functional.normalize,
+        nn.LocalResponseNorm(3, alpha=0.5), nn.LocalResponseNorm(4, alpha=0.5, beta=0.5, k=2.0),
+        lambda x: functional.pad(x, (0, 0, 0, 0, 1, 2), value=0.5),
     ],
     ids=lambda function: getattr(function, "__name__", str(function)),  # an address differs from process to process
 )  # fmt: skip

@@ -78,6 +78,19 @@ def test_operators_of_one_tensor(tmp_path: Path, name: str, attributes: dict[str
     assert_as_the_reference(tmp_path / "net.onnx", saved(tmp_path / "net.onnx", [node], {}))
 
 
+def test_local_response_norm_by_its_definition(tmp_path: Path) -> None:
+    """The reference normalises as many channels as the batch has images: only the first one of three."""
+    node = helper.make_node("LRN", ["x"], ["y"], size=3, alpha=0.5, beta=0.6, bias=1.5)
+    saved(tmp_path / "net.onnx", [node], {})
+    loaded = load_model(str(tmp_path / "net.onnx"))
+    x = floats(1, 3, 9, 12)
+    near = np.pad(x**2, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    expected = x / (1.5 + 0.5 / 3 * (near[:, :-2] + near[:, 1:-1] + near[:, 2:])) ** 0.6
+    assert loaded.graph.unknown == ()
+    for network in (loaded.module, DenseGraph(loaded.graph)):
+        np.testing.assert_allclose(network(torch.from_numpy(x))["y"].numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
 WITH_CONSTANTS: list[tuple[str, dict[str, NDArray[Any]], dict[str, Any]]] = [
     ("Add", {"b": floats(3, 1, 1)}, {}),
     ("Mul", {"b": floats(1)}, {}),

@@ -54,7 +54,7 @@ def test_the_threshold_may_be_infinite(value: Any) -> None:
         ("block_size", 129),
         ("k_skip", 0),
         ("search_range", -1),
-        ("expiry", 0),
+        ("expiry", -1),
         ("expiry", 10_001),
         ("matcher", "telepathy"),
         ("thresold", 20.0),

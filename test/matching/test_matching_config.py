@@ -14,7 +14,9 @@ from cacheinf_ros.mode import Mode
 def test_every_mode_has_its_matching() -> None:
     exact = matching_for(Mode.EXACT)
     assert (exact.matcher, exact.threshold) == (MatcherName.IDENTITY, math.inf)
-    assert matching_for(Mode.DEEPCACHE).matcher is MatcherName.DIAMOND_OPTIMISED
+    deepcache = matching_for(Mode.DEEPCACHE, block_size=None)
+    assert (deepcache.matcher, deepcache.threshold) == (MatcherName.DIAMOND_OPTIMISED, 20.0)
+    assert (deepcache.block_size, deepcache.expiry) == (10, 10)
     asked = matching_for(Mode.BOUNDED, threshold_db=30.0, matcher=MatcherName.HOMOGRAPHY)
     assert (asked.matcher, asked.threshold) == (MatcherName.HOMOGRAPHY, 30.0)
 
@@ -30,10 +32,10 @@ def test_every_mode_has_its_matching() -> None:
 )
 def test_auto_looks_for_what_the_mode_can_follow(mode: Mode, matcher: MatcherName) -> None:
     config = MatchingConfig(threshold=31.0)
-    assert usable(config, mode) == config.changed(matcher=matcher)
+    assert usable(config, mode) == config.changed(matcher=matcher, expiry=10 if mode is Mode.DEEPCACHE else 0)
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_what_the_user_names_is_used(mode: Mode) -> None:
-    config = MatchingConfig(matcher=MatcherName.HOMOGRAPHY)
+    config = MatchingConfig(matcher=MatcherName.HOMOGRAPHY, expiry=500)
     assert usable(config, mode) is config

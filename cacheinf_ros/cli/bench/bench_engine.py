@@ -14,7 +14,7 @@ from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.engine import Cache, EngineConfig, Mode, Precision, matching_for
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.matching import MatcherName
+from cacheinf_ros.matching import MatcherName, MatchingConfig
 
 _DEFAULTS = EngineConfig()
 _COMPARED = (
@@ -58,6 +58,9 @@ class EngineOptions:
             help="PSNR in dB above which a block is reused. Without it: 20 in deepcache mode, else identical blocks."
         ),
     ] = None
+    block_size: Annotated[int | None, described(MatchingConfig, "block_size")] = None
+    k_skip: Annotated[int | None, described(MatchingConfig, "k_skip")] = None
+    expiry: Annotated[int | None, described(MatchingConfig, "expiry")] = None
     device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision
     cache: Annotated[Cache, described(EngineConfig, "cache")] = _DEFAULTS.cache
@@ -101,13 +104,24 @@ def engine(options: EngineOptions) -> None:
             max_error=options.max_error,
             max_missed=options.max_missed,
         ),
-        matching=None if change else matching_for(mode, threshold_db=options.threshold, matcher=options.matcher),
+        matching=None if change else _matching(options, mode),
         frames=options.frames,
         calibration_frames=options.calibration_frames,
         contenders=_contenders(options.contenders),
     )
     measured.write(report, f"changed {options.changed}" if options.changed else None)
     _print(report)
+
+
+def _matching(options: EngineOptions, mode: Mode) -> MatchingConfig:
+    return matching_for(
+        mode,
+        threshold_db=options.threshold,
+        matcher=options.matcher,
+        block_size=options.block_size,
+        k_skip=options.k_skip,
+        expiry=options.expiry,
+    )
 
 
 def _contenders(names: str) -> tuple[Any, ...]:

@@ -191,6 +191,30 @@ def mix_channels(b: Builder, x: View, dim: int, weights: torch.Tensor) -> View:
     return _mixed(b, x, dim, weights[None], None)
 
 
+def pad_channels(b: Builder, x: View, before: int, after: int, value: float) -> View:
+    """Constant channels around those of [..., channels, height, width]."""
+    weight = functional.pad(torch.eye(x.shape[-3]), (0, 0, before, after))
+    bias = functional.pad(torch.zeros(x.shape[-3]), (before, after), value=value)
+    return _mixed(b, x, len(x.shape) - 3, weight, bias)
+
+
+def mean_of_neighbours(
+    b: Builder, x: View, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_padding: bool = True, divisor: int | None = None,
+) -> View:  # fmt: skip
+    """aten.avg_pool3d over neighbouring channels of each pixel: what local response normalisation divides by.
+
+    So normalised, a pixel depends on no other one: nothing of a reusable region is lost (DeepCache's table 2 shrinks it
+    by the radius, as normalisation within a channel would; that is an average pooling here).
+    """
+    depth, *pixels = kernel
+    steps = torch.as_tensor(stride or kernel)
+    if pixels != [1, 1] or (steps != 1).any() or torch.as_tensor(padding).any() or divisor is not None:
+        raise NotLocal
+    windows = torch.eye(x.shape[-3]).unfold(0, depth, 1).sum(-1)  # [windows, channels]
+    return _mixed(b, x, len(x.shape) - 3, windows / depth, None)
+
+
 def _mixed(b: Builder, x: View, dim: int, weight: torch.Tensor, bias: Any) -> View:
     pixels = Pixels.of(b, x, dim)
     size = pixels.source.source.size

@@ -10,6 +10,7 @@ import torch
 
 from cacheinf_ros.graph.ir import Resample
 from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
+from cacheinf_ros.graph.lowering.channelwise import pad_channels
 from cacheinf_ros.graph.lowering.view import View
 from cacheinf_ros.graph.make_taps import resized_taps, taps_at
 from cacheinf_ros.graph.taps import OUTSIDE, AxisTaps
@@ -53,11 +54,14 @@ def _taps(call: Resize, corners: tuple[bool, ...], in_size: int, out_size: int, 
 
 
 def pad(b: Builder, x: View, amounts: Any, mode: str = "constant", value: float | None = None) -> View:
-    """aten.pad of height and width, in any mode; negative amounts crop."""
+    """aten.pad of height and width, in any mode, or of channels by a constant; negative amounts crop."""
     if not any(amounts):
         return x
     if any(amounts[4:]):
-        raise NotLocal
+        if mode != "constant" or any(amounts[:4]) or any(amounts[6:]) or min(amounts) < 0:
+            raise NotLocal
+        before, after = amounts[4:6]
+        return pad_channels(b, x, before, after, float(value or 0.0))
     image = b.image(x)
     left, right, top, bottom = (*amounts[:4], 0, 0)[:4]
     height, width = image.source.size

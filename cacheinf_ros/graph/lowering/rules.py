@@ -85,6 +85,7 @@ _WINDOWS: dict[Any, Rule] = {
     aten._adaptive_avg_pool2d.default: pooling.adaptive_avg_pool2d,
     aten.adaptive_max_pool2d.default: pooling.adaptive_max_pool2d,
     aten.avg_pool2d.default: pooling.avg_pool2d,
+    aten.avg_pool3d.default: channelwise.mean_of_neighbours,
     aten.conv2d.default: convolution.conv2d,
     aten.conv2d.padding: convolution.conv2d,
     aten.conv_transpose2d.input: convolution.conv_transpose2d,

@@ -1,0 +1,85 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Table 2 and figure 8: what of a reusable rectangle a layer leaves, by the paper's rules and by this engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine.execution.propagation import TapTable
+from cacheinf_ros.graph.window import Window
+
+Rectangle = tuple[int, int, int, int]  # x, y, width, height
+REGION: Rectangle = (100, 100, 100, 40)
+"""Of figure 8, in a picture of 227 x 227."""
+_SIDE = 227
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sliding:
+    """A layer with a window: a convolution, a pooling, or normalisation within a channel."""
+
+    name: str
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+
+    def by_rule(self, region: Rectangle) -> Rectangle:
+        """By table 2, and one more in each direction as in figure 8: without that its own example does not come out."""
+        first = [-(-(start + self.padding) // self.stride) for start in region[:2]]
+        sides = [(side - self.kernel) // self.stride + 1 for side in region[2:]]
+        return first[0], first[1], sides[0], sides[1]
+
+    def by_engine(self, region: Rectangle, side: int = _SIDE) -> Rectangle:
+        """The pixels of which the engine finds that they read nothing else."""
+        out = (side + 2 * self.padding - self.kernel) // self.stride + 1
+        table = TapTable.of_window(
+            Window(in_size=(side, side), out_size=(out, out), kernel=(self.kernel,) * 2, stride=(self.stride,) * 2,
+                   padding=(self.padding,) * 2)
+        )  # fmt: skip
+        x, width = _inside(table.columns, region[0], region[2])
+        y, height = _inside(table.rows, region[1], region[3])
+        return x, y, width, height
+
+
+LAYERS = (
+    Sliding(name="convolution 11, stride 2, padding 5 (figure 8)", kernel=11, stride=2, padding=5),
+    Sliding(name="pooling 3, stride 2, padding 1", kernel=3, stride=2, padding=1),
+    Sliding(name="LRN within a channel, radius 2", kernel=5, padding=2),
+    Sliding(name="LRN across channels", kernel=1),
+    Sliding(name="others (activations)", kernel=1),
+)
+"""A fully connected layer and softmax leave nothing, and a concatenation what all its inputs have, here as there."""
+
+
+def rules() -> list[dict[str, Any]]:
+    """Table 2: (x, y, width, height) that each layer leaves of :data:`REGION`."""
+    return [
+        {"layer": layer.name, "paper": str(_paper(layer)), "ours": str(layer.by_engine(REGION))} for layer in LAYERS
+    ]
+
+
+def propagated() -> list[dict[str, Any]]:
+    """Figure 8: the rectangle behind each layer of its example, on the frame and where it was in the one before."""
+    rows, now, before, side = [], REGION, (120, 120, 100, 40), _SIDE
+    for layer in LAYERS[:2]:
+        now, before = layer.by_engine(now, side), layer.by_engine(before, side)
+        side = (side + 2 * layer.padding - layer.kernel) // layer.stride + 1
+        rows.append({"behind": layer.name, "reusable": str(now), "copied from": str(before)})
+    return rows
+
+
+def _paper(layer: Sliding) -> Rectangle:
+    """The paper has one rule for normalisation, as if it were always within a channel."""
+    if layer.name != "LRN across channels":
+        return layer.by_rule(REGION)
+    return Sliding(name="", kernel=5, padding=2).by_rule(REGION)
+
+
+def _inside(taps: NDArray[np.int32], start: int, length: int) -> tuple[int, int]:
+    """First and number of the outputs that read from start..start + length only."""
+    found = np.flatnonzero(((taps >= start) & (taps < start + length)).all(axis=1))
+    return (int(found[0]), len(found)) if len(found) else (0, 0)
