@@ -177,7 +177,7 @@ def _model(name: str, models: Path) -> Model:
 
 def _decided(model: Model, clip: Path, frames: int) -> tuple[list[Image], list[Any], Task[Any]]:
     """The thumbnails of a recording, what the model decides on each frame, and how that is judged."""
-    preprocessor, run = Preprocessor(model.card), prepare(Backend.ONNXRUNTIME, model, 2)
+    preprocessor, run = Preprocessor(model.card), prepare(Backend.ONNXRUNTIME, model, 2).run
     meter, names = ChangeMeter(preprocessor.size), [name for name, _ in model.graph.outputs]
     pictures, decisions, task = [], [], None
     for frame in islice(open_source(str(clip)), frames):

@@ -101,7 +101,7 @@ def _measured(model: str, source: str, given: argparse.Namespace) -> dict[str, A
         contenders=given.contenders,
     )
     loaded = load_model(name, weights=Path(weights) if weights else None)
-    return run_stream_benchmark(loaded, recorded(opened), plan).report
+    return dict(run_stream_benchmark(loaded, recorded(opened), plan).report)
 
 
 if __name__ == "__main__":

@@ -83,9 +83,9 @@ def _build(contender: Contender, model: Model, threads: int, images: Sequence[Im
     if backend is None:
         return _compiled(model) if contender is Contender.COMPILE else run_by_torch(model.module)
     if backend.precision is not DensePrecision.INT8:
-        return prepare(backend, model, threads)
+        return prepare(backend, model, threads).run
     calibration = images[:: max(1, len(images) // _CALIBRATION_FRAMES)]
-    return prepare(backend, model, threads, int8_content(model, calibration))
+    return prepare(backend, model, threads, int8_content(model, calibration)).run
 
 
 def _compiled(model: Model) -> Dense:

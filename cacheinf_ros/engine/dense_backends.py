@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.dense_program import run_by_own_kernels
+from cacheinf_ros.engine.dense_program import DenseProgram
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
+from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.shared_values import Shared
@@ -67,19 +68,30 @@ FULL_PRECISION = tuple(backend for backend in Backend if backend not in _LOWER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DenseBackend:
-    """A model prepared for one of them.
+class Prepared:
+    """A model prepared for one of them: ``run(read(frame))`` computes its outputs.
+
+    Attributes:
+        read: prepares a frame, uint8 [height, width, 3], BGR.
+        run: computes outputs, in the model's order; they may be overwritten by the next run.
+    """
+
+    read: Callable[[NDArray[np.uint8]], Any]
+    run: Callable[[Any], list[NDArray[Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseBackend(Prepared):
+    """One that was measured.
 
     Attributes:
         name: for reports.
         precision: it computes in.
-        run: computes outputs; they may be overwritten by the next run.
         milliseconds: of a frame on this machine.
     """
 
     name: str
     precision: DensePrecision
-    run: Dense
     milliseconds: float
 
 
@@ -97,7 +109,7 @@ def fastest_backends(
     medians = {backend: float(np.median(values)) for backend, values in _measured(found, model.input_size).items()}
     least = min(medians.values())
     return tuple(
-        DenseBackend(name=backend.value, precision=backend.precision, run=found[backend], milliseconds=medians[backend])
+        _backend(backend, found[backend], medians[backend])
         for backend in sorted(found, key=medians.__getitem__)
         if medians[backend] <= _NEARLY * least
     )
@@ -121,7 +133,7 @@ def faster_backends(
     if not found:
         return ()
     # one of its own, as the other may be in use in another thread, and runs only once at a time
-    runs: dict[Backend, Dense] = {Backend(full.name): prepare(Backend(full.name), model, threads), **found}
+    runs = {Backend(full.name): prepare(Backend(full.name), model, threads), **found}
     # the least, not the median: what else the machine does now should not decide for as long as the node runs
     took_ms = {backend: min(values) for backend, values in _measured(runs, model.input_size).items()}
     chosen: list[DenseBackend] = []
@@ -132,11 +144,17 @@ def faster_backends(
             _log.info("%s is not used: it takes %.1f ms, others %.1f", each.value, took_ms[each], limit_ms)
             continue
         limit_ms = took_ms[each]
-        chosen.append(DenseBackend(name=each.value, precision=each.precision, run=found[each], milliseconds=limit_ms))
+        chosen.append(_backend(each, found[each], limit_ms))
     return tuple(chosen)
 
 
-def _prepared(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Dense | None:
+def _backend(backend: Backend, prepared: Prepared, milliseconds: float) -> DenseBackend:
+    return DenseBackend(
+        name=backend.value, precision=backend.precision, read=prepared.read, run=prepared.run, milliseconds=milliseconds
+    )
+
+
+def _prepared(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Prepared | None:
     """Prepare a model for a backend; None, and a line in the log, where it is not installed or cannot run the model."""
     try:
         return prepare(backend, model, threads, int8)
@@ -150,14 +168,19 @@ def _prepared(backend: Backend, model: Model, threads: int, int8: bytes | None =
     return None
 
 
-def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Dense:
+def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Prepared:
     """Prepare a model for a backend; raises what the backend raises where it cannot run the model.
 
     Args:
         int8: the model quantised (:func:`cacheinf_ros.engine.int8_content.int8_content`), for a backend of int8.
     """
     if backend in (Backend.OWN, Backend.OWN_BFLOAT16):
-        return run_by_own_kernels(model, threads, Precision(backend.precision.value))
+        program = DenseProgram(model, threads, Precision(backend.precision.value))
+        return Prepared(read=program.read, run=program.run)
+    return Prepared(read=Preprocessor(model.card).input, run=_run_elsewhere(backend, model, threads, int8))
+
+
+def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | None) -> Dense:
     if backend is Backend.TORCH:
         return run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last)
     if backend.precision is DensePrecision.INT8:
@@ -240,13 +263,13 @@ def _by_request(compiled: Shared[Any]) -> Dense:
     return run
 
 
-def _measured(backends: Mapping[Backend, Dense], size: tuple[int, int]) -> dict[Backend, list[float]]:
-    """Milliseconds of some runs of each, measured in turn."""
-    image = np.zeros((1, 3, *size), np.float32)
+def _measured(backends: Mapping[Backend, Prepared], size: tuple[int, int]) -> dict[Backend, list[float]]:
+    """Milliseconds of some runs of each on a frame of the model's size, measured in turn."""
+    frame = np.zeros((*size, 3), np.uint8)
     took: dict[Backend, list[float]] = {backend: [] for backend in backends}
     for _ in range(_ROUNDS):
-        for backend, run in backends.items():
+        for backend, prepared in backends.items():
             started = time.perf_counter_ns()
-            run(image)
+            prepared.run(prepared.read(frame))
             took[backend].append((time.perf_counter_ns() - started) / 1e6)
     return {backend: values[1:] for backend, values in took.items()}

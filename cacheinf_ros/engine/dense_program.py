@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,36 +12,43 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
+from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.graph import Model
 
 
-def run_by_own_kernels(
-    model: Model, threads: int, precision: Precision = Precision.FLOAT32
-) -> Callable[[NDArray[np.float32]], list[NDArray[Any]]]:
-    """Prepare a model for the compiled kernels; packed weights are shared with the model's engines.
+class DenseProgram:
+    """A model compiled for dense execution. For one thread at a time."""
 
-    What its operators cost, and so which of their kernels are the fastest, is measured where no engine has done so.
+    def __init__(self, model: Model, threads: int, precision: Precision = Precision.FLOAT32) -> None:
+        """Compile; packed weights are shared with the model's engines.
 
-    Raises:
-        NotImplementedError: there are no compiled kernels, or they do not compute in this precision here.
-    """
-    library = kernel_library()
-    if library is None:
-        raise NotImplementedError("the compiled kernels are not built")
-    if precision is Precision.BFLOAT16 and not library.ci_has_bfloat16():
-        raise NotImplementedError(f"this processor does not compute in {precision.value}")
-    config = EngineConfig(threads=threads, precision=precision, cache_budget_mb=0)
-    executed, backend = executed_model(model, config)
-    program, cost = compile_program(executed, config, backend)
-    program.profile.switch_kernels({name: curve.switch_from for name, curve in cost.curves.items()})
-    target = program.input.image.numpy()
+        What its operators cost, and so which of their kernels are the fastest, is measured where no engine has done so.
+
+        Raises:
+            NotImplementedError: there are no compiled kernels, or they do not compute in this precision here.
+        """
+        library = kernel_library()
+        if library is None:
+            raise NotImplementedError("the compiled kernels are not built")
+        if precision is Precision.BFLOAT16 and not library.ci_has_bfloat16():
+            raise NotImplementedError(f"this processor does not compute in {precision.value}")
+        config = EngineConfig(threads=threads, precision=precision, cache_budget_mb=0)
+        executed, backend = executed_model(model, config)
+        self._program, cost = compile_program(executed, config, backend)
+        self._program.profile.switch_kernels({name: curve.switch_from for name, curve in cost.curves.items()})
+        self._preprocessor = Preprocessor(model.card)
+        self._input = backend.input(self._preprocessor, self._program.input)
+
+    def read(self, frame: NDArray[np.uint8]) -> None:
+        """Write a frame, uint8 [height, width, 3], BGR, to where :meth:`run` starts from."""
+        resized = self._preprocessor.resize(frame)
+        self._input.touch_all()
+        self._input.write(resized, self._program.changed_input, everything=True)
 
     @torch.inference_mode()
-    def run(image: NDArray[np.float32]) -> list[NDArray[Any]]:
-        with program.awake():
-            np.copyto(target, image)  # in this thread: torch's threads would still spin beside the kernels' own
-            program.changed_input.fill()
-            return [value.numpy() for value in program.execute(refresh=True).values()]
-
-    return run
+    def run(self, _: None) -> list[NDArray[Any]]:
+        """Compute the outputs for the frame that was read last; they are overwritten by the next run."""
+        with self._program.awake():
+            self._program.changed_input.fill()
+            return [value.numpy() for value in self._program.execute(refresh=True).values()]

@@ -211,7 +211,7 @@ class PromisedAnswers:
     def _dense(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
         """The outputs for a frame by a dense backend; ``cached``: whether the engine's cache holds it as well."""
         started = time.perf_counter_ns()
-        prepared_input = self._preprocessor.input(image)
+        prepared_input = backend.read(image)
         prepared = time.perf_counter_ns()
         outputs = dict(zip(self._names, backend.run(prepared_input), strict=True))
         computed = time.perf_counter_ns()

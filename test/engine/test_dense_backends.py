@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from networks.shared_models import mixed_model
 
-from cacheinf_ros.engine import DensePrecision, Preprocessor, quantise_onnx
+from cacheinf_ros.engine import DensePrecision, quantise_onnx
 from cacheinf_ros.engine.dense_backends import (
     CLEARLY,
     FULL_PRECISION,
@@ -59,16 +59,15 @@ def test_lower_precision_computes_nearly_the_same(model: Model, folder: Path) ->
     content = int8_content(model, photographs)
     assert len(list(folder.rglob("*int8*.onnx"))) == 1
     assert bytes(kept_int8_content(model) or b"") == content == int8_content(model, photographs)
-    inputs = [Preprocessor(model.card).input(photograph) for photograph in photographs]
     full = prepare(Backend.OPENVINO, model, 1)
-    expected = [[output.copy() for output in full(image)] for image in inputs]
+    expected = [[output.copy() for output in full.run(full.read(photograph))] for photograph in photographs]
     for backend in LOWER:
         try:
-            run = prepare(backend, model, 1, content)
+            lower = prepare(backend, model, 1, content)
         except NotImplementedError:
             continue  # not on this processor
-        for image, dense in zip(inputs, expected, strict=True):
-            for ours, theirs in zip(run(image), dense, strict=True):
+        for photograph, dense in zip(photographs, expected, strict=True):
+            for ours, theirs in zip(lower.run(lower.read(photograph)), dense, strict=True):
                 error = np.sqrt(np.mean(np.square(ours - theirs))) / theirs.std()
                 assert error < (0.1 if backend.precision is DensePrecision.INT8 else 0.02), backend
 
@@ -101,16 +100,16 @@ def test_quantising_ends_with_whom_it_is_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", FULL_PRECISION)
 def test_arithmetic_stays_as_it_was(backend: Backend, model: Model) -> None:
     """A backend that takes denormal numbers for zero does so in its own threads, or sets the caller's back."""
-    run = prepare(backend, model, 2)
-    run(np.zeros((1, 3, *model.input_size), np.float32))
+    prepared = prepare(backend, model, 2)
+    prepared.run(prepared.read(np.zeros((*model.input_size, 3), np.uint8)))
     assert np.float32(1e-38) * np.float32(0.1) > 0
 
 
 def test_own_kernels_compute_each_frame_anew(model: Model) -> None:
     ours, theirs = prepare(Backend.OWN, model, 2), prepare(Backend.TORCH, model, 2)
     for photograph in load_photographs(Gallery.TEST)[:3]:
-        image = Preprocessor(model.card).input(photograph)
-        for own, expected in zip(ours(image), theirs(image), strict=True):
+        outputs = (each.run(each.read(photograph)) for each in (ours, theirs))
+        for own, expected in zip(*outputs, strict=True):
             np.testing.assert_allclose(own, expected, atol=1e-4)
 
 
@@ -124,6 +123,8 @@ def test_what_is_not_clearly_faster_is_not_chosen(model: Model) -> None:
 
 
 def test_a_backend_that_cannot_run_is_not_chosen(model: Model, caplog: pytest.LogCaptureFixture) -> None:
-    full = DenseBackend(name="torch", precision=DensePrecision.FLOAT32, run=lambda image: [], milliseconds=1.0)
+    full = DenseBackend(
+        name="torch", precision=DensePrecision.FLOAT32, read=np.copy, run=lambda image: [], milliseconds=1.0
+    )
     assert faster_backends(model, 1, full, (Backend.ONNXRUNTIME_INT8,), b"no model") == ()
     assert "onnxruntime_int8 cannot run" in caplog.text

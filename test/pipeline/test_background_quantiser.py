@@ -43,7 +43,9 @@ def calibrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def offered(*arguments: object) -> tuple[DenseBackend, ...]:
         return (
-            DenseBackend(name=str(arguments[-1]), precision=DensePrecision.INT8, run=lambda _: [], milliseconds=1.0),
+            DenseBackend(
+                name=str(arguments[-1]), precision=DensePrecision.INT8, read=np.copy, run=lambda _: [], milliseconds=1.0
+            ),
         )
 
     monkeypatch.setattr(background_quantiser, "kept_int8_content", lambda _: b"kept")

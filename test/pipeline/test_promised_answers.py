@@ -149,7 +149,11 @@ def test_a_backend_that_was_clearly_slower_computes_one_frame_of_later_bursts(
         return run(image)
 
     backends = [("fast", run), ("slow", slow)]
-    dense = [DenseBackend(name=name, precision=DensePrecision.FLOAT32, run=r, milliseconds=1.0) for name, r in backends]
+    read = Preprocessor(model.card).input
+    dense = [
+        DenseBackend(name=name, precision=DensePrecision.FLOAT32, read=read, run=r, milliseconds=1.0)
+        for name, r in backends
+    ]
     monkeypatch.setattr(promised_answers, "fastest_backends", lambda *_: tuple(dense))
     runner, notes = bounded(model)
     slow_at.clear()  # of preparing
@@ -175,7 +179,7 @@ def test_a_lower_precision_computes_frames_between_bursts_where_it_loses_little(
         calls.append(1)
         return outputs
 
-    fake = DenseBackend(name="fake", precision=DensePrecision.BFLOAT16, run=run, milliseconds=0.1)
+    fake = DenseBackend(name="fake", precision=DensePrecision.BFLOAT16, read=np.copy, run=run, milliseconds=0.1)
     monkeypatch.setattr(promised_answers, "faster_backends", lambda *_: (fake,))
     runner, notes = bounded(model)
     for _ in range(BURST):
@@ -202,8 +206,9 @@ def test_an_onnx_file_is_taken_as_it_is_and_an_export_is_kept(tmp_path: Path, mo
 
 
 def test_the_fastest_backend_computes_what_the_network_does(model: Model) -> None:
-    image = np.random.default_rng(0).normal(size=(1, 3, 96, 128)).astype(np.float32)
-    outputs = [fastest_backends(model, 1, (backend,))[0].run(image) for backend in FULL_PRECISION]
+    image = picture(1)
+    backends = [fastest_backends(model, 1, (backend,))[0] for backend in FULL_PRECISION]
+    outputs = [backend.run(backend.read(image)) for backend in backends]
     for others in outputs[1:]:
         for ours, theirs in zip(outputs[0], others, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
