@@ -14,6 +14,7 @@ from partitions import nearest
 from programs import change, changing_frames
 
 from cacheinf_ros.engine.backends import Backend, choose_backend
+from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.execution.propagation import Border
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side
@@ -58,8 +59,10 @@ class End:
 class Pair:
     """A robot's program and a server's."""
 
-    def __init__(self, graph: Graph, kernels: Callable[[], Backend]) -> None:
-        self.robot, self.server = (Program(graph, kernels(), side=side) for side in Side)
+    def __init__(self, graph: Graph, kernels: Callable[[], Backend], caching: Caching = EVERYTHING) -> None:
+        self.robot, self.server = (
+            Program(graph, kernels(), caching, side=side, debug_memory=bool(caching.dropped)) for side in Side
+        )
         self.link = Link()
         for program, side in ((self.robot, Side.ROBOT), (self.server, Side.SERVER)):
             assert program.replicas is not None
@@ -107,10 +110,16 @@ def random_partition(space: PartitionSpace, rng: np.random.Generator) -> Partiti
 
 
 def assert_one_and_two_agree(
-    graph: Graph, seed: int, kernels: Callable[[], Backend] = native, frames: int = 6, rounding: float = 0.0
+    graph: Graph,
+    seed: int,
+    kernels: Callable[[], Backend] = native,
+    frames: int = 6,
+    rounding: float = 0.0,
+    caching: Caching = EVERYTHING,
 ) -> None:
+    """Any partitions in turn, against one program that keeps all maps; ``caching``: what both of the pair keep."""
     rng = np.random.default_rng(seed)
-    alone, pair = Program(graph, kernels()), Pair(graph, kernels)
+    alone, pair = Program(graph, kernels()), Pair(graph, kernels, caching)
     assert pair.robot.replicas is not None
     size = graph.tensors[graph.input].size
     for frame, image, mask, outside in changing_frames(size, rng, frames):

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cacheinf_ros.engine import Engine, EngineConfig, Mode, PartitionWorker
+from cacheinf_ros.engine import Caching, Engine, EngineConfig, Mode, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
@@ -58,11 +58,17 @@ class ServerBeside(ABC):
 class Both(ServerBeside):
     """A robot's session and a server's in one process."""
 
-    def __init__(self, model: Model, faults: Faults | None = None, config: OffloadConfig = OFFLOAD) -> None:
+    def __init__(
+        self,
+        model: Model,
+        faults: Faults | None = None,
+        config: OffloadConfig = OFFLOAD,
+        caching: Caching | None = None,
+    ) -> None:
         self._model, self._identity, self.size = model, Identity.of(model), model.input_size
         self.faults = faults or Faults(0, 0.0, ("lost",))
         self.complaints: list[str] = []
-        self.engine = Engine(model, ENGINE, with_server=True)
+        self.engine = Engine(model, ENGINE, caching, with_server=True)
         assert self.engine.shared is not None
         self.robot = RowSession("robot", self._identity, self.engine.shared.space, config, self._to_server)
         self.start_server()
@@ -74,7 +80,7 @@ class Both(ServerBeside):
         assert work is Work.ROWS
         if asked.network != self._identity.network:
             raise MessageError("start both with the same model")
-        helper = PartitionWorker(self._model, ENGINE)
+        helper = PartitionWorker(self._model, ENGINE, asked.dropped)
         return RowWorker(helper, [[0.0] * 6 for _ in helper.space.heights])
 
 
@@ -89,8 +95,10 @@ def until(
 
 
 @contextmanager
-def both(model: Model, faults: Faults | None = None, config: OffloadConfig = OFFLOAD) -> Iterator[Both]:
-    sessions = Both(model, faults, config)
+def both(
+    model: Model, faults: Faults | None = None, config: OffloadConfig = OFFLOAD, caching: Caching | None = None
+) -> Iterator[Both]:
+    sessions = Both(model, faults, config, caching)
     try:
         yield sessions
     finally:

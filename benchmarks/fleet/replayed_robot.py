@@ -45,7 +45,7 @@ class InProcess:
     def __init__(self, name: str, model: Model, config: EngineConfig, send: Send) -> None:
         def worker(asked: Identity, work: Work) -> RowWorker:
             partition = PartitionWorker(model, config)
-            return RowWorker(partition, profile(tuple(partition.space.heights), partition.cost).tolist())
+            return RowWorker(partition, profile(partition.program.layout, partition.space, partition.cost).tolist())
 
         self._session = ServerSession(name, worker, send, lambda complaint: None)
         self.receive = self._session.receive

@@ -48,7 +48,7 @@ def offload_map(
     engine = Engine(load_model(model, input_size=parse_size(size)), EngineConfig(threads=1))
     workload = Workload(engine.program.layout)
     with shown_progress("solving") as show:
-        robot_ms = profile(workload.names, engine.cost)
+        robot_ms = profile(engine.program.layout, workload.space, engine.cost)
         places = policy_map(workload, robot_ms, schedule_s=schedule_s, progress=show)
     write_report(json_file, {"model": model, "robot_ms": float(robot_ms[:, -1].sum()), "places": places})
     table = Table("speed", "Mbit/s", "reuse", "best baseline", "ms", "cacheinf", "/ baseline", "/ best")

@@ -41,7 +41,7 @@ def profile(
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
     engine = Engine(loaded, EngineConfig.checked(threads=threads), with_server=True)
     workload = Workload(engine.program.layout)
-    took, active = profile_of(workload.names, engine.cost), workload.active_at(reuse)[1:]
+    took, active = profile_of(engine.program.layout, workload.space, engine.cost), workload.active_at(reuse)[1:]
     now = at_share(took, active)
     table = Table("operator", "rows", "ms", f"active at {reuse:g}", "ms then", "KiB of output")
     rows: list[dict[str, Any]] = []

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from cacheinf_ros.engine.arena_order import in_smallest_order
@@ -15,7 +17,6 @@ from cacheinf_ros.engine.partition.partition import Side
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.rematerialisation import load_or_choose
-from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 
 
@@ -27,26 +28,23 @@ def compile_program(
 
     Args:
         caching: what to keep between frames; None: what the configuration asks for.
-        side: see :class:`Program`; all maps are kept then.
+        side: see :class:`Program`. Operators then keep the model's order, so that both machines have the same.
 
     Raises:
-        EngineError: caches are to be merged, and nothing is known of what operators cost; or they are to be merged and
-            split.
+        EngineError: caches are to be merged, and nothing is known of what operators cost.
     """
     graph = model.graph
     if caching is None:
         caching = _caching_without_cost(model, config)
-    if side is not None and caching != EVERYTHING:
-        raise EngineError(
-            "operators can be split between robot and server only where every map is kept: set cache.keep to all "
-            "and cache.budget_mb to -1, or server.use to false"
-        )
     if caching == EVERYTHING:
         program = Program(graph, backend, debug_memory=config.debug_memory, side=side)
         return program, load_or_measure(lambda: program, model, config)
     cost = load_or_measure(lambda: Program(graph, backend), model, config)
     if caching is None:
         caching = _merged(model, config, cost)
+    if side is not None:
+        caching = replace(caching, dense=False)  # nothing is kept that need not be, at either end
+        return Program(graph, backend, caching, debug_memory=config.debug_memory, side=side), cost
     return Program(in_smallest_order(graph, caching), backend, caching, debug_memory=config.debug_memory), cost
 
 

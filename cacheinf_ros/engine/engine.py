@@ -53,7 +53,7 @@ class Engine:
 
         Args:
             caching: what to keep between frames; None: what the configuration asks for.
-            with_server: whether a server may compute a part of frames; all maps are kept then.
+            with_server: whether a server may compute a part of frames.
 
         Raises:
             EngineError: the configuration asks for what cannot be.

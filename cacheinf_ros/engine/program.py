@@ -56,14 +56,14 @@ class Program:
 
         Args:
             debug_memory: overwrite maps with NaN where they should not be read: slow.
-            side: which of two machines this is; None: there is no other. All maps must be kept where there is one.
+            side: which of two machines this is; None: there is no other. Both must keep the same maps.
         """
         self.layout = lay_out(graph)
         self.caching = caching
         self._debug_memory = debug_memory
         self._backend = backend
         self._planner = Planner(self.layout)
-        self.replicas = TensorReplicas(PartitionSpace(self.layout), side) if side else None
+        self.replicas = TensorReplicas(PartitionSpace(self.layout, caching.dropped), side) if side else None
         self.maps = FeatureMaps(self.layout, caching, self._lifetimes() if caching.dropped else [], backend.device)
         values = {name: self._shaped(name) for name in self.maps}
         self._tensors = Tensors(maps=self.maps, values=values, specs=graph.tensors)
@@ -154,7 +154,7 @@ class Program:
 
     def _lifetimes(self) -> list[TensorRecord]:
         # where changes may be held back, operators share fewest sets and most is computed in several steps
-        longest = self._planner.plan(self.caching, dict.fromkeys(self.kept, NOTHING_CHANGED))
+        longest = self._planner.plan(self.caching, dict.fromkeys(self.kept, NOTHING_CHANGED), self.replicas)
         return lifetimes(longest.steps, self.layout, self.caching)
 
     def _shaped(self, name: str) -> torch.Tensor:

@@ -101,9 +101,12 @@ class SessionHost:
         if work is not Work.ROWS or asked.network != self._setting.asked.network:
             raise MessageError(f"this process computes rows of {self._setting.asked.model!r} only")
         with self._compiling:
-            worker, self._spare = self._spare or self._compiled(), None
+            if asked.dropped:
+                worker = PartitionWorker(self._model, self._setting.engine, asked.dropped)
+            else:
+                worker, self._spare = self._spare or self._compiled(), None
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
-        return RowWorker(worker, profile(tuple(worker.space.heights), worker.cost).tolist())
+        return RowWorker(worker, profile(worker.program.layout, worker.space, worker.cost).tolist())
 
     def joined(self, session: ServerSession, stream: PacketStream) -> None:
         """A session has begun."""

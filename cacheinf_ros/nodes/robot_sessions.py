@@ -204,8 +204,8 @@ class RobotSessions:
                 self._whole.forget(session.name)
             self._check_open(session)
             return WholeFrameWorker(compute)
-        partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig))
-        return RowWorker(partition, profile_of(tuple(partition.space.heights), partition.cost).tolist())
+        partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig), asked.dropped)
+        return RowWorker(partition, profile_of(partition.program.layout, partition.space, partition.cost).tolist())
 
     def _check_open(self, session: ServerSession) -> None:
         if not session.is_open:

@@ -74,8 +74,8 @@ class RowSharing:
         self._config = config
         self._health = health
         self._logger = node.get_logger()
-        self._workload = Workload(engine.program.layout)
-        self._robot_ms = profile_of(self._workload.names, engine.cost)
+        self._workload = Workload(engine.program.layout, engine.shared.space)
+        self._robot_ms = profile_of(engine.program.layout, engine.shared.space, engine.cost)
         self._scheduler: Scheduler | None = None
         self._make_scheduler = make_scheduler
         self._is_searched = False

@@ -25,7 +25,8 @@ def start_robot(rig: Any) -> Callable[[str], NodeProcess]:
     def start(policy: str) -> NodeProcess:
         server = {"server.use": True, "server.policy": policy, "server.schedule_s": 1.0}
         waits = {"server.deadline_ms": 2000.0, "server.probe_s": 0.1}
-        return rig.nodes.start(rig.command("cached_inference", **server, **waits))
+        keeps = {"cache.budget_mb": 0.0 if policy == "remote" else -1.0}  # of the maps: none that need not be, or all
+        return rig.nodes.start(rig.command("cached_inference", **server, **waits, **keeps))
 
     return start
 

@@ -46,8 +46,9 @@ def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> M
     model = model_of(module, card)
     engine = Engine(model, config)  # the first one measures kernels, once per machine
     prepare_ms, kept_bytes = _loading(model, config)
-    workload = Workload(lay_out(model.graph))
-    took = profile(workload.names, engine.cost)
+    layout = lay_out(model.graph)
+    workload = Workload(layout)
+    took = profile(layout, workload.space, engine.cost)
     if not took[:, -1].sum():
         raise CatalogError(
             "the engine's kernels are not compiled here, so that nothing can be measured: run `cacheinf doctor`"

@@ -33,17 +33,18 @@ class Planner:
         Args:
             caching: which maps are kept.
             thresholds: by tensor; tensors without one, or that are not kept, pass on every pixel that was computed.
-            replicas: by tensor, where another machine may compute a part of it; all maps must be kept then.
+            replicas: by tensor, where another machine may compute a part of it.
         """
-        assert replicas is None or caching == EVERYTHING
         if replicas is not None:
-            return PartitionedPlanning(self._structure, thresholds or {}, replicas).plan()
+            supplies = self._supplies(caching, is_partitioned=True)
+            return PartitionedPlanning(self._structure, thresholds or {}, replicas, caching, supplies).plan()
         return Planning(self._structure, thresholds or {}, caching, self._supplies(caching)).plan()
 
-    def _supplies(self, caching: Caching) -> dict[str, tuple[Operator, ...]]:
+    def _supplies(self, caching: Caching, *, is_partitioned: bool = False) -> dict[str, tuple[Operator, ...]]:
         """By the output of an operator that is kept: those that it needs anew, in order.
 
-        What is computed completely whenever anything changes need not be asked for again.
+        What is computed completely whenever anything changes need not be asked for again, on one machine: of two, each
+        computes only what its own rows need.
         """
         layout = self._layout
         complete: set[str] = set()
@@ -59,6 +60,8 @@ class Planner:
                         chain[leaf] = self._producers[leaf]
                         waiting += chain[leaf][1].inputs
             found[operator.output] = tuple(producer for _, producer in sorted(chain.values(), key=lambda p: p[0]))
+            if is_partitioned:
+                continue
             if caching.dense:
                 complete |= set(chain)
             elif isinstance(operator, GlobalMean):  # of what these read some pixels may be read by nobody

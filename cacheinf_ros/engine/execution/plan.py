@@ -172,14 +172,17 @@ class Planning:
                 if leaf not in needed:
                     continue
                 if isinstance(operator, GlobalMean) or self._caching.dense:
-                    # all of it, whatever changed: nobody will ask for it again
-                    needed[leaf].append(self._fill_if_any(self._input, self._layout.spec(leaf).size))
+                    needed[leaf].append(self._whole(active, self._layout.spec(leaf).size))
                 elif position == 0 and operator.output in self._structure.patterns:
                     needed[leaf].append(
                         self._propagate(active, self._structure.patterns[operator.output].back, inwards=True)
                     )
                 else:
                     needed[leaf].append(active)
+
+    def _whole(self, active: ActiveSet, size: Size) -> ActiveSet:
+        """All of a map of which some pixels are asked for, whatever changed: nobody will ask for it again."""
+        return self._fill_if_any(self._input, size)
 
     def _missing(self, leaf: str, needed: Sequence[ActiveSet]) -> ActiveSet | None:
         """What is needed of a map and has not been computed yet; None: nothing."""

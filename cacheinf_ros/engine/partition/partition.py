@@ -3,13 +3,15 @@
 the rest (Hybrid-Parallel; CacheInf section 4.3.2).
 
 Where an operator at one side reads rows that the other side has computed, these cross the link; with them cross the
-rows of their neighbourhood that its windows reach.
+rows of their neighbourhood that its windows reach. Maps that are not kept between frames belong to no side and never
+cross: each side computes what it needs of them from maps that are kept (equation 9's third constraint: the memory is
+bounded at both ends by what is kept).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -73,28 +75,30 @@ class PartitionSpace:
     """What can be split of a graph, and what a partition makes necessary.
 
     Attributes:
+        dropped: the maps that neither side keeps; operators that compute them have no rows at either side, and are not
+            meant below.
         shapes: of the graph's input and of each operator's output, (rows, pixels in a row, numbers in a pixel); what is
             no feature map is one pixel.
         numbers: of the same, in this order, from 0.
         heights: the rows of the operators' outputs.
         whole: the outputs that only one side can compute.
         groups: of such outputs, those that must be computed at the same side.
-        reads: by operator's output, what it reads: other operators' outputs or the graph's input, and of these which
-            rows.
+        reads: by operator's output, what it reads, itself or through maps that are dropped: other operators' outputs or
+            the graph's input, and of these which rows.
         results: the operators' outputs that the graph's outputs consist of.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, layout: Layout, dropped: Collection[str] = ()) -> None:
+        self.dropped = frozenset(dropped)
+        operators = [o for o in layout.operators if layout.root(o.output) not in self.dropped]
         outputs = [tensor for _, tensor in layout.graph.outputs]
         self.results = tuple(dict.fromkeys(leaf for tensor in outputs for leaf in layout.leaves[tensor]))
-        tensors = (layout.graph.input, *(operator.output for operator in layout.operators))
+        tensors = (layout.graph.input, *(operator.output for operator in operators))
         self.shapes = {name: _shape(layout, name) for name in tensors}
         self.numbers = {name: i for i, name in enumerate(tensors)}
-        self.heights = {operator.output: self.shapes[operator.output][0] for operator in layout.operators}
-        self.whole = frozenset(o.output for o in layout.operators if isinstance(o, (Global, GlobalMean)))
-        patterns = access_patterns(layout)
-        self.reads = {o.output: _reads(layout, o, patterns.get(o.output)) for o in layout.operators}
+        self.heights = {operator.output: self.shapes[operator.output][0] for operator in operators}
+        self.whole = frozenset(o.output for o in operators if isinstance(o, (Global, GlobalMean)))
+        self.reads = _all_reads(layout, operators)
         self.groups = _groups(layout)
 
     def everything_at(self, side: Side) -> Partition:
@@ -116,9 +120,9 @@ class PartitionSpace:
         height = {name: rows for name, (rows, _, _) in self.shapes.items()}
         wanted = {name: 0 for name in height}  # by the robot: rows before this one
         left_out = dict(height)  # by the server: rows before this one
-        for operator in self._layout.operators:
-            first_behind, rows = partition.robot_rows[operator.output], self.heights[operator.output]
-            for leaf, read in self.reads[operator.output]:
+        for name, rows in self.heights.items():
+            first_behind = partition.robot_rows[name]
+            for leaf, read in self.reads[name]:
                 if first_behind:
                     wanted[leaf] = max(wanted[leaf], read.end(first_behind))
                 if first_behind < rows:
@@ -154,6 +158,32 @@ class Read:
     def start(self, row: int) -> int:
         """The first input row that outputs from this one on read."""
         return int(self.starts[row])
+
+    def through(self, inner: Read) -> Read:
+        """What the outputs need of the input of that input; ``inner``: what that reads of it."""
+        behind = np.append(inner.starts, max(inner.starts[-1], inner.ends[-1]))  # for rows that read nothing
+        before = np.insert(inner.ends, 0, 0)
+        return Read(ends=before[self.ends], starts=behind[self.starts])
+
+    def united(self, other: Read) -> Read:
+        """Both."""
+        return Read(ends=np.maximum(self.ends, other.ends), starts=np.minimum(self.starts, other.starts))
+
+
+def _all_reads(layout: Layout, kept: Sequence[Operator]) -> dict[str, list[tuple[str, Read]]]:
+    """By output of an operator that is kept: of whatever else is kept, what it reads."""
+    patterns, wanted = access_patterns(layout), {operator.output for operator in kept}
+    found: dict[str, dict[str, Read]] = {}
+    for operator in layout.operators:
+        own: dict[str, Read] = {}
+        for leaf, read in _reads(layout, operator, patterns.get(operator.output)):
+            steps = {leaf: read}
+            if leaf in found and leaf not in wanted:
+                steps = {source: read.through(inner) for source, inner in found[leaf].items()}
+            for source, rows in steps.items():
+                own[source] = own[source].united(rows) if source in own else rows
+        found[operator.output] = own
+    return {name: list(reads.items()) for name, reads in found.items() if name in wanted}
 
 
 def _reads(layout: Layout, operator: Operator, pattern: AccessPattern | None) -> list[tuple[str, Read]]:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.delta_threshold import DeltaThreshold
-from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.active import ActiveSet, Size
 from cacheinf_ros.engine.execution.plan import Planning, Structure
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.replicas import TensorReplica, TensorReplicas
@@ -16,13 +17,18 @@ from cacheinf_ros.graph.ir import Operator
 class PartitionedPlanning(Planning):
     """One plan as it is made: what the other machine reads is sent, what it has computed is received when it is read.
 
-    All maps are kept.
+    Maps that are not kept are computed where this machine's rows of kept ones read them, and do not cross.
     """
 
     def __init__(
-        self, structure: Structure, thresholds: Mapping[str, DeltaThreshold], replicas: TensorReplicas
+        self,
+        structure: Structure,
+        thresholds: Mapping[str, DeltaThreshold],
+        replicas: TensorReplicas,
+        caching: Caching,
+        supplies: Mapping[str, Sequence[Operator]],
     ) -> None:
-        super().__init__(structure, thresholds)
+        super().__init__(structure, thresholds, caching, supplies)
         self._replicas = replicas
         self._awaited: set[str] = set()  # tensors of which another machine's part has not been received yet
 
@@ -35,9 +41,16 @@ class PartitionedPlanning(Planning):
         return self._replicas[tensor]
 
     def _add_local(self, operator: Operator, active: ActiveSet, delta: DeltaThreshold | None) -> None:
+        if self._is_dropped(operator.output):
+            self.changed[operator.output] = active
+            return
         local = self._new(active.size)
         self.steps.append(LocalRows(replica=self._replicas[operator.output], active=active, target=local))
+        self._supply(operator, local)
         self._publish(operator.output, self._compute(operator, local, delta), active)
+
+    def _whole(self, active: ActiveSet, size: Size) -> ActiveSet:
+        return self._fill_if_any(active, size)  # the changed input may be known to the other machine only
 
     def _publish(self, tensor: str, changed: ActiveSet, active: ActiveSet) -> None:
         replica, forwarded = self._replicas[tensor], self._new(changed.size)

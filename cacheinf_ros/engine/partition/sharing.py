@@ -8,6 +8,7 @@ Whatever fails on the way, the robot computes the frame alone, and the server st
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,11 +18,14 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.backends import choose_backend
+from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.input import InputWriter
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.lifetimes import map_bytes
 from cacheinf_ros.engine.partition.exchange import Exchange
 from cacheinf_ros.engine.partition.partition import Partition, Rows, Side
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -203,13 +207,22 @@ class PartitionWorker:
         cost: what the model's operators take on this machine.
     """
 
-    def __init__(self, model: Model, config: EngineConfig) -> None:
-        """Compile a model; all maps are kept."""
+    def __init__(self, model: Model, config: EngineConfig, dropped: Collection[str] = ()) -> None:
+        """Compile a model.
+
+        Args:
+            dropped: the maps that the robot does not keep, and this machine neither.
+
+        Raises:
+            EngineError: they are not of this model, what is left exceeds this machine's budget for caches, or the model
+                is of levels.
+        """
         backend = choose_backend(config.device, config.threads, config.precision, model.shared)
         if backend.takes_levels:
             raise EngineError("precision int8 cannot share rows with a robot: set precision to float32")
         preprocessor = Preprocessor(model.card)
-        self.program, self.cost = compile_program(model, config, backend, side=Side.SERVER)
+        caching = _caching(model, config, dropped)
+        self.program, self.cost = compile_program(model, config, backend, caching, Side.SERVER)
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         assert self.program.replicas is not None
         self._replicas = self.program.replicas
@@ -252,3 +265,18 @@ class PartitionWorker:
         cv2.copyTo(pixels.image, pixels.mask, self._image[first:last])
         self._writer.touch_pixels(self._touched)
         self._writer.write(self._image, self.program.changed_input, everything=True)
+
+
+def _caching(model: Model, config: EngineConfig, dropped: Collection[str]) -> Caching:
+    """What the robot keeps, where this machine has room for it (equation 9's third constraint, at the server)."""
+    layout = lay_out(model.graph)
+    names = droppable(layout)
+    if not set(dropped) <= set(names):
+        raise EngineError("the robot leaves out feature maps that this model has not, or that must be kept")
+    kept = sum(map_bytes(layout, name) for name in names if name not in dropped)
+    if 0 <= config.cache_budget_mb * 1e6 < kept:
+        raise EngineError(
+            f"the robot keeps {kept / 1e6:.0f} MB of feature maps, and cache.budget_mb of the server is "
+            f"{config.cache_budget_mb:g}: raise it, or lower the robot's"
+        )
+    return Caching(dropped=frozenset(dropped))

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.cost import CostModel
 from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.engine.execution.graph_planner import Planner
+from cacheinf_ros.engine.execution.steps import Compute
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.engine.partition.partition import PartitionSpace
+from cacheinf_ros.engine.rematerialisation.regions import RegionModel
 from cacheinf_ros.offload.planning.workload import Numbers
 
 
@@ -31,13 +36,33 @@ class Link:
         return self.mbit_s * 125.0
 
 
-def profile(names: Sequence[str], cost: CostModel) -> Numbers:
-    """float64 [operators, points]: milliseconds of each operator, given by its output, at :data:`POINTS`."""
-    took = np.zeros((len(names), len(POINTS)))
-    for i, name in enumerate(names):
-        if name in cost.curves:
-            took[i] = cost.curves[name].predict_all(np.array(POINTS)) / 1e3
-    return took
+def profile(layout: Layout, space: PartitionSpace, cost: CostModel) -> Numbers:
+    """float64 [operators, points]: milliseconds of each operator whose output is kept, at :data:`POINTS`.
+
+    With it come those that compute the maps anew that it reads and that are not kept: of as many pixels as where a
+    rectangle in the middle of the frame changes, so that their halo counts.
+    """
+    shares = np.array(POINTS)
+    alone = {name: curve.predict_all(shares) / 1e3 for name, curve in cost.curves.items()}
+    took = np.array([alone.get(name, np.zeros(len(POINTS))) for name in space.heights])
+    return took + _anew(layout, space, cost) if space.dropped else took
+
+
+def _anew(layout: Layout, space: PartitionSpace, cost: CostModel) -> Numbers:
+    plan = Planner(layout).plan(Caching(dropped=space.dropped))
+    counts = RegionModel(POINTS).counts(plan)
+    kept = {name: i for i, name in enumerate(space.heights)}
+    found, waiting = np.zeros((len(kept), len(POINTS))), np.zeros(len(POINTS))
+    for step in plan.steps:
+        if not isinstance(step, Compute):
+            continue
+        share = np.where(np.array(POINTS) > 0, counts[step.active] / step.active.pixels, 0.0)
+        if step.operator.output in kept:
+            found[kept[step.operator.output]] = np.interp(POINTS, share, waiting)
+            waiting = np.zeros(len(POINTS))
+        elif step.operator.output in cost.curves:
+            waiting = waiting + cost.curves[step.operator.output].predict_all(share) / 1e3
+    return found
 
 
 def at_share(took: Numbers, share: Numbers) -> Numbers:

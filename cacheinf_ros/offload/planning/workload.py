@@ -62,8 +62,9 @@ class Workload:
         activity: the same of any frame.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self.space = PartitionSpace(layout)
+    def __init__(self, layout: Layout, space: PartitionSpace | None = None) -> None:
+        """``space``: where not all maps are kept; operators below are those whose outputs are."""
+        self.space = space or PartitionSpace(layout)
         self.names = tuple(self.space.heights)
         index = self.space.numbers
         shapes = np.array(list(self.space.shapes.values()), np.int64)
@@ -130,7 +131,7 @@ def _sets(plan: Plan, index: dict[str, int]) -> dict[int, ActiveSet]:
     return {
         index[step.operator.output]: step.active if isinstance(step, Compute) else step.changed
         for step in plan.steps
-        if isinstance(step, Compute | Call)
+        if isinstance(step, Compute | Call) and step.operator.output in index
     }
 
 

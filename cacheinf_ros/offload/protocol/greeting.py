@@ -52,6 +52,8 @@ class Hello(_Content):
         wire_type, compress: how values cross in both directions, see :mod:`.patches`.
         patience_ms: how long the server waits for the robot's rows.
         priority: of the robot, where a fleet has not room for all; the higher goes first.
+        dropped: the feature maps that the robot does not keep between frames, where rows are shared: neither may the
+            server.
     """
 
     protocol: int
@@ -62,6 +64,7 @@ class Hello(_Content):
     compress: bool
     patience_ms: float = Field(gt=0, le=60_000)
     priority: int = Field(0, ge=-100, le=100)
+    dropped: tuple[str, ...] = Field((), max_length=_MOST_OPERATORS)
 
 
 class Welcome(_Content):
@@ -88,10 +91,12 @@ class Identity:
     Attributes:
         model: its name.
         network: hash of graph, weights, and how images are prepared.
+        dropped: the feature maps that are not kept between frames, where rows are shared.
     """
 
     model: str
     network: str
+    dropped: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, model: Model) -> Identity:

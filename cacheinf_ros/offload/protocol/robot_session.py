@@ -58,6 +58,7 @@ class RobotSession:
             protocol=PROTOCOL,
             model=identity.model,
             network=identity.network,
+            dropped=identity.dropped,
             work=work,
             wire_type=config.wire_dtype.value,
             compress=config.wire_compress,

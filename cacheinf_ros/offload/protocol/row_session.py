@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cacheinf_ros.engine import FrameStart, PartitionSpace
 from cacheinf_ros.engine.cost.model import POINTS
@@ -56,7 +56,7 @@ class RowSession(RobotSession):
 
     def __init__(self, name: str, identity: Identity, space: PartitionSpace, config: OffloadConfig, send: Send) -> None:
         """Prepare, as :class:`RobotSession`; ``space``: what the tensors are like."""
-        super().__init__(name, identity, Work.ROWS, config, send)
+        super().__init__(name, replace(identity, dropped=tuple(sorted(space.dropped))), Work.ROWS, config, send)
         self.up, self.down = LinkEstimate(), LinkEstimate()
         self.served: tuple[Frame, float] | None = None
         self.served_ms = 0.0

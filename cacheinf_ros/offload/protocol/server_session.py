@@ -87,7 +87,7 @@ class ServerSession:
         self._greeting: Packet | None = None
         self._epoch: tuple[Channel, Service] | None = None
         self._worker: Worker | None = None
-        self._asked: tuple[str, Work] | None = None  # of the worker
+        self._asked: tuple[Identity, Work] | None = None  # of the worker
         self._is_open = True
 
     @property
@@ -170,10 +170,10 @@ class ServerSession:
         self._welcome(channel)
 
     def _worker_for(self, hello: Hello) -> Worker:
-        asked = hello.network, hello.work
+        asked = Identity(model=hello.model, network=hello.network, dropped=hello.dropped), hello.work
         if self._worker is None or asked != self._asked:
             self._worker = None  # first: there may be no memory for both
-            self._worker = self._make_worker(Identity(model=hello.model, network=hello.network), hello.work)
+            self._worker = self._make_worker(*asked)
             self._asked = asked
         return self._worker
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Collection
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from partitions import nearest
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Mode, Outdated, Partition, PartitionWorker, Side
+from cacheinf_ros.engine.caching import droppable
 from cacheinf_ros.engine.execution.active import pooled
+from cacheinf_ros.engine.lifetimes import map_bytes
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.errors import EngineError, LinkError
 from cacheinf_ros.graph import Model
@@ -30,8 +33,8 @@ _PATIENCE_S = 20.0
 class Server:
     """A helper with a thread of its own; a partner whose link breaks after some patches, if it is told to."""
 
-    def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG) -> None:
-        self.helper = PartitionWorker(model, config)
+    def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG, dropped: Collection[str] = ()) -> None:
+        self.helper = PartitionWorker(model, config, dropped)
         self.epoch = 0
         self.partition: Partition | None = None
         self.breaks_after: int | None = None
@@ -157,6 +160,28 @@ def test_a_moving_camera() -> None:
     assert server.shared > 8
 
 
-def test_merged_caches_cannot_be_split() -> None:
-    with pytest.raises(EngineError, match=r"set cache\.keep to all"):
-        Engine(MIXED, CONFIG.changed(cache="merged"), with_server=True)
+def test_both_ends_keep_what_the_budget_allows() -> None:
+    """Equation 9's third constraint: the robot's choice within its budget is the server's too, or is refused there."""
+    budget_mb = 0.5 * Engine(MIXED, CONFIG).cache_bytes / 1e6
+    config = CONFIG.changed(cache_budget_mb=budget_mb)
+    engine = Engine(MIXED, config, with_server=True)
+    assert engine.shared is not None
+    dropped = engine.shared.space.dropped
+    server = Server(config=config, dropped=dropped)
+    layout = engine.program.layout
+    free = sum(map_bytes(layout, name) for name in droppable(layout) if name not in dropped)
+    assert dropped and free <= budget_mb * 1e6
+    assert server.helper.program.maps.cache_bytes == engine.cache_bytes
+    rng = np.random.default_rng(0)
+    image, cache_map = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8), None
+    for _ in range(6):
+        server.partition = random_partition(server, rng)
+        result = engine.run(image, cache_map, server)
+        server.end()
+        assert not server.failed
+        assert_result_equals_dense(engine, result, image)
+        image, cache_map = changed(image, 5, 0.05, rng)
+    with pytest.raises(EngineError, match=r"cache\.budget_mb of the server"):
+        PartitionWorker(MIXED, config, ())
+    with pytest.raises(EngineError, match="this model has not"):
+        PartitionWorker(MIXED, CONFIG, ["nothing"])

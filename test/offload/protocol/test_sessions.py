@@ -16,7 +16,8 @@ from partitions import nearest
 from sessions import Both, both, until
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Partition, Side
+from cacheinf_ros.engine import Caching, Partition, Side
+from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
@@ -55,8 +56,10 @@ class Stream:
         return complaint
 
 
-def test_frames_are_shared() -> None:
-    with both(MODEL) as sessions:
+@pytest.mark.parametrize("caching", [None, Caching.nothing(lay_out(MODEL.graph))])
+def test_frames_are_shared(caching: Caching | None) -> None:
+    """Also where no map is kept that need not be: the server learns of it."""
+    with both(MODEL, caching=caching) as sessions:
         stream = Stream(sessions)
         assert "answered yet" in stream.next()
         sessions.connect()
