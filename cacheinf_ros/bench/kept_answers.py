@@ -8,6 +8,7 @@ import io
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,8 @@ class KeptAnswers:
     def forget(self) -> None:
         """Remove all of them: the measurement is complete."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(OSError):  # others may be in it
+            self._folder.parent.rmdir()
 
     def _file(self, index: int) -> KeptFile:
         return KeptFile(path=self._folder / f"{index:06d}.npz", what="answers to a frame", remedy="computing")

@@ -152,7 +152,7 @@ def _table(advice: Advice) -> Table:
         table.add_column(head, justify="right" if number else "left")
     for way in advice.ways:
         table.add_row(
-            way.choice.title,
+            way.choice.name,
             f"{way.mean_ms:.1f}",
             f"{way.slowest_ms:.1f}",
             f"{way.loss.whole:z.3f} / {way.loss.moving:z.3f}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,9 @@ from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.pipeline.polling import wait_until
 
 _READY = "ready"
+_CANNOT_START = 2
+"""Exit code of a node that has said why in one line."""
+_FATAL = re.compile(r"^\[FATAL\] \[[\d.]+\] .*?: (.+)$", re.MULTILINE)
 _START = Path(__file__).with_name("start_node.py")
 
 
@@ -118,6 +122,9 @@ class NodeProcess:
         wait_until(lambda: self.is_ready or self.exit_code is not None, timeout_s)
         if not self.is_ready:
             code = self.exit_code
+            reasons = _FATAL.findall(self.output)
+            if code == _CANNOT_START and reasons:
+                raise ProcessError(f"{self.command.executable}: {reasons[-1]}")
             happened = f"did not start within {timeout_s:g} s" if code is None else f"ended with exit code {code}"
             raise ProcessError(f"{self.command.executable} {happened}: {self.output.strip()}")
 

@@ -28,7 +28,8 @@ from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning import Scheduler
 from cacheinf_ros.offload.planning.contention import Contention
 from cacheinf_ros.offload_policy import OffloadPolicy
-from cacheinf_ros.pipeline.frame_result import FrameResult
+from cacheinf_ros.pipeline.box_tracks import BoxTracks
+from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap
 from cacheinf_ros.pipeline.model_pool import ModelPool
@@ -92,6 +93,7 @@ class Pipeline:
         self._results = ResultTopics(node, get(ResultConfig), model.card)
         node.health.counted("result_subscribers", self._results.subscribers)
         self._figures = FigureTopic(node)
+        self._tracks = BoxTracks()
         self._connection: ServerConnection | None = None
         self._whole: WholeFrames | None = None
         self._sharing: RowSharing | None = None
@@ -127,6 +129,7 @@ class Pipeline:
             self._connection.close()
         self._connection = self._whole = self._sharing = None
         self._runner.reset()
+        self._tracks.forget()
 
     def answer(self, arrival: Arrival, prepare: Callable[[], Prepared]) -> Outcome:
         """Publish exactly one result for a frame.
@@ -151,6 +154,7 @@ class Pipeline:
                 self._publish_figures(result, arrival.age_ms)
             self._energy.add(time.monotonic(), self._spent)
             if prepared is not None:
+                decoded = self._followed(decoded, arrival.stamp_ns, is_held=result.mode == HELD)
                 self._results.illustrate(result, prepared.image, prepared.fold.cache_map, decoded)
             if outcome is Outcome.CACHED:
                 self._runner.audit_if_due(idle=False)
@@ -189,6 +193,15 @@ class Pipeline:
         asked = config.max_loss if config.mode is Mode.BOUNDED else None
         measured = None if asked is None or promised is None else promised.measured
         self._figures.publish(result, latency_ms, asked, measured)
+
+    def _followed(self, decoded: Decoded | None, stamp_ns: int, *, is_held: bool) -> Decoded | None:
+        """Number boxes by their objects, where the user wants that."""
+        if not self._node.parameters.get(AnswerConfig).tracks:
+            self._tracks.forget()
+            return decoded
+        if decoded is None:
+            return None
+        return replace(decoded, boxes=self._tracks.number(decoded.boxes, stamp_ns, is_held=is_held))
 
     def _dropped(self, reason: str) -> Outcome:
         """Nobody knows what the cache holds after a failure beside a frame: it is dropped, and /diagnostics say why."""

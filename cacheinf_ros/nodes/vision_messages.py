@@ -70,10 +70,11 @@ class VisionTopics:
 
 
 def _detection(header: Header, box: Box, index: int) -> Detection2D:
-    """A detection whose ``id`` no other one has: nothing is tracked from frame to frame."""
+    """A detection; its ``id`` is that of its object, or one that no other detection has where none is followed."""
     hypothesis = ObjectHypothesisWithPose()
     hypothesis.hypothesis = ObjectHypothesis(class_id=box.name or str(box.class_id), score=float(box.score))
-    detection = Detection2D(header=header, results=[hypothesis], id=f"{stamp_ns(header)}-{index}")
+    own_id = str(box.track) if box.track else f"{stamp_ns(header)}-{index}"
+    detection = Detection2D(header=header, results=[hypothesis], id=own_id)
     detection.bbox.center.position.x = float(box.x + box.width / 2)
     detection.bbox.center.position.y = float(box.y + box.height / 2)
     detection.bbox.size_x, detection.bbox.size_y = float(box.width), float(box.height)

@@ -124,6 +124,9 @@ class AnswerConfig(Config):
         "boxes are reported whose centre lies here: left, top, width and height, as shares of the picture's",
         live=True,
     )
+    tracks: bool = unlisted(
+        False, "follow objects from frame to frame: detections keep their id, the overlay shows it", live=True
+    )
 
 
 class ResultConfig(Config):

@@ -48,7 +48,8 @@ def draw_result(
         corner = (round(box.x), round(box.y))
         cv2.rectangle(picture, corner, (round(box.x + box.width), round(box.y + box.height)), _BOX, 2)
         _draw_shape(picture, box)
-        _write(picture, f"{box.name} {box.score:.2f}", (corner[0], max(12, corner[1] - 4)))
+        label = f"#{box.track} {box.name}" if box.track else box.name
+        _write(picture, f"{label} {box.score:.2f}", (corner[0], max(12, corner[1] - 4)))
     if region != WHOLE:
         _draw_region(picture, region)
     for row, line in enumerate(reversed(lines)):

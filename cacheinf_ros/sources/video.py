@@ -14,6 +14,7 @@ from cacheinf_ros.errors import SourceError
 from cacheinf_ros.sources.frame import Frame
 
 _ASSUMED_FPS = 30.0
+_MODELS = (".onnx", ".pt2", ".pt", ".pth", ".safetensors", ".yaml")
 
 
 class VideoSource:
@@ -57,6 +58,8 @@ class VideoSource:
 def _opened(path: Path) -> cv2.VideoCapture:
     if not os.access(path, os.R_OK):
         raise SourceError(f"{path}: no permission to read; change it with chmod or run as its owner")
+    if path.suffix in _MODELS:
+        raise SourceError(f"{path} is a model, not a recording: have the two changed places?")
     capture = cv2.VideoCapture(str(path))
     if not capture.isOpened():
         raise SourceError(f"{path}: not a video that OpenCV can decode; convert it, e.g. with ffmpeg to .mp4")

@@ -41,6 +41,7 @@ def test_advice_is_shown_and_can_be_started(tmp_path: Path) -> None:
     assert any(("Caching pays" if advice["caching_pays"] else "not worth it") in line for line in advice["verdict"])
     parameters = yaml.safe_load((tmp_path / "params.yaml").read_text())["/**"]["ros__parameters"]
     assert parameters["model"] == "scenenet" and parameters["input_size"] == "96x128"
+    assert not (tmp_path / "unfinished").exists()
     assert (tmp_path / "pareto.png").read_bytes().startswith(b"\x89PNG")
 
     page = read_page(tmp_path / "advice.html")

@@ -86,6 +86,38 @@ def test_no_two_detections_have_the_same_id(detections: list[tuple[Any, Any]]) -
     assert len(set(ids)) == len(ids)
 
 
+def test_an_object_keeps_its_id_while_objects_are_followed(
+    nodes: NodeGroup, shared_station: Any, inference_command: Callable[..., NodeCommand]
+) -> None:
+    from image_messages import image_message
+    from std_msgs.msg import Header
+
+    from cacheinf_ros.nodes.conversions import time_message
+
+    station, arrays = shared_station, []
+    topic = "cached_inference/detections"
+    subscription = station.node.create_subscription(vision_msgs.Detection2DArray, topic, arrays.append, 100)
+    process = nodes.start(inference_command("cached_inference", model="scenenet", tracks=True))
+    process.wait_ready()
+
+    def ids(frame: Any) -> list[str]:
+        before = len(arrays)
+        station.answer(image_message(Header(stamp=time_message(10**13 + frame.stamp_ns)), frame.image))
+        assert wait_until(lambda: len(arrays) > before, DEADLINE_S)
+        return [detection.id for detection in arrays[-1].detections]
+
+    frames = list(open_source("scene:fixed?frames=3"))
+    station.wait_for_nodes(image_message(Header(), frames[0].image), subscribers=1)
+    assert wait_until(lambda: station.node.count_publishers(topic) == 1, DEADLINE_S)
+    first, second = ids(frames[0]), ids(frames[1])
+    assert first == [str(number) for number in range(1, len(first) + 1)]
+    assert set(first) & set(second)
+    assert station.set_parameters("cached_inference", tracks=False)[0][0].successful
+    assert first and set(ids(frames[2])).isdisjoint(first)
+    assert process.stop() == 0
+    station.call(lambda: station.node.destroy_subscription(subscription))
+
+
 def test_classes_are_published_as_a_classification(answer: Answer) -> None:
     for result, message in answer("scenenames", vision_msgs.Classification, "cached_inference/classification"):
         assert len(message.results) > 1

@@ -28,6 +28,10 @@ def test_only_key_points_that_were_seen_are_drawn() -> None:
     assert changed[50, 40] and not changed[50, 60]
 
 
+def test_the_number_of_an_object_that_is_followed_is_written_above_its_box() -> None:
+    assert drawn(track=3)[:20].any()
+
+
 def test_an_instance_map_has_the_number_of_the_best_box_at_each_pixel() -> None:
     square = ((10.0, 10.0), (50.0, 10.0), (50.0, 50.0), (10.0, 50.0))
     moved = tuple((x + 20, y + 20) for x, y in square)

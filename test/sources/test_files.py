@@ -47,6 +47,13 @@ def test_what_is_not_a_video_is_refused(tmp_path, content):
         open_source(str(path))
 
 
+def test_a_model_in_the_place_of_a_recording_is_told(tmp_path):
+    path = tmp_path / "detector.onnx"
+    path.write_bytes(b"a model")
+    with pytest.raises(SourceError, match=r"detector\.onnx is a model, not a recording"):
+        open_source(str(path))
+
+
 def test_a_video_without_pictures_is_refused(tmp_path):
     whole = write_video(tmp_path / "clip.avi", frames=3).read_bytes()
     empty = tmp_path / "empty.avi"

@@ -56,26 +56,18 @@ def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mappi
 
 
 def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
-    ours_ms, dense_ms = run.mean_ms(name), run.mean_ms(DENSE)
-    engine, loss = run.report["best_dense_fp32"], run.loss(name)
-    if ours_ms < (1 - _ALIKE) * dense_ms:
-        speed = f"{dense_ms / ours_ms:.1f} times faster than the fastest dense engine ({engine}, {dense_ms:.1f} ms)"
-    elif ours_ms > (1 + _ALIKE) * dense_ms:
-        speed = f"slower than the fastest dense engine ({engine}, {dense_ms:.1f} ms): the cache does not pay here"
-    else:
-        speed = f"as long as on the fastest dense engine ({engine}, {dense_ms:.1f} ms): the cache does not pay here"
+    loss = run.loss(name)
     right = (
         f"The answers are right {loss.whole:.3f} less often than dense ones ({max(loss.moving, 0.0):.3f} where things "
         "move)."
         if loss.promise > 0.0005
         else "The answers are right as often as dense ones."
     )
-    found = [f"A frame takes {ours_ms:.1f} ms, {speed}.", right]
     asked = next((trace.asked for trace in run.traces[name] if trace.asked is not None), None)
+    found = [*(_speed(run, name) if asked is None else _speed_when_learnt(run, name)), right]
     if asked is not None:
         kept = "kept" if loss.within(asked) else "broken"
         found.append(f"At most {asked:g} was promised: {kept}.")
-        found.append(_after_learning(run, name))
     if held := run.held_share(name):
         found.append(f"For {held:.0%} of the frames the last answer still stood, and nothing was computed.")
     missing = played.published - run.report["frames"]
@@ -84,16 +76,32 @@ def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
     return found
 
 
-def _after_learning(run: StreamRun, name: str) -> str:
-    later_ms = [took or 0.0 for took in run.took_ms[name][_LEARNING:]]
-    if len(later_ms) < _LEARNING:
-        return (
-            "Bounded mode computes its first frames completely, to learn what may be held: with "
-            f"{len(run.stills)} frames this recording is too short to see what it saves."
-        )
-    return (
-        f"After the first {_LEARNING} frames, from which bounded mode learns, a frame takes {np.mean(later_ms):.1f} ms."
-    )
+def _speed_when_learnt(run: StreamRun, name: str) -> list[str]:
+    """How fast bounded mode is once it has learned; its first frames are a share of a short recording only."""
+    learns = "Bounded mode computes its first frames completely, to learn what may be held"
+    if len(run.stills) < 2 * _LEARNING:
+        return [
+            f"With {len(run.stills)} frames this recording is too short to see what the cache saves.",
+            f"{learns}. A frame took {run.mean_ms(name):.1f} ms, densely {run.mean_ms(DENSE):.1f}.",
+        ]
+    return [
+        *_speed(run, name, _LEARNING),
+        f"{learns}; the first {_LEARNING} of these {len(run.stills)} are not in that. With them a frame takes "
+        f"{run.mean_ms(name):.1f} ms, densely {run.mean_ms(DENSE):.1f}.",
+    ]
+
+
+def _speed(run: StreamRun, name: str, first: int = 0) -> list[str]:
+    """The time of the frames from ``first`` on beside dense execution's."""
+    ours_ms, dense_ms = (float(np.mean([took or 0.0 for took in run.took_ms[way][first:]])) for way in (name, DENSE))
+    engine = f"({run.report['best_dense_fp32']}, {dense_ms:.1f} ms)"
+    if ours_ms < (1 - _ALIKE) * dense_ms:
+        speed = f"{dense_ms / ours_ms:.1f} times faster than the fastest dense engine {engine}"
+    elif ours_ms > (1 + _ALIKE) * dense_ms:
+        speed = f"slower than the fastest dense engine {engine}: the cache does not pay here"
+    else:
+        speed = f"as long as on the fastest dense engine {engine}: the cache does not pay here"
+    return [f"A frame takes {ours_ms:.1f} ms, {speed}."]
 
 
 def _energy_section(run: StreamRun, name: str) -> Section:

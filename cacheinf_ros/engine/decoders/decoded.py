@@ -35,6 +35,7 @@ class Box:
         key_points: in the model's order; empty where it gives none.
         outlines: polygons ((x, y), ...) around the parts of the object's mask, in pixels of the frame; holes are left
             out; empty where the model gives no masks.
+        track: number that stays with the object from frame to frame, from 1; 0: it is not followed.
     """
 
     x: float
@@ -46,6 +47,7 @@ class Box:
     score: float
     key_points: tuple[KeyPoint, ...] = ()
     outlines: tuple[tuple[tuple[float, float], ...], ...] = ()
+    track: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
