@@ -31,12 +31,14 @@ class OwnWay:
     Attributes:
         notes: what diagnostics would say, by name.
         trace: how the last frame was answered.
+        reads_decisions: whether its time counts reading what outputs decide, such as decoding boxes.
     """
 
     def __init__(self, model: Model, settings: OwnSettings) -> None:
         """Compile the model; for mode bounded wait until its dense engines are prepared, which takes seconds."""
         self.notes: dict[str, str] = {}
         self.trace = FrameTrace(mode="")
+        self.reads_decisions = settings.config.mode is Mode.BOUNDED
         self._config = settings.config
         self._engine = Engine(model, settings.config)
         self._matching = MatchingStream(usable(settings.matching, self._config.mode))

@@ -1,12 +1,13 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench stream``: what a user gets on a recording, against everything a user could do instead.
 
-Every frame goes through bounded mode, as the nodes run it, and through every dense engine, in turn. Answers are judged
-by what dense answers to neighbouring frames agree on, and by what truly is in a frame where the source knows: as if
-they came in no time, and as they would arrive at the camera's rate. The dense engines in float32 compute the same, so
-one of them speaks for all; skipping frames costs what its share of frames costs the fastest of them. Those of lower
-precision are judged as we are, and count as dense engines where they keep the same promise. At last the real nodes
-answer the same frames at the camera's rate, and are judged alike (:mod:`cacheinf_ros.bench.stream_nodes`).
+Times count from the frame to what the user gets: boxes are decoded. Every frame goes through bounded mode, as the nodes
+run it, and through every dense engine, in turn. Answers are judged by what dense answers to neighbouring frames agree
+on, and by what truly is in a frame where the source knows: as if they came in no time, and as they would arrive at the
+camera's rate. The dense engines in float32 compute the same, so one of them speaks for all; skipping frames costs what
+its share of frames costs the fastest of them. Those of lower precision are judged as we are, and count as dense engines
+where they keep the same promise. At last the real nodes answer the same frames at the camera's rate, and are judged
+alike (:mod:`cacheinf_ros.bench.stream_nodes`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from cacheinf_ros.bench.server_way import SERVER, ServerLink, send
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.streaming import Emission, newest, simulate
-from cacheinf_ros.bench.timing import summary, timed
+from cacheinf_ros.bench.timing import measured, summary, timed
 from cacheinf_ros.bench.trace import FrameTrace, Still
 from cacheinf_ros.bench.truth_score import TruthClasses
 from cacheinf_ros.engine import DensePrecision, EngineConfig, Preprocessor
@@ -219,18 +220,22 @@ class _Stream:
 
     def _run_own(self, name: str, shot: Shot) -> KeptAnswer:
         (outputs, motion), took_ms = timed(self._own[name], shot)
-        decision = self._last[name] if outputs is None else self.task.read(outputs, _size(shot.image), motion)
-        return KeptAnswer(decision=decision, took_ms=took_ms)
+        if outputs is None:
+            return KeptAnswer(decision=self._last[name], took_ms=took_ms)
+        decision, reading_ms = measured(self.task.read, outputs, _size(shot.image), motion)
+        return KeptAnswer(decision=decision, took_ms=took_ms + (0.0 if self._own[name].reads_decisions else reading_ms))
 
     def _run_dense(self, name: str, shot: Shot) -> KeptAnswer:
         outputs, took_ms = timed(self._densely, name, shot.image)
-        return KeptAnswer(decision=self.task.read(outputs, _size(shot.image)), took_ms=took_ms)
+        decision, reading_ms = measured(self.task.read, outputs, _size(shot.image))
+        return KeptAnswer(decision=decision, took_ms=took_ms + reading_ms)
 
     def _run_server(self, name: str, shot: Shot) -> KeptAnswer:
         assert self._server is not None
         sent, _ = timed(send, shot.image, self._server)
         outputs = self._densely(self._exact, sent.image)
-        return KeptAnswer(decision=self.task.read(outputs, _size(shot.image)), took_ms=sent.took_ms)
+        decision, reading_ms = measured(self.task.read, outputs, _size(shot.image))
+        return KeptAnswer(decision=decision, took_ms=sent.took_ms + reading_ms)
 
     def narrow(self) -> None:
         """Go on with the fastest engine in float32, and with the fastest of each lower precision that is faster."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import (
+    Decoded,
     DensePrecision,
     Engine,
     EngineConfig,
@@ -32,7 +33,7 @@ from cacheinf_ros.engine import (
     RemotePeer,
     Selection,
 )
-from cacheinf_ros.engine.decisions import Loss, Task, task_of_model
+from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import CLEARLY, Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
@@ -57,6 +58,7 @@ class PromisedAnswers:
 
     Attributes:
         trial: of the engine: whether it computes frames between bursts.
+        decoded: what the user gets of the last frame that was computed, where judging it has found that too.
     """
 
     def __init__(self, model: Model, engine: Engine, config: EngineConfig, note: Callable[[str, str], None]) -> None:
@@ -66,6 +68,7 @@ class PromisedAnswers:
             note: takes names and texts for diagnostics.
         """
         self.trial = EngineTrial()
+        self.decoded: Decoded | None = None
         self._model = model
         self._engine = engine
         self._preprocessor = Preprocessor(model.card)
@@ -156,6 +159,7 @@ class PromisedAnswers:
             matching_ms: what it took to find out.
             peer: the server that may compute a part of it.
         """
+        self.decoded = None
         if self._holder is None or self._task is None:
             return self._engine.run(image, None, peer)
         if self._max_loss <= 0:
@@ -167,7 +171,7 @@ class PromisedAnswers:
         else:
             result = self._dense(image, self._lower.chosen or self._backends[0])
         self.trial.computed(_milliseconds(result))
-        self._holder.computed(self._task.read(result.outputs, (image.shape[0], image.shape[1]), result.motion))
+        self._holder.computed(self._read(result, (image.shape[0], image.shape[1])))
         return result
 
     def _run_in_burst(
@@ -187,7 +191,7 @@ class PromisedAnswers:
         else:
             self.trial.compare(matching_ms + _milliseconds(tried), _milliseconds(result))
         self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
-        decision = self._task.read(result.outputs, size)
+        decision = self._read(result, size)
         self._lower.compare(decision, lambda other: self._decided(image, other))
         if self._quantiser is not None:
             self._quantiser.see(image)
@@ -195,6 +199,15 @@ class PromisedAnswers:
         if report is not None:
             self._judge(report)
         return result
+
+    def _read(self, answer: EngineResult, size: tuple[int, int]) -> Any:
+        """What an answer decides; boxes are decoded once, for the user as well."""
+        assert self._task is not None
+        if not isinstance(self._task, BoxDecisions):
+            return self._task.read(answer.outputs, size, answer.motion)
+        decoded = self._task.decoded(answer.outputs, size, answer.motion)
+        self.decoded = self._task.reported(decoded)
+        return self._task.of_boxes(decoded.boxes)
 
     def _next_backend(self) -> DenseBackend:
         """Every other frame of a burst is the fastest dense backend's, the rest are the others' in turn.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode, RemotePeer, Selection, decode
+from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, Mode, RemotePeer, Selection, decode
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.engine_trial import Way
@@ -158,7 +158,7 @@ class Runner:
             unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages, where="local")
             return replace(self._last, mode=HELD, outcome=Outcome.UNTOUCHED, engine=unchanged)
         result = self.promised.run(image, cache_map, matching_ms, partner)
-        self._last = self._frame_result(result, asked[0])
+        self._last = self._frame_result(result, asked[0], self.promised.decoded)
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:
@@ -198,9 +198,13 @@ class Runner:
         """The result of a frame that could not be run."""
         return FrameResult.failed(self.name, self._config.mode, error)
 
-    def _frame_result(self, result: EngineResult, image_size: tuple[int, int]) -> FrameResult:
+    def _frame_result(
+        self, result: EngineResult, image_size: tuple[int, int], decoded: Decoded | None = None
+    ) -> FrameResult:
+        """``decoded``: the answer, where somebody has read it already."""
         started = time.perf_counter()
-        decoded = decode(result.outputs, self._model.card, image_size, result.motion, self.selection)
+        if decoded is None:
+            decoded = decode(result.outputs, self._model.card, image_size, result.motion, self.selection)
         decode_ms = 1e3 * (time.perf_counter() - started)
         return FrameResult(
             model=self.name,

@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What a model's outputs decide, what neighbouring frames agree on, and how often an answer is right."""
 
+from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
 from cacheinf_ros.engine.decisions.score import MOVING_ALLOWANCE, Loss, Score
 from cacheinf_ros.engine.decisions.task import RADIUS, Task, consensus_of_all, score_all, score_at
 from cacheinf_ros.engine.decisions.task_of_model import task_of_model
@@ -8,6 +9,7 @@ from cacheinf_ros.engine.decisions.task_of_model import task_of_model
 __all__ = [
     "MOVING_ALLOWANCE",
     "RADIUS",
+    "BoxDecisions",
     "Loss",
     "Score",
     "Task",

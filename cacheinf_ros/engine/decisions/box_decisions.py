@@ -13,7 +13,7 @@ from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU, Detections, box_iou
 from cacheinf_ros.engine.decisions.score import Score
 from cacheinf_ros.engine.decisions.task import Outputs
-from cacheinf_ros.engine.decoders import Box, Selection, decode
+from cacheinf_ros.engine.decoders import Box, Decoded, Selection, decode
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
@@ -69,7 +69,15 @@ class BoxDecisions:
 
     def read(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> SoftBoxes:
         """See :meth:`Task.read`."""
-        return self.of_boxes(decode(dict(outputs), self._card, image_size, motion, self._selection).boxes)
+        return self.of_boxes(self.decoded(outputs, image_size, motion).boxes)
+
+    def decoded(self, outputs: Outputs, image_size: tuple[int, int], motion: Motion | None = None) -> Decoded:
+        """Decode the boxes that count at least in part; arguments as for :meth:`Task.read`."""
+        return decode(dict(outputs), self._card, image_size, motion, self._selection)
+
+    def reported(self, decoded: Decoded) -> Decoded:
+        """Leave out what scores too little for the user; what was suppressed by such boxes scored even less."""
+        return replace(decoded, boxes=tuple(box for box in decoded.boxes if box.score >= self.threshold))
 
     def of_boxes(self, boxes: Sequence[Box]) -> SoftBoxes:
         """Take boxes that were decoded elsewhere, with scores from :attr:`lowest` on."""

@@ -28,18 +28,24 @@ def decode_fastestdet(output: NDArray[Any], decoder: FastestDet, input_size: tup
     """
     if output.ndim != 4 or output.shape[0] != 1 or output.shape[1] < 6:
         raise ValueError(f"FastestDet gives [1, 5 + classes, h, w], not {output.shape}")
-    cells = output[0].astype(np.float32).transpose(1, 2, 0)
-    best, classes = best_class(cells[..., 5:].reshape(-1, cells.shape[2] - 5))
-    scores = cells[..., 0].ravel() ** _SCORE_SHARE * best ** (1 - _SCORE_SHARE)
+    height, width = output.shape[2:]
+    cells = output[0].reshape(output.shape[1], -1)
+    own = cells[0].astype(np.float32, copy=False) ** _SCORE_SHARE
+    possible = np.flatnonzero(own >= decoder.score_threshold)  # in most cells no class could make up for it
+    candidates = np.ascontiguousarray(cells[:, possible].T, np.float32)
+    best, classes = best_class(candidates[:, 5:])
+    scores = own[possible] * np.minimum(best, 1.0) ** (1 - _SCORE_SHARE)
     chosen = np.flatnonzero(scores >= decoder.score_threshold)
-    found = (_boxes(cells, chosen, input_size), scores[chosen], classes[chosen])
+    boxes = _boxes(candidates[chosen, 1:5], possible[chosen], (height, width), input_size)
+    found = (boxes, scores[chosen], classes[chosen])
     return suppress(found, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold)
 
 
-def _boxes(cells: NDArray[np.float32], chosen: NDArray[np.int64], input_size: tuple[int, int]) -> NDArray[np.float32]:
-    """float32 [n, 4]: (x, y, width, height) in pixels of the boxes of the cells with these indices."""
-    height, width = cells.shape[:2]
-    values = cells.reshape(height * width, -1)[chosen, 1:5]
+def _boxes(
+    values: NDArray[np.float32], chosen: NDArray[np.int64], grid: tuple[int, int], input_size: tuple[int, int]
+) -> NDArray[np.float32]:
+    """float32 [n, 4]: (x, y, width, height) in pixels of the boxes of the cells with these indices in a grid."""
+    height, width = grid
     corners = np.stack([chosen % width, chosen // width], axis=1)
     pixels = np.array(input_size[::-1], np.float32)
     centres = (corners + np.tanh(values[:, :2])) / (width, height) * pixels

@@ -32,27 +32,27 @@ def decode_nanodet(outputs: dict[str, NDArray[Any]], decoder: NanoDet, input_siz
     Raises:
         ValueError: the shapes do not fit the grids.
     """
-    scores, logits = _together(list(outputs.values()), decoder, input_size)
-    best, classes = best_class(scores)
-    chosen = np.flatnonzero(best >= decoder.score_threshold)
-    found = (_boxes(logits[chosen], chosen, decoder, input_size), best[chosen], classes[chosen])
+    grids = _grids(list(outputs.values()), decoder, input_size)
+    likely = [np.flatnonzero(scores.max(1) >= decoder.score_threshold) for scores, _ in grids]
+    best, classes = best_class(np.concatenate([scores[rows] for (scores, _), rows in zip(grids, likely, strict=True)]))
+    logits = np.concatenate([logits[rows] for (_, logits), rows in zip(grids, likely, strict=True)])
+    first = np.cumsum([0, *(len(scores) for scores, _ in grids)])
+    chosen = np.concatenate([rows + start for rows, start in zip(likely, first[:-1], strict=True)])
+    found = (_boxes(logits.astype(np.float32), chosen, decoder, input_size), best, classes)
     return suppress(found, score_threshold=decoder.score_threshold, iou_threshold=decoder.iou_threshold)
 
 
-def _together(
-    outputs: list[NDArray[Any]], decoder: NanoDet, input_size: Size
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores [n, classes] and logits [n, 4 * bins] of all grids."""
-    rows = [output.reshape(-1, output.shape[-1]).astype(np.float32) for output in outputs]
+def _grids(outputs: list[NDArray[Any]], decoder: NanoDet, input_size: Size) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Scores [n, classes] and logits [n, 4 * bins] of each grid, or of all of them together where outputs are."""
+    rows = [output.reshape(-1, output.shape[-1]) for output in outputs]
     counts = [int(np.prod(grid_size(stride, input_size))) for stride in decoder.strides]
     width = 4 * decoder.bins
     if len(rows) == 1 and len(rows[0]) == sum(counts) and rows[0].shape[1] > width:
-        return rows[0][:, :-width], rows[0][:, -width:]
+        return [(rows[0][:, :-width], rows[0][:, -width:])]
     pairs = [[each for each in rows if len(each) == count] for count in counts]
     if any(len(pair) != 2 or width not in (pair[0].shape[1], pair[1].shape[1]) for pair in pairs):
         raise ValueError(f"an input of {input_size} has grids of {counts} cells, each with classes and {width} logits")
-    ordered = [pair if pair[1].shape[1] == width else pair[::-1] for pair in pairs]
-    return np.concatenate([pair[0] for pair in ordered]), np.concatenate([pair[1] for pair in ordered])
+    return [(pair[0], pair[1]) if pair[1].shape[1] == width else (pair[1], pair[0]) for pair in pairs]
 
 
 def _boxes(

@@ -3,13 +3,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cacheinf_ros.engine.decisions.box_decisions import SOFT, BoxDecisions, SoftBoxes, _line_at_zero
-from cacheinf_ros.engine.decoders import Selection
+from cacheinf_ros.engine.decoders import Selection, decode
 from cacheinf_ros.graph.card import ModelCard
-from cacheinf_ros.graph.decoder_configs import Boxes
+from cacheinf_ros.graph.decoder_configs import Boxes, FastestDet
 
 CARD = ModelCard(name="boxes", input_size=(100, 100), decoder=Boxes(relative=False, score_threshold=0.5))
 TASK = BoxDecisions(CARD)
@@ -105,3 +105,13 @@ def test_right_is_never_more_than_all_and_equal_answers_are_all_right(one: list,
     assert 0 <= score.moving_right <= score.moving_total <= score.total
     same = TASK.score(found(*one), found(*one), None)
     assert same.right == pytest.approx(same.total)
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 2**32 - 1), threshold=st.floats(0.15, 0.95))
+def test_what_is_decoded_to_be_judged_holds_what_the_user_gets(seed: int, threshold: float) -> None:
+    card = ModelCard(name="cells", input_size=(64, 96), decoder=FastestDet())
+    outputs = {"cells": np.random.default_rng(seed).random((1, 8, 4, 6), np.float32)}
+    selection = Selection(score_threshold=threshold, classes=frozenset({0, 2}), region=(0.0, 0.0, 0.8, 1.0))
+    task = BoxDecisions(card, selection)
+    assert task.reported(task.decoded(outputs, (48, 48))) == decode(outputs, card, (48, 48), None, selection)
