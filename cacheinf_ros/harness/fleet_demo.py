@@ -39,7 +39,9 @@ _START_S = 240.0
 _NS_PER_S = 10**9
 _BASE_NS = 10**15
 _TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
-_ENGINE: dict[str, Value] = {"mode": Mode.EXACT.value, "threads": 1, "outputs": "all", "max_output_bytes": 2**30}
+_ENGINE: dict[str, Value] = {
+    "mode": Mode.EXACT.value, "threads": 1, "same_bits": True, "outputs": "all", "max_output_bytes": 2**30,
+}  # fmt: skip
 _TOPICS: dict[str, Value] = {"server.share_topic": "/frame_shares", "server.shared_topic": "/frame_shared"}
 
 
@@ -76,7 +78,9 @@ class _Shown:
     def of(cls, config: DemoConfig) -> _Shown:
         frames = itertools.islice(iter(open_source(config.source)), _PICTURES)
         pictures = [np.ascontiguousarray(frame.image) for frame in frames]
-        engine = Engine(load_model(config.model), EngineConfig(mode=Mode.DENSE, threads=1), with_server=True)
+        engine = Engine(
+            load_model(config.model), EngineConfig(mode=Mode.DENSE, threads=1, same_bits=True), with_server=True
+        )
         right, took_ms = [], []
         for picture in pictures:
             began = time.perf_counter()
