@@ -131,14 +131,14 @@ class OneProcess:
 class Robot:
     """A robot, its camera, and its session at a gateway."""
 
-    def __init__(self, number: int, model: Model, gateway: FleetGateway) -> None:
+    def __init__(self, number: int, model: Model, gateway: FleetGateway | None) -> None:
         self.name = f"robot{number}"
         self.engine = Engine(model, ENGINE, with_server=True)
         assert self.engine.shared is not None
         config = OffloadConfig(server_deadline_ms=2000.0, probe_s=0.2)
         self.robot = RowSession(self.name, Identity.of(model), self.engine.shared.space, config, self._to_server)
         self.shared: list[bool] = []
-        self._gateway = gateway
+        self.gateway = gateway  # None: it is not there
         self._session: RelaySession | None = None
         self._rng = np.random.default_rng(number)
         self._image = self._rng.integers(0, 256, (*model.input_size, 3), np.uint8)
@@ -157,9 +157,9 @@ class Robot:
 
     def _to_server(self, packet: Packet) -> None:
         if self._session is None or not self._session.is_open:
-            if not packet.starts_session:
+            if not packet.starts_session or self.gateway is None:
                 return
-            self._session = self._gateway.session(self.name, self.robot.receive, lambda complaint: None)
+            self._session = self.gateway.session(self.name, self.robot.receive, lambda complaint: None)
             threading.Thread(target=self._session.serve, daemon=True).start()
         self._session.receive(packet)
 
@@ -168,15 +168,28 @@ class Rig:
     """A gateway to a cluster, and robots."""
 
     def __init__(self, cluster: Cluster, robots: int) -> None:
-        setting = ModelConfig(model=MODEL)
-        model = load_model(MODEL)
+        self._model = load_model(MODEL)
         self.complaints: list[str] = []
+        self.gateway = self._gateway_to(cluster)
+        self.robots = [Robot(number, self._model, self.gateway) for number in range(robots)]
+
+    def _gateway_to(self, cluster: Cluster) -> FleetGateway:
+        setting = ModelConfig(model=MODEL)
 
         def make(asked: Identity) -> HostSetting:
             return HostSetting(asked=asked, model=setting, catalogs=CatalogServerConfig(), engine=ENGINE)
 
-        self.gateway = FleetGateway(cluster, SplitModels(model, ()), make, self.complaints.append)
-        self.robots = [Robot(number, model, self.gateway) for number in range(robots)]
+        return FleetGateway(cluster, SplitModels(self._model, ()), make, self.complaints.append)
+
+    def restart(self, cluster: Cluster) -> None:
+        """The gateway ends with all that it has started, robots film without one, and another one comes."""
+        for robot in self.robots:
+            robot.gateway = None
+        self.gateway.close()
+        self.film(1)
+        self.gateway = self._gateway_to(cluster)
+        for robot in self.robots:
+            robot.gateway = self.gateway
 
     def film(self, frames: int, period_s: float = PERIOD_S) -> None:
         """So many frames of every robot at their rate; robots greet in between, as their nodes' timers do."""

@@ -14,7 +14,7 @@ from cacheinf_ros.fleet.simulation import SimulationReport
 from cacheinf_ros.fleet.status import FleetStatus
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
-    from cacheinf_ros.harness.fleet_demo import DemoReport
+    from cacheinf_ros.harness.fleet_demo_report import DemoReport
 
 _SHORT = 12  # characters of a name
 
@@ -69,7 +69,11 @@ def demo_tables(report: DemoReport) -> list[Table]:
         counts.add_row(f"sessions of {gateway}", f"{sessions}")
     for name, count in report.counts.items():
         counts.add_row(name, f"{count}")
-    return [robots, counts]
+    required = Table("required", "found", "at most", "", title=f"{report.sent} frames")
+    for each in report.requirements:
+        is_met = "met" if each.is_met else "[red]not met[/]"
+        required.add_row(each.what, f"{each.found:g}", f"{each.limit:g}", is_met)
+    return [robots, counts, required]
 
 
 def draw_simulations(reports: Sequence[SimulationReport], out: Path) -> None:

@@ -86,6 +86,10 @@ class EngineConfig(Config):
         "bounded mode: how far down frames between bursts may go in other dense engines, where that is faster and "
         "keeps the promise: float32, float16, bfloat16 or int8",
     )
+    same_bits: bool = unlisted(
+        False,
+        "one kernel for each operator, whatever share of it changed: exact results equal dense ones in every bit",
+    )
     max_error: float = parameter(
         0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=0.4, live=True
     )

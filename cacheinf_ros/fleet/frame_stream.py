@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from queue import SimpleQueue
@@ -20,6 +21,7 @@ from cacheinf_ros.errors import LinkError, MessageError
 from cacheinf_ros.offload.protocol.packets import LARGEST, Packet
 
 _HEADER = struct.Struct("<BIIIIIIB")  # kind, epoch, frame, tensor, part, parts, checksum, length of the session's name
+_LENGTH = struct.Struct("!I")
 _MOST_BYTES = LARGEST + 1000
 _MOST_WAITING = 64 * 2**20  # bytes that wait for a process that does not read: it counts as lost
 
@@ -56,28 +58,36 @@ def listen(host: str, key: bytes) -> Listener:
     return Listener((host, 0), "AF_INET", backlog=64, authkey=key)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Who is told of what happens on a connection.
+
+    Attributes:
+        receive: takes packets, in the reading thread.
+        lost: is called once, by any thread, when the other end is gone; not after :meth:`PacketStream.close`.
+    """
+
+    receive: Callable[[Packet], None]
+    lost: Callable[[], None]
+
+
 class PacketStream:
-    """One end of a connection. Sending never waits: a thread writes, another reads."""
+    """One end of a connection. Sending never waits: what the system does not take at once, a thread writes.
 
-    def __init__(
-        self, connection: Connection, receive: Callable[[Packet], None], lost: Callable[[], None], name: str
-    ) -> None:
-        """Start to write; :meth:`start` begins to read.
+    As a rule it takes all: a packet then costs no change of threads at this end, and one at the other.
+    """
 
-        Args:
-            receive: takes packets, in the reading thread.
-            lost: is called once, by either thread, when the other end is gone; not after :meth:`close`.
-            name: of the threads.
-        """
-        self._connection = connection
-        self._receive = receive
-        self._lost = lost
+    def __init__(self, connection: Connection, listening: Listening, name: str) -> None:
+        """Be ready to write; :meth:`start` begins to read. ``name``: of the threads."""
+        self._listening = listening
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._waiting = 0
+        self._waiting = 0  # bytes
         self._is_open = True
-        with socket.socket(fileno=socket.dup(connection.fileno())) as plain:  # small packets go at once
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = socket.socket(fileno=socket.dup(connection.fileno()))
+        connection.close()
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small packets go at once
+        self._file = self._socket.makefile("rb")  # the socket stays open until this is closed, too
         self._writer = threading.Thread(target=self._write, name=f"{name}_out", daemon=True)
         self._reader = threading.Thread(target=self._read, name=f"{name}_in", daemon=True)
         self._writer.start()
@@ -89,12 +99,18 @@ class PacketStream:
     def send(self, packet: Packet) -> None:
         """Send without waiting."""
         content = packet_bytes(packet)
+        content = _LENGTH.pack(len(content)) + content
         with self._lock:
-            self._waiting += len(content)
+            if not self._is_open:
+                return
+            if not self._waiting:
+                content = content[self._written_at_once(content) :]
+            if content:
+                self._waiting += len(content)
+                self._queue.put(content)
             is_stuck = self._waiting > _MOST_WAITING
         if is_stuck:
             self._end()
-        self._queue.put(content)
 
     def close(self) -> None:
         """End; what was sent before is still written where the other end reads."""
@@ -102,33 +118,48 @@ class PacketStream:
             self._is_open = False
         self._queue.put(None)
 
+    def _written_at_once(self, content: bytes) -> int:
+        try:
+            return self._socket.send(content, socket.MSG_DONTWAIT)
+        except OSError:
+            return 0  # no room, or nobody there: the thread finds out
+
     def _write(self) -> None:
         with suppress(OSError):
             while (content := self._queue.get()) is not None:
-                self._connection.send_bytes(content)
+                self._socket.sendall(content)
                 with self._lock:
                     self._waiting -= len(content)
         self._end()
+        with self._lock:
+            self._socket.close()
 
     def _read(self) -> None:
-        with suppress(OSError, EOFError, MessageError):
+        with suppress(OSError, EOFError, MessageError), self._file:
             while True:
-                self._receive(packet_of(self._connection.recv_bytes(_MOST_BYTES)))
+                (length,) = _LENGTH.unpack(self._taken(_LENGTH.size))
+                if length > _MOST_BYTES:
+                    raise MessageError(f"a packet of {length} bytes is too long")
+                self._listening.receive(packet_of(self._taken(length)))
         self._end()
+
+    def _taken(self, length: int) -> bytes:
+        content = self._file.read(length)
+        if len(content) < length:
+            raise EOFError
+        return content
 
     def _end(self) -> None:
         with self._lock:
             was_open, self._is_open = self._is_open, False
-        with suppress(OSError), socket.socket(fileno=socket.dup(self._connection.fileno())) as plain:
-            plain.shutdown(socket.SHUT_RDWR)  # wakes the other thread, which then lets go of the connection, too
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads, which then let go of the connection
         self._queue.put(None)
         if was_open:
-            self._lost()
+            self._listening.lost()
 
 
-def connect(
-    address: Address, key: bytes, receive: Callable[[Packet], None], lost: Callable[[], None], name: str
-) -> PacketStream:
+def connect(address: Address, key: bytes, listening: Listening, name: str) -> PacketStream:
     """Connect to a process that computes.
 
     Raises:
@@ -138,4 +169,4 @@ def connect(
         connection = Client(address, "AF_INET", authkey=key)
     except (OSError, EOFError, AuthenticationError) as error:
         raise LinkError(f"no process computes at {address[0]}:{address[1]}: {error}") from None
-    return PacketStream(connection, receive, lost, name)
+    return PacketStream(connection, listening, name)

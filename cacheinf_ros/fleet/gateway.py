@@ -16,13 +16,13 @@ import numpy as np
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.fleet.demand import Demand
-from cacheinf_ros.fleet.frame_stream import Address, PacketStream, connect
+from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, connect
 from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Orders, Place, Refusal
 from cacheinf_ros.fleet.model_demand import ModelDemand
 from cacheinf_ros.fleet.relay import RelaySession
-from cacheinf_ros.offload import Identity, Packet
+from cacheinf_ros.offload import Identity
 from cacheinf_ros.offload.protocol.greeting import Hello, Welcome
 from cacheinf_ros.offload.protocol.packets import Send
 
@@ -88,6 +88,7 @@ class FleetGateway:
 
     Attributes:
         name: identity of this gateway, part of the name of the topic on which its own robots send.
+        rules: those of the ledger.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class FleetGateway:
         self._models = models
         self._make_setting = make_setting
         self._complain = complain
-        self._rules = rules or FleetRules()
+        self.rules = rules or FleetRules()
         self._lock = threading.Lock()
         self._demands: dict[str, ModelDemand] = {}
         self._asked: dict[str, Identity] = {}  # by network
@@ -149,19 +150,12 @@ class FleetGateway:
             )
         )  # fmt: skip
 
-    def open(
-        self,
-        place: Place,
-        hello: Hello,
-        receive: Callable[[Packet], None],
-        lost: Callable[[], None],
-        is_wanted: Callable[[], bool],
-    ) -> PacketStream:
+    def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> PacketStream:
         """As :meth:`.Fleet.open`."""
         if place.is_new:
             self._start(place, hello.network)
         ordered = time.monotonic() + (0.0 if place.is_new or place.is_ready else _ORDERED_S)
-        deadline = time.monotonic() + self._rules.start_s
+        deadline = time.monotonic() + self.rules.start_s
         while time.monotonic() < deadline and is_wanted() and not self._ended.is_set():
             try:
                 reached = self._cluster.reach(place.host)
@@ -170,7 +164,7 @@ class FleetGateway:
                     raise
                 reached = None  # a gateway has yet to hear that it is to start it
             if reached is not None:
-                return connect(*reached, receive, lost, place.host)
+                return connect(*reached, listening, place.host)
             time.sleep(_READY_POLL_S)
         raise LinkError(f"{place.host} did not start in time")
 
@@ -180,7 +174,7 @@ class FleetGateway:
         mean_ms, worst_ms = model.predicted_ms(np.array(welcome.profile, np.float64))
         return Demand(
             network=hello.network, mean_ms=max(0.01, mean_ms), worst_ms=max(0.01, worst_ms),
-            period_ms=self._rules.unknown_period_ms, deadline_ms=hello.patience_ms, memory_bytes=model.memory_bytes,
+            period_ms=self.rules.unknown_period_ms, deadline_ms=hello.patience_ms, memory_bytes=model.memory_bytes,
             priority=hello.priority,
         )  # fmt: skip
 

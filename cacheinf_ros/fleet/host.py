@@ -15,7 +15,7 @@ from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfi
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.fleet.frame_stream import Address, PacketStream, listen
+from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, listen
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.planning import profile
 from cacheinf_ros.pipeline.node_configs import ModelConfig
@@ -133,7 +133,8 @@ class _Served:
     def __init__(self, host: SessionHost, connection: Connection) -> None:
         self._host = host
         self._session: ServerSession | None = None
-        self._stream = PacketStream(connection, self._receive, self._end, "session")
+        listening = Listening(receive=self._receive, lost=self._end)
+        self._stream = PacketStream(connection, listening, "session")
         self._stream.start()
 
     def _receive(self, packet: Packet) -> None:

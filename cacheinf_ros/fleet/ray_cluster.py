@@ -29,6 +29,10 @@ LOCAL = "local"
 """In place of an address: a cluster of its own on this machine."""
 _NAMESPACE = "cacheinf"
 _DIRECTOR = "cacheinf_director"
+_ENVIRONMENT = {  # of nodes that are started here
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # by default 15: processes that compute frames would come after all others
+}
 _HEAD = "node:__internal_head__"  # a resource that only the head has
 _PATIENCE_S = 10.0
 _LOOK_S = 0.25
@@ -267,7 +271,6 @@ class OwnMachines:
 
     def __init__(self, nodes: int, cores: float) -> None:
         """Start it; ``cores``: that each node claims to have."""
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         _ray()
         made = import_module("ray.cluster_utils")
         self._cores = cores
@@ -303,6 +306,8 @@ class OwnMachines:
 
 def _ray() -> Any:
     """Ray itself; :class:`ConfigError` where it is not installed."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     try:
         return import_module("ray")
     except ImportError:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.fleet.demand import Demand, DemandMeter
-from cacheinf_ros.fleet.frame_stream import PacketStream
+from cacheinf_ros.fleet.frame_stream import Listening, PacketStream
 from cacheinf_ros.fleet.messages import Elsewhere, Place, Refusal
 from cacheinf_ros.offload.protocol.greeting import Hello, Welcome, read_hello, read_welcome, written
 from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Packet, Send, cut
@@ -27,6 +27,7 @@ from cacheinf_ros.offload.protocol.transfer import DONE
 _TICK_S = 0.2
 _AGAIN_S = 0.3  # a robot that has not followed is welcomed again
 _STALLED_S = 3.0  # without a word of a process that has a frame: it counts as lost
+_SILENT_S = 10.0  # without a word of a robot: it is gone, or follows another gateway that took it for its own
 _KEPT = 64  # frames
 _LEAST_S = 1.0  # between two attempts to find a place
 
@@ -40,14 +41,7 @@ class Fleet(Protocol):
         """Find a place; :class:`CacheinfError` where the fleet cannot be asked, or has no such model."""
         ...
 
-    def open(
-        self,
-        place: Place,
-        hello: Hello,
-        receive: Callable[[Packet], None],
-        lost: Callable[[], None],
-        is_wanted: Callable[[], bool],
-    ) -> PacketStream:
+    def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> PacketStream:
         """Connect to a process, and start it first where it is new; :class:`LinkError` where that fails."""
         ...
 
@@ -114,6 +108,7 @@ class RelaySession:
         self._meter = DemandMeter()
         self._predicted: Demand | None = None
         self._began_s = 0.0
+        self._heard_s = time.monotonic()
         self.has_frame = False
         self._took_ms: deque[float] = deque(maxlen=_KEPT)
         self._is_open = True
@@ -146,6 +141,7 @@ class RelaySession:
         if packet.session != self.name or not packet.is_sound:
             return
         with self._changed:
+            self._heard_s = time.monotonic()
             if packet.kind == Kind.HELLO:
                 self._greeting = packet
                 self._changed.notify_all()
@@ -284,11 +280,9 @@ class RelaySession:
 
     def _connect(self, route: _Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
         """Open the way to a process; whether that succeeded, as long as it is wanted."""
+        listening = Listening(receive=lambda packet: self._from_process(route, packet), lost=lambda: self._lost(route))
         try:
-            route.stream = self._fleet.open(
-                route.place, hello, lambda packet: self._from_process(route, packet), lambda: self._lost(route),
-                is_wanted,
-            )  # fmt: skip
+            route.stream = self._fleet.open(route.place, hello, listening, is_wanted)
         except LinkError as error:
             self._complain(f"{self.name}: {error}")
             self._fleet.lose(route.place)
@@ -366,9 +360,11 @@ class RelaySession:
             self._fleet.lose(place)
 
     def _look(self) -> None:
-        """Welcome a robot again that has not followed; give up a process that says nothing."""
+        """Welcome a robot again that has not followed; give up a process that says nothing, or a robot."""
         now = time.monotonic()
         with self._changed:
+            if now - self._heard_s > _SILENT_S:
+                self._is_open = False  # without a word, which would end the session that the robot may have elsewhere
             route, new = self._route, self._next
             again = new.welcome if new is not None and now - new.said_s > _AGAIN_S else []
             if again and new is not None:

@@ -13,8 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from cacheinf_ros.config import Value
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
 from cacheinf_ros.graph import load_model
+from cacheinf_ros.harness.fleet_demo_report import DemoReport, Phase, RobotReport
 from cacheinf_ros.harness.frame_ledger import Fate, FrameLedger
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, ProcessError
 from cacheinf_ros.matching.matching_config import IDENTICAL
@@ -39,16 +39,10 @@ _START_S = 240.0
 _NS_PER_S = 10**9
 _BASE_NS = 10**15
 _TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
-_ENGINE: dict[str, Value] = {"mode": Mode.EXACT.value, "threads": 1, "outputs": "all", "max_output_bytes": 2**30}
+_ENGINE: dict[str, Value] = {
+    "mode": Mode.EXACT.value, "threads": 1, "same_bits": True, "outputs": "all", "max_output_bytes": 2**30,
+}  # fmt: skip
 _TOPICS: dict[str, Value] = {"server.share_topic": "/frame_shares", "server.shared_topic": "/frame_shared"}
-
-
-class Phase(Enum):
-    """What happened to the fleet when a frame was sent."""
-
-    STEADY = "steady"
-    KILLED = "a node was killed"
-    DRAINED = "a node was drained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +54,7 @@ class DemoConfig:
         phase_s: of each phase.
         deadline_ms: after which a robot computes a frame alone.
         cores: that each of the two Ray nodes claims to have.
-        drains: whether a node is drained at the end, too.
+        planned: frames of all robots together, at least, while nodes are drained at the end; 0: none is.
     """
 
     robots: int
@@ -71,63 +65,29 @@ class DemoConfig:
     source: str
     deadline_ms: float
     cores: float
-    drains: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class RobotReport:
-    """What became of one robot's frames. ``alone``, ``late``, ``shared``: frames by phase."""
-
-    shared: Counter[Phase] = field(default_factory=Counter)
-    alone: Counter[Phase] = field(default_factory=Counter)
-    late: Counter[Phase] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoReport:
-    """What came of it.
-
-    Attributes:
-        same_bits: right results that equal those of dense execution in every bit.
-        gateways: sessions of each, before anything happens.
-        latencies_ms: of all frames, by phase.
-        counts: of the fleet, see :class:`~cacheinf_ros.fleet.status.FleetStatus`.
-    """
-
-    robots: list[RobotReport]
-    fates: Counter[Fate]
-    same_bits: int
-    gateways: dict[str, int]
-    latencies_ms: dict[Phase, list[float]]
-    counts: dict[str, int]
-
-    @property
-    def complaints(self) -> list[str]:
-        """What was promised and did not hold."""
-        found = [f"{count} frames: {fate.value}" for fate, count in self.fates.items() if fate.is_fault and count]
-        for number, robot in enumerate(self.robots):
-            lost = robot.alone[Phase.KILLED] + robot.late[Phase.KILLED]
-            if lost > 1:
-                found.append(f"robot {number}: {lost} frames alone or late because a node was killed")
-            if robot.alone[Phase.DRAINED]:
-                found.append(f"robot {number}: {robot.alone[Phase.DRAINED]} frames alone because a node was drained")
-        return found
+    planned: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
     pictures: list[NDArray[np.uint8]]
     right: list[dict[str, NDArray[Any]]]
+    dense_ms: float
 
     @classmethod
     def of(cls, config: DemoConfig) -> _Shown:
         frames = itertools.islice(iter(open_source(config.source)), _PICTURES)
         pictures = [np.ascontiguousarray(frame.image) for frame in frames]
-        engine = Engine(load_model(config.model), EngineConfig(mode=Mode.DENSE, threads=1), with_server=True)
-        right = [
-            {name: output.copy() for name, output in engine.run(picture, None).outputs.items()} for picture in pictures
-        ]
-        return cls(pictures=pictures, right=right)
+        engine = Engine(
+            load_model(config.model), EngineConfig(mode=Mode.DENSE, threads=1, same_bits=True), with_server=True
+        )
+        right, took_ms = [], []
+        for picture in pictures:
+            began = time.perf_counter()
+            outputs = engine.run(picture, None).outputs
+            took_ms.append(1e3 * (time.perf_counter() - began))
+            right.append({name: output.copy() for name, output in outputs.items()})
+        return cls(pictures=pictures, right=right, dense_ms=float(np.median(took_ms)))
 
     def judge(self, heard: Heard) -> tuple[Fate, bool]:
         """What a result is, and whether it is right in every bit."""
@@ -230,12 +190,9 @@ class _Demo:
         on_it = sum(session.machine == victim for session in self._cluster.status().sessions)
         self._film(0.5, Phase.KILLED)
         progress(f"a node is killed that computes {on_it} sessions")
-        killing = threading.Thread(target=self._machines.kill, args=(victim,))
-        killing.start()  # robots go on meanwhile
-        self._film(seconds, Phase.KILLED)
-        killing.join()
-        if self._config.drains:
-            self._drain(seconds, progress)
+        self._film(seconds, Phase.KILLED, partial(self._machines.kill, victim))
+        if self._config.planned:
+            self._drain(progress)
         deadline = time.monotonic() + _PATIENCE_S
         while any(ledger.waiting for ledger in self._ledgers) and time.monotonic() < deadline:
             self._listen(0.1)
@@ -246,42 +203,53 @@ class _Demo:
         """What came of it."""
         return DemoReport(
             robots=self._reports,
+            sent=sum(ledger.sent for ledger in self._ledgers),
             fates=sum((ledger.fates for ledger in self._ledgers), Counter()),
             same_bits=self._same,
+            dense_ms=self._shown.dense_ms,
             gateways=self._gateways,
             latencies_ms=self._latencies,
             counts=dict(self._cluster.status().counts),
         )
 
-    def _drain(self, seconds: float, progress: Callable[[str], None]) -> None:
-        """Have another node, and let the one that computes all become empty."""
-        full = self._machines.names[-1]
-        self._machines.add()
-        self._film(2.0, None)
-        self._cluster.drain(full)
-        progress("another node has come, and the first is drained")
-        deadline = time.monotonic() + _START_S
-        while any(session.machine == full for session in self._cluster.status().sessions):
-            if time.monotonic() > deadline:
-                raise ProcessError("a drained node does not become empty")
-            self._film(1.0, Phase.DRAINED)
-        self._film(seconds, Phase.DRAINED)
+    def _drain(self, progress: Callable[[str], None]) -> None:
+        """Have another node, and let one after the other become empty until enough frames were sent meanwhile."""
+        self._film(2.0, None, self._machines.add)
+        until_frame = self._frame + -(-self._config.planned // self._config.robots)
+        for full, other in itertools.cycle(itertools.permutations(self._machines.names)):
+            progress("a node is drained")
+            self._cluster.drain(other, is_wanted=False)
+            self._cluster.drain(full)
+            deadline = time.monotonic() + _START_S
+            while any(session.machine == full for session in self._cluster.status().sessions):
+                if time.monotonic() > deadline:
+                    raise ProcessError("a drained node does not become empty")
+                self._film(1.0, Phase.DRAINED)
+            if self._frame >= until_frame:
+                return
 
     @property
     def _by_gateway(self) -> dict[str, int]:
         return dict(Counter(session.gateway for session in self._cluster.status().sessions))
 
-    def _film(self, seconds: float, phase: Phase | None) -> None:
-        """Publish each robot's images at its rate, one robot after the other, and hear results meanwhile."""
+    def _film(self, seconds: float, phase: Phase | None, meanwhile: Callable[[], object] | None = None) -> None:
+        """Publish each robot's images at its rate, one robot after the other, and hear results meanwhile.
+
+        Args:
+            meanwhile: to be done in another thread; robots film until that has ended, too.
+        """
         end = time.monotonic() + seconds
         gap = 1 / self._config.rate / self._config.robots
-        while time.monotonic() < end:
+        doing = threading.Thread(target=meanwhile)
+        doing.start()
+        while time.monotonic() < end or doing.is_alive():
             due = time.monotonic()
             for number in range(self._config.robots):
                 self._publish(number, phase)
                 due += gap
                 self._listen(due - time.monotonic())
             self._frame += 1
+        doing.join()
 
     def _publish(self, number: int, phase: Phase | None) -> None:
         picture = self._frame % len(self._shown.pictures)
@@ -313,6 +281,7 @@ class _Demo:
             return
         took_ms, report = 1e3 * (heard.at_s - sent_s), self._reports[number]
         self._latencies[phase].append(took_ms)
+        report.slowest_ms[phase] = max(took_ms, report.slowest_ms.get(phase, 0.0))
         if heard.where == "shared":
             report.shared[phase] += 1
             report.late[phase] += took_ms > 1e3 / self._config.rate

@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
-from fleets import OneProcess, Rig
+from fleets import MODEL, OneProcess, Rig
 from sessions import until
+
+from cacheinf_ros.fleet import relay
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession
+from cacheinf_ros.offload.protocol.packets import Kind
 
 
 @pytest.fixture
@@ -51,3 +57,30 @@ def test_a_lost_machine_costs_at_most_one_frame_of_each_robot(cluster: OneProces
         assert robot.shared.count(False) <= 1, robot.shared
         assert all(robot.shared[-3:]), "they are shared again"
     assert cluster.shown["losses"] >= 1
+
+
+def test_robots_come_back_by_themselves_after_a_restart_of_everything(rig: Rig) -> None:
+    rig.film(1)
+    rig.restart(OneProcess(machines=1))
+
+    def is_shared_again() -> bool:
+        rig.film(1)
+        return all(robot.shared[-1] for robot in rig.robots)
+
+    assert not any(robot.shared[-1] for robot in rig.robots)
+    until(is_shared_again)
+
+
+def test_a_session_that_its_robot_has_left_ends_without_a_word(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "_SILENT_S", 1.0)
+    heard: list[Packet] = []
+    session = rig.gateway.session("leaving", heard.append, lambda complaint: None)
+    threading.Thread(target=session.serve, daemon=True).start()
+    space = rig.robots[0].engine.shared
+    assert space is not None
+    RowSession(
+        "leaving", Identity.of(load_model(MODEL)), space.space, OffloadConfig(), session.receive
+    ).poll()  # it greets once
+    until(lambda: not session.is_open, lambda: rig.film(1))
+    assert {packet.kind for packet in heard} <= {Kind.WELCOME}
+    assert all(all(robot.shared) for robot in rig.robots), "robots that speak keep their sessions"

@@ -26,9 +26,16 @@ _log = logging.getLogger(__name__)
 def load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig) -> CostModel:
     """The stored cost model of a model on this machine; measured and stored where there is none.
 
+    Without second kernels where all results are to have the same bits: those add in another order.
+
     Args:
         make: gives a program that keeps all its maps, where it must be measured; its cache is overwritten.
     """
+    cost = _load_or_measure(make, model, config)
+    return cost.without_alternatives if config.same_bits else cost
+
+
+def _load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig) -> CostModel:
     path = measured_file("costs", model, config, f"{_VERSION}.json")
     file = KeptFile(path=path, what="cost model", remedy="measuring")
     stored = file.read_json(_parsed)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,12 @@ class CostModel:
 
     curves: Mapping[str, Curve]
     propagation_ns: float = 0.0
+
+    @property
+    def without_alternatives(self) -> CostModel:
+        """The same where each operator has the kernel for listed pixels only."""
+        curves = {name: replace(curve, alternative=None) for name, curve in self.curves.items()}
+        return replace(self, curves=curves)
 
     @property
     def dense_ms(self) -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from networks.shared_models import mixed_model
+from oracle import changed
 
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.cache_map import CacheMap
+from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.cost import load_or_measure
 from cacheinf_ros.engine.program import Program
@@ -30,3 +33,15 @@ def test_measured_once_and_found_again(tmp_path: Path, monkeypatch: pytest.Monke
     )
     assert load_or_measure(lambda: program, model, EngineConfig(threads=1)), "another number of threads is another file"
     assert len(list(path.parent.iterdir())) == 2
+
+
+def test_exact_results_have_the_bits_of_dense_ones_where_that_is_asked_for() -> None:
+    config = EngineConfig(threads=1, same_bits=True)
+    engine, dense = (Engine(mixed_model(), config.changed(mode=mode)) for mode in (Mode.EXACT, Mode.DENSE))
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (*engine.model.input_size, 3), np.uint8)
+    cache_map: CacheMap | None = None
+    for _ in range(4):
+        outputs, right = engine.run(image, cache_map).outputs, dense.run(image, None).outputs
+        assert all(outputs[name].tobytes() == right[name].tobytes() for name in right)
+        image, cache_map = changed(image, 8, 0.1, rng)
