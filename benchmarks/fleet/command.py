@@ -6,21 +6,24 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.fleet.admission import AdmissionReport, admission
 from benchmarks.fleet.replayed_robot import InProcess, Recording, ReplayedRobot, record
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.fleet.machine_choice import FleetRules
@@ -44,7 +47,7 @@ def fleet(
     frames: Annotated[int, typer.Option(min=10, help="For the overhead, of each way.")] = 200,
     robots: Annotated[str, typer.Option(help="Of the real fleets, separated by commas.")] = "2,4,8",
     rate: Annotated[float, typer.Option(help="Images per second of each.")] = 4.0,
-    seconds: Annotated[float, typer.Option(help="Of each real fleet.")] = 8.0,
+    seconds: Annotated[float, typer.Option(help="Of each real fleet.")] = 30.0,
     cores: Annotated[float, typer.Option(help="Of this machine, all of them together.")] = 2.0,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,
     measured_file: Annotated[
@@ -53,20 +56,24 @@ def fleet(
 ) -> None:
     """Measure what a gateway adds to a shared frame, and compare fleets of a few robots with simulated ones."""
     loaded = load_model(model, input_size=parse_size(size))
+    config = ModelConfig(model=model, input_size=size)
     recording = record(loaded, _ENGINE, _RECORDED, share)
     sent_mb = float(np.median([len(start) for start in recording.starts[1:]])) / 1e6
-    with _gateway(loaded, ModelConfig(model=model, input_size=size), cores) as (gateway, started_ms):
+    with _gateway(loaded, config, cores, FleetRules(standby=False, most_busy=0.95)) as gateway:
         counts = [int(count) for count in robots.split(",")]
-        fleet_robots = [_greeted(gateway, number, loaded, recording) for number in range(max(counts))]
-        overhead = _overhead(loaded, recording, fleet_robots[0], frames)
-        measured = _measured(fleet_robots[0], overhead, started_ms())
-        rows = [_compared(fleet_robots[:count], measured, rate, seconds, cores) for count in counts]
+        joined = _Joined.of(gateway, max(counts), loaded, recording, rate)
+        overhead = _overhead(loaded, recording, joined.robots[0], frames)
+        measured = _measured(joined, overhead)
+        rows = [_compared(joined.robots[:count], measured, rate, seconds, cores) for count in counts]
+    with _gateway(loaded, config, cores, FleetRules(standby=False)) as gateway:
+        busy_ms = float(np.mean(measured.frame_ms))
+        admitted = admission(gateway, Identity.of(loaded), recording, busy_ms=busy_ms, cores=cores, seconds=seconds / 2)
     console = Console()
     console.print(f"a frame sends {sent_mb:.3f} MB")
-    for table in _tables(overhead, rows):
+    for table in _tables(overhead, rows, admitted):
         console.print(table)
     if json_file is not None:
-        figures = {"sent_mb": sent_mb, "overhead": _quantiles(overhead), "fleets": rows}
+        figures = {"sent_mb": sent_mb, "overhead": _quantiles(overhead), "fleets": rows, "admission": asdict(admitted)}
         json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     if measured_file is not None:
         own = {
@@ -77,38 +84,59 @@ def fleet(
 
 
 @contextmanager
-def _gateway(model: Model, config: ModelConfig, cores: float) -> Iterator[tuple[FleetGateway, Any]]:
-    """A gateway to a Ray cluster on this machine, and what it took to start the first process."""
-    machines = OwnMachines(1, cores)
-    began = time.monotonic()
+def _gateway(model: Model, config: ModelConfig, cores: float, rules: FleetRules) -> Iterator[FleetGateway]:
+    """A gateway to a Ray cluster on this machine."""
 
     def setting(asked: Identity) -> HostSetting:
         return HostSetting(asked=asked, model=config, catalogs=CatalogServerConfig(), engine=_ENGINE)
 
+    machines = OwnMachines(1, cores)
     try:
-        rules = FleetRules(standby=False, most_busy=0.95)
-        cluster = RayCluster(machines.address, rules)
-        gateway = FleetGateway(cluster, SplitModels(model, ()), setting, lambda text: None, rules)
-        first: list[float] = []
-
-        def started_ms() -> float:
-            first.append(1e3 * (time.monotonic() - began))
-            return first[0]
-
-        yield gateway, started_ms
-        gateway.close()
+        gateway = FleetGateway(
+            RayCluster(machines.address, rules), SplitModels(model, ()), setting, lambda text: None, rules
+        )
+        try:
+            yield gateway
+        finally:
+            gateway.close()
     finally:
         machines.close()
 
 
-def _greeted(gateway: FleetGateway, number: int, model: Model, recording: Recording) -> ReplayedRobot:
-    robot = ReplayedRobot(f"replayed{number}", Identity.of(model), recording)
-    robot.session = gateway.session(robot.name, robot.receive, lambda complaint: None)
-    threading.Thread(target=robot.session.serve, daemon=True).start()
-    robot.greet()
-    for _ in range(_WARM):
-        robot.frame()
-    return robot
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Joined:
+    """Robots with a process for each: what one took to start, and to compute a frame that is new everywhere."""
+
+    robots: list[ReplayedRobot]
+    start_ms: float
+    dense_ms: float
+
+    @classmethod
+    def of(cls, gateway: FleetGateway, count: int, model: Model, recording: Recording, rate: float) -> _Joined:
+        robots = [ReplayedRobot(f"replayed{number}", Identity.of(model), recording) for number in range(count)]
+        start_ms = [1e3 * robot.join(gateway) for robot in robots]
+        _film(robots, rate, _WARM / rate)  # at their rate: the fleet would have no room for robots that do not pause
+        return cls(
+            robots=robots, start_ms=float(np.median(start_ms)),
+            dense_ms=float(np.median([robot.busy_ms[0] for robot in robots])),
+        )  # fmt: skip
+
+
+def _film(robots: Sequence[ReplayedRobot], rate: float, seconds: float) -> None:
+    """All at once, each beginning at some time of the first period; :class:`LinkError` where one loses its place."""
+    begin_s = time.monotonic() + 0.2
+    gaps_s = np.random.default_rng(len(robots)).uniform(0, 1 / rate, len(robots)).tolist()
+    threads = [
+        threading.Thread(target=robot.film, args=(rate, seconds, begin_s + gap_s))
+        for robot, gap_s in zip(robots, gaps_s, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for robot in robots:
+        if robot.ended or robot.late:
+            raise LinkError(f"{robot.name}: {robot.ended or 'frames were not done in time'}")
 
 
 def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: int) -> dict[str, list[float]]:
@@ -131,11 +159,11 @@ def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: 
     }  # fmt: skip
 
 
-def _measured(robot: ReplayedRobot, overhead: dict[str, list[float]], start_ms: float) -> Measured:
+def _measured(joined: _Joined, overhead: dict[str, list[float]]) -> Measured:
     beside = np.array(overhead["fleet"]) - np.array(overhead["fleet_busy"])
     return Measured(
-        frame_ms=overhead["fleet_busy"], dense_ms=2 * float(np.percentile(overhead["fleet_busy"], 95)),
-        overhead_ms=[max(0.0, each) for each in beside.tolist()], start_ms=start_ms,
+        frame_ms=overhead["fleet_busy"], dense_ms=joined.dense_ms, overhead_ms=np.maximum(0.0, beside).tolist(),
+        start_ms=joined.start_ms,
     )  # fmt: skip
 
 
@@ -146,16 +174,7 @@ def _compared(
     for robot in robots:
         robot.took_ms.clear()
         robot.busy_ms.clear()
-    begin_s = time.monotonic() + 0.2
-    gap_s = np.random.default_rng(len(robots)).uniform(0, 1 / rate, len(robots))
-    threads = [
-        threading.Thread(target=robot.film, args=(rate, seconds, begin_s + gap))
-        for robot, gap in zip(robots, gap_s.tolist(), strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    _film(robots, rate, seconds)
     real = [took for robot in robots for took in robot.took_ms]
     simulated = simulate(
         SimulatedFleet(
@@ -178,7 +197,7 @@ def _quantiles(overhead: dict[str, list[float]]) -> dict[str, float]:
     }
 
 
-def _tables(overhead: dict[str, list[float]], rows: list[dict[str, float]]) -> list[Table]:
+def _tables(overhead: dict[str, list[float]], rows: list[dict[str, float]], admitted: AdmissionReport) -> list[Table]:
     ways = Table("", "p50, ms", "p95, ms", title="a shared frame")
     found = {
         name: [float(np.percentile(values, quantile)) for quantile in _QUANTILES] for name, values in overhead.items()
@@ -194,4 +213,18 @@ def _tables(overhead: dict[str, list[float]], rows: list[dict[str, float]]) -> l
             f"{row['robots']:.0f}", f"{row['frames']:.0f}", f"{row['real_p50_ms']:.1f}, {row['real_p95_ms']:.1f}",
             f"{row['simulated_p50_ms']:.1f}, {row['simulated_p95_ms']:.1f}", f"{100 * off:+.0f} %",
         )  # fmt: skip
-    return [ways, fleets]
+    asked = Table(
+        "asked",
+        "fit",
+        "served",
+        "p95, ms",
+        "deadline, ms",
+        "refused within, s",
+        "back after, s",
+        title="twice the load",
+    )
+    asked.add_row(
+        f"{admitted.asked}", f"{admitted.fit}", f"{admitted.served}", f"{admitted.p95_ms:.1f}",
+        f"{admitted.deadline_ms:.0f}", f"{max(admitted.refused_s, default=0.0):.2f}", f"{admitted.return_s:.1f}",
+    )  # fmt: skip
+    return [ways, fleets, asked]

@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Outdated, Partition, PartitionWorker, Side
 from cacheinf_ros.errors import LinkError
+from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.planning import profile
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
 from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
+from cacheinf_ros.offload.protocol.robot_session import text_of
 from cacheinf_ros.offload.protocol.transfer import DONE
 
 _PATIENCE_S = 60.0
+_AGAIN_S = 0.3
+_QUIET_S = 1.0
 _DEADLINE_MS = 5000.0
 
 
@@ -97,9 +101,12 @@ class ReplayedRobot:
         took_ms: of each frame, from its start to the server's last word.
         busy_ms: what the server said that it took.
         late: frames that were not done within the patience.
+        is_welcome: whether the server has greeted it.
+        ended: why there is no session, or none any more; empty: nobody has said no.
     """
 
-    def __init__(self, name: str, model: Identity, recording: Recording) -> None:
+    def __init__(self, name: str, model: Identity, recording: Recording, deadline_ms: float = _DEADLINE_MS) -> None:
+        """``deadline_ms``: that the robot claims to have."""
         self.name = name
         self.took_ms: list[float] = []
         self.busy_ms: list[float] = []
@@ -108,32 +115,68 @@ class ReplayedRobot:
         self._recording = recording
         self._hello = Hello(
             protocol=PROTOCOL, model=model.model, network=model.network, work=Work.ROWS, wire_type="float32",
-            compress=False, patience_ms=_DEADLINE_MS,
+            compress=False, patience_ms=deadline_ms,
         )  # fmt: skip
         self._changed = threading.Condition()
         self._done: dict[int, tuple[float, float]] = {}
-        self._is_welcome = False
+        self.is_welcome = False
+        self.ended = ""
         self._frame = 0
+        self._heard_s = 0.0
 
     def receive(self, packet: Packet) -> None:
         """Take what the server says."""
         with self._changed:
+            self._heard_s = time.monotonic()
             if packet.kind == Kind.WELCOME:
-                self._is_welcome = True
+                self.is_welcome = True
+            elif packet.kind in (Kind.FAILED, Kind.REFUSED):
+                self.ended = text_of(packet)
             elif packet.kind == Kind.DONE:
                 took_ms, waited_ms, _ = DONE.unpack(packet.data)
                 self._done[packet.frame] = time.perf_counter(), took_ms - waited_ms
             self._changed.notify_all()
 
-    def greet(self) -> None:
-        """Greet until the server is ready."""
+    def join(self, gateway: FleetGateway) -> float:
+        """Become a robot of a fleet, or be refused; seconds until then."""
+        self.session = gateway.session(self.name, self.receive, lambda complaint: None)
+        threading.Thread(target=self.session.serve, daemon=True).start()
+        took_s = self.greet()
+        threading.Thread(target=self._keep, daemon=True).start()
+        return took_s
+
+    def leave(self) -> None:
+        """End the session."""
+        with self._changed:
+            self.ended = self.ended or "it has left"
+            self._changed.notify_all()
+        self.session.close()
+
+    def greet(self) -> float:
+        """Greet until the server is ready, or says no; seconds until then."""
+        began = time.monotonic()
+
+        def is_answered() -> bool:
+            return self.is_welcome or bool(self.ended)
 
         def say() -> None:
-            for packet in cut(written(self._hello), session=self.name, epoch=1, kind=Kind.HELLO):
-                self.session.receive(packet)
-            time.sleep(0.3)
+            self._say_hello()
+            with self._changed:
+                self._changed.wait_for(is_answered, _AGAIN_S)
 
-        _wait_for(lambda: self._is_welcome, say)
+        _wait_for(is_answered, say)
+        return time.monotonic() - began
+
+    def _say_hello(self) -> None:
+        for packet in cut(written(self._hello), session=self.name, epoch=1, kind=Kind.HELLO):
+            self.session.receive(packet)
+
+    def _keep(self) -> None:
+        """Say something where nothing was heard for a while, as real robots do: silent ones lose their places."""
+        while not self.ended:
+            time.sleep(_QUIET_S)
+            if time.monotonic() - self._heard_s > _QUIET_S:
+                self._say_hello()
 
     def frame(self, patience_s: float = _PATIENCE_S) -> float:
         """Have the next frame computed; milliseconds, infinite where it is not done in time."""
@@ -144,8 +187,8 @@ class ReplayedRobot:
         began = time.perf_counter()
         channel.put(Kind.START, content, number)
         with self._changed:
-            is_done = self._changed.wait_for(lambda: number in self._done, patience_s)
-            if not is_done:
+            self._changed.wait_for(lambda: number in self._done or self.ended, patience_s)
+            if number not in self._done:
                 self.late += 1
                 return float("inf")
             ended, busy_ms = self._done.pop(number)
@@ -155,9 +198,9 @@ class ReplayedRobot:
         return took_ms
 
     def film(self, hz: float, seconds: float, begin_s: float) -> None:
-        """A frame every period, beginning at a time of :func:`time.monotonic`."""
+        """A frame every period, beginning at a time of :func:`time.monotonic`, as long as there is a session."""
         due = begin_s
-        while due < begin_s + seconds:
+        while due < begin_s + seconds and not self.ended:
             time.sleep(max(0.0, due - time.monotonic()))
             self.frame()
             due += (1 + max(0, int((time.monotonic() - due) * hz))) / hz
