@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,8 @@ def main() -> None:
 def row(source: str, report: dict[str, Any]) -> str:
     """Format one pair's report as a row of the table."""
     means = {name: figures["mean"] for name, figures in report["latency_ms"].items()}
-    dense, skipping = report["consensus"]["dense"], report["consensus"]["frame_skip"]
+    consensus = report["consensus"]
+    dense = consensus["dense"]
     streaming = [report["ways"][way]["streaming"]["whole"] for way in (BOUNDED, "dense")]
     best = report["best_dense_fp32"]
     cells: Sequence[str] = (
@@ -72,16 +73,17 @@ def row(source: str, report: dict[str, Any]) -> str:
         f"{means[BOUNDED]:.1f}",
         f"{report['speedup_vs_best_dense_fp32']:.2f}",
         f"{report['held']:.0%}",
-        _pair(report["loss"]["measured"], report["loss"]["where_it_moves"])
-        + ("" if report["loss"]["kept"] else ", broken"),
-        _pair(dense["whole"] - skipping["whole"], dense["where_it_moves"] - skipping["where_it_moves"]),
+        _lost(dense, consensus[BOUNDED]) + ("" if report["loss"]["kept"] else ", broken"),
+        _lost(dense, consensus["frame_skip"]),
         f"{streaming[0]:.3f}, {streaming[1]:.3f}",
     )
     return "| " + " | ".join(cells) + " |"
 
 
-def _pair(whole: float, moving: float) -> str:
-    return f"{whole:.3f} / {moving:.3f}"
+def _lost(dense: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """How much less often something is right than dense execution: in the whole, and where anything moves."""
+    parts = (dense[part] is not None and dense[part] - other[part] for part in ("whole", "where_it_moves"))
+    return " / ".join("-" if part is False else f"{part:.3f}" for part in parts)
 
 
 def _measured(model: str, source: str, given: argparse.Namespace) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from cacheinf_ros.pipeline.surprises import Surprises
 Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
 _FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
-_LEAST_WAIT = 8  # where most frames are computed anyway, a burst costs little
+LEAST_WAIT = 8
+"""Frames between two bursts, at least, where most frames are computed anyway and judging them costs next to nothing."""
 _MEMORY = 12  # bursts that the limits are found on
 
 
@@ -57,6 +58,7 @@ class AnswerHolder:
         max_loss: how much less often than dense execution an answer may be right.
         report: what the last burst showed; None before there was one.
         bursts, broken: how many there were, and how many of them showed a broken promise.
+        least_wait: frames between two bursts, at least.
     """
 
     def __init__(self, task: Task[Any], input_size: tuple[int, int], max_loss: float) -> None:
@@ -64,6 +66,7 @@ class AnswerHolder:
         self.max_loss = max_loss
         self.report: LossReport | None = None
         self.bursts = self.broken = 0
+        self.least_wait = LEAST_WAIT
         self._task = task
         self._meter = ChangeMeter(input_size)
         self._evidence: deque[Burst[Any]] = deque(maxlen=_MEMORY)
@@ -163,7 +166,7 @@ class AnswerHolder:
     def _burst_is_due(self) -> bool:
         """Whether it is time to look again: the sooner, the fewer of the frames are held."""
         frames = self._frames_since
-        return frames >= _LEAST_WAIT and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
+        return frames >= self.least_wait and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
 
     def _judge(self, burst: Burst[Any]) -> LossReport:
         limit = self._holding.limit

@@ -11,6 +11,7 @@ completely by the engine.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,7 @@ from cacheinf_ros.engine import (
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import CLEARLY, Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
-from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
+from cacheinf_ros.pipeline.answer_holder import LEAST_WAIT, AnswerHolder, LossReport
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
@@ -48,6 +49,7 @@ Image = NDArray[np.uint8]
 PREPARING = "being prepared"
 """What diagnostics say of the dense backend until there is one."""
 _log = logging.getLogger(__name__)
+_BURSTS_SHARE = 0.05  # of computing time that bursts may add, as long as most frames are computed
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
 _OF_16_BITS = (Backend.OPENVINO_FLOAT16, Backend.OPENVINO_BFLOAT16, Backend.OWN_BFLOAT16)
 _STOP_S = 0.5
@@ -84,6 +86,7 @@ class PromisedAnswers:
         self._holder: AnswerHolder | None = None
         self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
         self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend
+        self._burst_ms = 0.0  # that a burst takes beyond what its frames would take without it
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
         self._preparing.start()
@@ -137,6 +140,7 @@ class PromisedAnswers:
 
     def lost(self) -> None:
         """There is no last answer any more: a frame failed, or time went back."""
+        self._burst_ms = 0.0
         self._lower.lost()
         if self._quantiser is not None:
             self._quantiser.lost()
@@ -180,6 +184,7 @@ class PromisedAnswers:
         """Answer densely, by the backends in turn, and let the engine run beside them where it is on trial."""
         assert self._holder is not None
         assert self._task is not None
+        started = time.perf_counter()
         size, tried, by_engine = (image.shape[0], image.shape[1]), None, None
         if self.trial.is_on:
             tried = self.trial.run(self._engine, image, cache_map, peer)
@@ -198,6 +203,13 @@ class PromisedAnswers:
         report = self._holder.computed(decision, by_engine=by_engine)
         if report is not None:
             self._judge(report)
+        self._burst_ms += 1e3 * (time.perf_counter() - started) - self._backends[0].milliseconds
+        if tried is not None:
+            self._burst_ms -= _milliseconds(tried)  # trials have an allowance of their own
+        if report is not None:
+            frames = self._burst_ms / (_BURSTS_SHARE * self._backends[0].milliseconds)
+            self._holder.least_wait = max(LEAST_WAIT, math.ceil(frames))
+            self._burst_ms = 0.0
         return result
 
     def _read(self, answer: EngineResult, size: tuple[int, int]) -> Any:
