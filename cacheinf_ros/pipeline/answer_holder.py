@@ -26,7 +26,8 @@ from cacheinf_ros.pipeline.surprises import Surprises
 
 Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
-_FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
+FIRST_WAIT, _LONGEST_WAIT = 120, 960
+"""Frames between the first two bursts, and between two at most; doubled while the promise is kept."""
 LEAST_WAIT = 8
 """Frames between two bursts, at least, where most frames are computed anyway and judging them costs next to nothing."""
 _MEMORY = 12  # bursts that the limits are found on
@@ -73,7 +74,7 @@ class AnswerHolder:
         self._burst: Burst[Any] | None = Burst(task, self._meter)
         self._of_engine: list[Any] = []
         self._wanted = _FIRST_FRAMES
-        self._wait = _FIRST_WAIT
+        self._wait = FIRST_WAIT
         self._holding = NEVER
         self._surprises = Surprises()
         self._newcomers = Newcomers()
@@ -160,7 +161,7 @@ class AnswerHolder:
 
     def look_soon(self) -> None:
         """Have the next burst as soon as after the first one: there is something new to be judged."""
-        self._wait = _FIRST_WAIT
+        self._wait = FIRST_WAIT
 
     @property
     def _burst_is_due(self) -> bool:
@@ -175,7 +176,7 @@ class AnswerHolder:
         measured = Loss.of(sum(ours, Score()), sum(dense, Score()))
         kept = measured.within(self.max_loss)
         engine = burst.loss_of(self._of_engine) if len(self._of_engine) == len(burst) else None
-        self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
+        self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else FIRST_WAIT
         self._evidence.append(burst)
         self._holding = best_holding(self._evidence, self.max_loss)
         self._surprises.learn(self._evidence, self.max_loss)

@@ -37,7 +37,7 @@ from cacheinf_ros.engine import (
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import CLEARLY, Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
-from cacheinf_ros.pipeline.answer_holder import LEAST_WAIT, AnswerHolder, LossReport
+from cacheinf_ros.pipeline.answer_holder import FIRST_WAIT, LEAST_WAIT, AnswerHolder, LossReport
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
@@ -208,7 +208,7 @@ class PromisedAnswers:
             self._burst_ms -= _milliseconds(tried)  # trials have an allowance of their own
         if report is not None:
             frames = self._burst_ms / (_BURSTS_SHARE * self._backends[0].milliseconds)
-            self._holder.least_wait = max(LEAST_WAIT, math.ceil(frames))
+            self._holder.least_wait = min(max(LEAST_WAIT, math.ceil(frames)), FIRST_WAIT)
             self._burst_ms = 0.0
         return result
 
