@@ -23,7 +23,7 @@ SHARE = 0.5
 """Share of the promise that the engine may use up; holding answers has the rest."""
 _CLEARLY = 0.95  # of the dense time: what the engine must not exceed to be worth its matching and memory
 _HOPELESS = 2.0  # times the dense time: nothing that a longer trial might find makes up for that
-_ENOUGH = 5  # frames to see it by; the first fills the cache
+_ENOUGH = 3  # frames to see it by
 _COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
 
 
@@ -50,8 +50,9 @@ class EngineTrial:
         self.wants_thresholds = False
         self._reuses = True
         self._has_server = False
-        self._engine_ms: list[float] = []  # of the frames of this trial
-        self._dense_ms: list[float] = []  # of the same frames
+        self._engine_ms: list[float] = []  # of the frames of this trial in which it went first
+        self._dense_ms: list[float] = []  # of the others
+        self._spent_ms = 0.0  # by the engine in this trial
         self._wait_ms = 0.0  # of computing, until it is tried again
         self._share = _COST
 
@@ -63,7 +64,7 @@ class EngineTrial:
     def start_anew(self) -> None:
         """Try the engine in the next burst: it has changed."""
         self.wants_thresholds, self.is_on, self._reuses = False, True, True
-        self._engine_ms, self._dense_ms = [], []
+        self._begin()
         self._wait_ms, self._share = 0.0, _COST
 
     def meet(self, *, has_server: bool) -> bool:
@@ -83,12 +84,22 @@ class EngineTrial:
         """Have the engine compute a frame, see :meth:`Engine.run`, in the way that is on trial or was chosen."""
         return engine.run(image, cache_map if self._reuses else None, peer)
 
-    def compare(self, engine_ms: float, dense_ms: float) -> None:
-        """Note what a frame of the trial took, by the engine with matching and densely; give up what is hopeless."""
-        self._engine_ms.append(engine_ms)
-        self._dense_ms.append(dense_ms)
-        if self._reuses and len(self._engine_ms) >= _ENOUGH:
-            self.is_on = median(self._engine_ms[1:]) <= _HOPELESS * median(self._dense_ms)
+    def compare(self, engine_ms: float, dense_ms: float, *, engine_first: bool) -> None:
+        """Note what a frame of the trial took; give up what is hopeless.
+
+        Args:
+            engine_ms: by the engine, with matching.
+            dense_ms: densely.
+            engine_first: whether the engine went first. Who comes second finds threads awake and weights in the
+                processor's cache, so that only the first one's time tells what it will be alone.
+        """
+        self._spent_ms += engine_ms
+        if engine_first:
+            self._engine_ms.append(engine_ms)
+        else:
+            self._dense_ms.append(dense_ms)
+        if self._reuses and len(self._engine_ms) >= _ENOUGH and self._dense_ms:
+            self.is_on = median(self._engine_ms) <= _HOPELESS * median(self._dense_ms)
 
     def computed(self, milliseconds: float) -> None:
         """Note that computing a frame outside of trials took so long."""
@@ -104,12 +115,12 @@ class EngineTrial:
         Returns:
             what was found, in words; empty where that is nothing.
         """
-        if loss is None and (self.is_on or not self._engine_ms):  # begun within the burst, or not at all
-            self._engine_ms, self._dense_ms = [], []
+        if not self._engine_ms or (loss is None and self.is_on):  # begun within the burst, or not at all
+            self._begin()
             self.is_on = self.is_on or self._wait_ms <= 0
             return ""
-        engine_ms, spent_ms = median(self._engine_ms), sum(self._engine_ms)
-        self._engine_ms, self._dense_ms = [], []
+        engine_ms, spent_ms = median(self._engine_ms), self._spent_ms
+        self._begin()
         how = "" if not self._has_server else "with the server, " if self._reuses else "complete with the server, "
         keeps = loss is not None and loss.within(SHARE * max_loss)
         is_faster = engine_ms <= _CLEARLY * dense_ms
@@ -124,3 +135,6 @@ class EngineTrial:
             self.is_on, self._reuses = False, True
         found = "given up" if loss is None else f"loss {loss.whole:.3f} ({loss.moving:.3f} where things move)"
         return f"{how}{found}, {engine_ms:.1f} ms, dense {dense_ms:.1f} ms: {self.way.value} frames"
+
+    def _begin(self) -> None:
+        self._engine_ms, self._dense_ms, self._spent_ms = [], [], 0.0

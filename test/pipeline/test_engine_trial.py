@@ -24,9 +24,9 @@ def bursts(trial: EngineTrial, loss: Loss, engine_ms: float, count: int) -> list
 
 def judge(trial: EngineTrial, loss: Loss | None, engine_ms: float) -> str:
     """Have a burst of sixteen frames, which take 10 ms densely; no loss: without the engine."""
-    for _ in range(16):
+    for frame in range(16):
         if loss is not None and trial.is_on:
-            trial.compare(engine_ms, 10.0)
+            trial.compare(engine_ms, 10.0, engine_first=frame // 2 % 2 == 1)
         else:
             trial.computed(10.0)
     return trial.judge(loss if trial.is_on else None, 10.0, ASKED)
@@ -53,9 +53,9 @@ def test_what_is_hopeless_is_given_up_after_some_frames(took_ms: float) -> None:
     trial = EngineTrial()
     for frame in range(16):
         if trial.is_on:
-            trial.compare(took_ms, 10.0)
+            trial.compare(took_ms, 10.0, engine_first=frame // 2 % 2 == 1)
         else:
-            assert frame == 5
+            assert frame == 7
             break
     assert "given up" in trial.judge(None, 10.0, ASKED)
     assert trial.way is Way.DENSE and not trial.is_on and not trial.wants_thresholds
@@ -63,7 +63,7 @@ def test_what_is_hopeless_is_given_up_after_some_frames(took_ms: float) -> None:
 
 def test_a_trial_that_begins_within_a_burst_is_judged_by_the_next() -> None:
     trial = EngineTrial()
-    trial.compare(1.0, 10.0)
+    trial.compare(1.0, 10.0, engine_first=True)
     assert not trial.judge(None, 10.0, ASKED)
     assert trial.is_on and trial.way is Way.DENSE
 
@@ -93,3 +93,12 @@ def test_thresholds_are_wanted_where_reuse_is_right_but_slow() -> None:
     assert trial.wants_thresholds
     trial.start_anew()
     assert not trial.wants_thresholds and trial.is_on
+
+
+def test_who_goes_second_is_not_timed() -> None:
+    trial = EngineTrial()
+    for frame in range(16):
+        first = frame % 2 == 1
+        trial.compare(12.0 if first else 1.0, 1.0 if first else 10.0, engine_first=first)
+    assert "12.0 ms" in trial.judge(LITTLE, 10.0, ASKED)
+    assert trial.way is Way.DENSE
