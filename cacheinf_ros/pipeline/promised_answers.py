@@ -49,7 +49,7 @@ Image = NDArray[np.uint8]
 PREPARING = "being prepared"
 """What diagnostics say of the dense backend until there is one."""
 _log = logging.getLogger(__name__)
-_BURSTS_SHARE = 0.1  # of computing time that bursts may add, as long as most frames are computed
+_BURSTS_SHARE = 0.1  # of computing time that judging may add, as long as most frames are computed
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
 _OF_16_BITS = (Backend.OPENVINO_FLOAT16, Backend.OPENVINO_BFLOAT16, Backend.OWN_BFLOAT16)
 _STOP_S = 0.5
@@ -86,7 +86,7 @@ class PromisedAnswers:
         self._holder: AnswerHolder | None = None
         self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
         self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend
-        self._burst_ms = 0.0  # that a burst takes beyond what its frames would take without it
+        self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
         self._preparing.start()
@@ -208,11 +208,9 @@ class PromisedAnswers:
         report = self._holder.computed(decision, by_engine=by_engine)
         if report is not None:
             self._judge(report)
-        best = self._backends[0]
-        detour_ms = 0.0 if backend.name == best.name else _milliseconds(result) - best.milliseconds
-        self._burst_ms += 1e3 * (time.perf_counter() - started) + detour_ms
+        self._burst_ms += 1e3 * (time.perf_counter() - started)
         if report is not None:
-            frames = self._burst_ms / (_BURSTS_SHARE * best.milliseconds)
+            frames = self._burst_ms / (_BURSTS_SHARE * self._backends[0].milliseconds)
             self._holder.least_wait = min(max(LEAST_WAIT, math.ceil(frames)), FIRST_WAIT)
             self._burst_ms = 0.0
         return result
