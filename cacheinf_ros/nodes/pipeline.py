@@ -94,6 +94,7 @@ class Pipeline:
         node.health.counted("result_subscribers", self._results.subscribers)
         self._figures = FigureTopic(node)
         self._tracks = BoxTracks()
+        self._follows = False
         self._connection: ServerConnection | None = None
         self._whole: WholeFrames | None = None
         self._sharing: RowSharing | None = None
@@ -197,8 +198,11 @@ class Pipeline:
     def _followed(self, decoded: Decoded | None, stamp_ns: int, *, is_held: bool) -> Decoded | None:
         """Number boxes by their objects, where the user wants that."""
         if not self._node.parameters.get(AnswerConfig).tracks:
-            self._tracks.forget()
+            if self._follows:
+                self._tracks.forget()
+                self._follows = False
             return decoded
+        self._follows = True
         if decoded is None:
             return None
         return replace(decoded, boxes=self._tracks.number(decoded.boxes, stamp_ns, is_held=is_held))

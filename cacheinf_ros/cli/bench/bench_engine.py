@@ -25,6 +25,24 @@ _COMPARED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MatchingOptions:
+    """How frames are compared; None: as the mode asks for."""
+
+    matcher: Annotated[
+        MatcherName | None, typer.Option(help="Without it: diamond_optimised in deepcache mode, else identity.")
+    ] = None
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="PSNR in dB above which a block is reused. Without it: 20 in deepcache mode, else identical blocks."
+        ),
+    ] = None
+    block_size: Annotated[int | None, described(MatchingConfig, "block_size")] = None
+    k_skip: Annotated[int | None, described(MatchingConfig, "k_skip")] = None
+    expiry: Annotated[int | None, described(MatchingConfig, "expiry")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
     """What ``cacheinf bench engine`` measures, and with what it compares."""
 
@@ -49,18 +67,7 @@ class EngineOptions:
     calibration_frames: Annotated[
         int, typer.Option(min=2, help="Bounded mode: how many frames it is calibrated on, before those that count.")
     ] = 8
-    matcher: Annotated[
-        MatcherName | None, typer.Option(help="Without it: diamond_optimised in deepcache mode, else identity.")
-    ] = None
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="PSNR in dB above which a block is reused. Without it: 20 in deepcache mode, else identical blocks."
-        ),
-    ] = None
-    block_size: Annotated[int | None, described(MatchingConfig, "block_size")] = None
-    k_skip: Annotated[int | None, described(MatchingConfig, "k_skip")] = None
-    expiry: Annotated[int | None, described(MatchingConfig, "expiry")] = None
+    matching: MatchingOptions
     device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision
     cache: Annotated[Cache, described(EngineConfig, "cache")] = _DEFAULTS.cache
@@ -87,7 +94,7 @@ def engine(options: EngineOptions) -> None:
     from cacheinf_ros.sources import open_source
 
     change = Change.parse(options.changed) if options.changed else None
-    by_identity = options.matcher in (None, MatcherName.IDENTITY)
+    by_identity = options.matching.matcher in (None, MatcherName.IDENTITY)
     mode = options.mode or (Mode.EXACT if by_identity else Mode.BOUNDED)
     measured = options.measured
     model = measured.load()
@@ -116,11 +123,11 @@ def engine(options: EngineOptions) -> None:
 def _matching(options: EngineOptions, mode: Mode) -> MatchingConfig:
     return matching_for(
         mode,
-        threshold_db=options.threshold,
-        matcher=options.matcher,
-        block_size=options.block_size,
-        k_skip=options.k_skip,
-        expiry=options.expiry,
+        threshold_db=options.matching.threshold,
+        matcher=options.matching.matcher,
+        block_size=options.matching.block_size,
+        k_skip=options.matching.k_skip,
+        expiry=options.matching.expiry,
     )
 
 
