@@ -82,8 +82,8 @@ def row(source: str, report: dict[str, Any]) -> str:
 
 def _lost(dense: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """How much less often something is right than dense execution: in the whole, and where anything moves."""
-    parts = (dense[part] is not None and dense[part] - other[part] for part in ("whole", "where_it_moves"))
-    return " / ".join("-" if part is False else f"{part:.3f}" for part in parts)
+    parts = ("whole", "where_it_moves")
+    return " / ".join("-" if dense[part] is None else f"{dense[part] - other[part]:.3f}" for part in parts)
 
 
 def _measured(model: str, source: str, given: argparse.Namespace) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from cacheinf_ros.bench.streaming import Emission, newest, simulate
 from cacheinf_ros.bench.timing import measured, summary, timed
 from cacheinf_ros.bench.trace import FrameTrace, Still
 from cacheinf_ros.bench.truth_score import TruthClasses
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine import DensePrecision, EngineConfig, Preprocessor
 from cacheinf_ros.engine.decisions import task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
@@ -222,20 +223,23 @@ class _Stream:
         (outputs, motion), took_ms = timed(self._own[name], shot)
         if outputs is None:
             return KeptAnswer(decision=self._last[name], took_ms=took_ms)
-        decision, reading_ms = measured(self.task.read, outputs, _size(shot.image), motion)
-        return KeptAnswer(decision=decision, took_ms=took_ms + (0.0 if self._own[name].reads_decisions else reading_ms))
+        answer = self._read(shot, outputs, took_ms, motion)
+        return replace(answer, took_ms=took_ms) if self._own[name].reads_decisions else answer
 
     def _run_dense(self, name: str, shot: Shot) -> KeptAnswer:
         outputs, took_ms = timed(self._densely, name, shot.image)
-        decision, reading_ms = measured(self.task.read, outputs, _size(shot.image))
-        return KeptAnswer(decision=decision, took_ms=took_ms + reading_ms)
+        return self._read(shot, outputs, took_ms)
 
     def _run_server(self, name: str, shot: Shot) -> KeptAnswer:
         assert self._server is not None
         sent, _ = timed(send, shot.image, self._server)
         outputs = self._densely(self._exact, sent.image)
-        decision, reading_ms = measured(self.task.read, outputs, _size(shot.image))
-        return KeptAnswer(decision=decision, took_ms=sent.took_ms + reading_ms)
+        return self._read(shot, outputs, sent.took_ms)
+
+    def _read(self, shot: Shot, outputs: Any, took_ms: float, motion: Motion | None = None) -> KeptAnswer:
+        """Read what outputs decide, which takes its time as well."""
+        decision, reading_ms = measured(self.task.read, outputs, _size(shot.image), motion)
+        return KeptAnswer(decision=decision, took_ms=took_ms + reading_ms)
 
     def narrow(self) -> None:
         """Go on with the fastest engine in float32, and with the fastest of each lower precision that is faster."""

@@ -56,8 +56,7 @@ class CachedFrame:
 
     def write_all(self, image: Image) -> None:
         """Have everything that an image at the model's size leads to computed next."""
-        self.input.touch_all()
-        self.input.write(image, self.program.changed_input, everything=True)
+        self.input.write_all(image, self.program.changed_input)
 
     def dense(self, image: Image) -> list[torch.Tensor]:
         """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""

@@ -42,13 +42,10 @@ class DenseProgram:
 
     def read(self, frame: NDArray[np.uint8]) -> None:
         """Write a frame, uint8 [height, width, 3], BGR, to where :meth:`run` starts from."""
-        resized = self._preprocessor.resize(frame)
-        self._input.touch_all()
-        self._input.write(resized, self._program.changed_input, everything=True)
+        self._input.write_all(self._preprocessor.resize(frame), self._program.changed_input)
 
     @torch.inference_mode()
     def run(self, _: None) -> list[NDArray[Any]]:
         """Compute the outputs for the frame that was read last; they are overwritten by the next run."""
         with self._program.awake():
-            self._program.changed_input.fill()
             return [value.numpy() for value in self._program.execute(refresh=True).values()]

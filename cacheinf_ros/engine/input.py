@@ -65,6 +65,11 @@ class InputWriter(ABC):
         """The whole frame counts."""
         self._touched.fill()
 
+    def write_all(self, resized: Image, changed: ActiveSet) -> None:
+        """Write a whole frame, all of whose pixels then count as changed."""
+        self.touch_all()
+        self.write(resized, changed, everything=True)
+
     def touch_pixels(self, mask: NDArray[np.uint8]) -> None:
         """Only these pixels of the input count; uint8 [height, width], 0 or 1."""
         np.copyto(self._touched.mask, mask)

@@ -10,6 +10,7 @@ computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothin
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -26,10 +27,8 @@ from cacheinf_ros.pipeline.surprises import Surprises
 
 Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
-FIRST_WAIT, _LONGEST_WAIT = 120, 960
-"""Frames between the first two bursts, and between two at most; doubled while the promise is kept."""
-LEAST_WAIT = 8
-"""Frames between two bursts, at least, where most frames are computed anyway and judging them costs next to nothing."""
+_FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
+_LEAST_WAIT = 8  # where most frames are computed anyway and judging them costs next to nothing
 _MEMORY = 12  # bursts that the limits are found on
 
 
@@ -59,7 +58,6 @@ class AnswerHolder:
         max_loss: how much less often than dense execution an answer may be right.
         report: what the last burst showed; None before there was one.
         bursts, broken: how many there were, and how many of them showed a broken promise.
-        least_wait: frames between two bursts, at least.
     """
 
     def __init__(self, task: Task[Any], input_size: tuple[int, int], max_loss: float) -> None:
@@ -67,14 +65,14 @@ class AnswerHolder:
         self.max_loss = max_loss
         self.report: LossReport | None = None
         self.bursts = self.broken = 0
-        self.least_wait = LEAST_WAIT
+        self._least_wait = _LEAST_WAIT
         self._task = task
         self._meter = ChangeMeter(input_size)
         self._evidence: deque[Burst[Any]] = deque(maxlen=_MEMORY)
         self._burst: Burst[Any] | None = Burst(task, self._meter)
         self._of_engine: list[Any] = []
         self._wanted = _FIRST_FRAMES
-        self._wait = FIRST_WAIT
+        self._wait = _FIRST_WAIT
         self._holding = NEVER
         self._surprises = Surprises()
         self._newcomers = Newcomers()
@@ -161,13 +159,17 @@ class AnswerHolder:
 
     def look_soon(self) -> None:
         """Have the next burst as soon as after the first one: there is something new to be judged."""
-        self._wait = FIRST_WAIT
+        self._wait = _FIRST_WAIT
+
+    def space_bursts(self, frames: float) -> None:
+        """Leave at least so many frames between two bursts, within what is usual: they cost something."""
+        self._least_wait = min(max(_LEAST_WAIT, math.ceil(frames)), _FIRST_WAIT)
 
     @property
     def _burst_is_due(self) -> bool:
         """Whether it is time to look again: the sooner, the fewer of the frames are held."""
         frames = self._frames_since
-        return frames >= self.least_wait and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
+        return frames >= self._least_wait and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
 
     def _judge(self, burst: Burst[Any]) -> LossReport:
         limit = self._holding.limit
@@ -176,7 +178,7 @@ class AnswerHolder:
         measured = Loss.of(sum(ours, Score()), sum(dense, Score()))
         kept = measured.within(self.max_loss)
         engine = burst.loss_of(self._of_engine) if len(self._of_engine) == len(burst) else None
-        self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else FIRST_WAIT
+        self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
         self._evidence.append(burst)
         self._holding = best_holding(self._evidence, self.max_loss)
         self._surprises.learn(self._evidence, self.max_loss)

@@ -11,7 +11,6 @@ completely by the engine.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,14 +29,13 @@ from cacheinf_ros.engine import (
     EngineConfig,
     EngineResult,
     Mode,
-    Preprocessor,
     RemotePeer,
     Selection,
 )
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import CLEARLY, Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
-from cacheinf_ros.pipeline.answer_holder import FIRST_WAIT, LEAST_WAIT, AnswerHolder, LossReport
+from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
@@ -73,7 +71,6 @@ class PromisedAnswers:
         self.decoded: Decoded | None = None
         self._model = model
         self._engine = engine
-        self._preprocessor = Preprocessor(model.card)
         self._names = [name for name, _ in model.graph.outputs]
         self._max_loss = config.max_loss
         self._note = note
@@ -85,7 +82,7 @@ class PromisedAnswers:
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
-        self._took_ms: dict[str, list[float]] = {}  # of the frames of a burst, by dense backend
+        self._took_ms: dict[str, list[float]] = {}  # since the last burst was judged, by dense backend
         self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
@@ -135,7 +132,7 @@ class PromisedAnswers:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
         if self._holder is None and self._task_for is not None:
             self._task = self._task_for(selection=self._selection)
-            self._holder = AnswerHolder(self._task, self._preprocessor.size, self._room)
+            self._holder = AnswerHolder(self._task, self._model.input_size, self._room)
         return self._holder is not None and self._max_loss > 0 and self._holder.stands(image)
 
     def lost(self) -> None:
@@ -210,8 +207,7 @@ class PromisedAnswers:
             self._judge(report)
         self._burst_ms += 1e3 * (time.perf_counter() - started)
         if report is not None:
-            frames = self._burst_ms / (_BURSTS_SHARE * self._backends[0].milliseconds)
-            self._holder.least_wait = min(max(LEAST_WAIT, math.ceil(frames)), FIRST_WAIT)
+            self._holder.space_bursts(self._burst_ms / (_BURSTS_SHARE * self._backends[0].milliseconds))
             self._burst_ms = 0.0
         return result
 
