@@ -113,7 +113,7 @@ class OneProcess:
             if host is None:
                 continue
             host._listener.close()
-            for stream in host._sessions.values():
+            for stream in list(host._sessions.values()):  # each leaves it as it ends
                 stream._end()
             host.close()
 
