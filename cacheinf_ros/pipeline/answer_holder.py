@@ -29,6 +29,7 @@ Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
 _FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
 _LEAST_WAIT = 8  # where most frames are computed anyway and judging them costs next to nothing
+_LONGEST_REST = 8  # times that: where bursts go on to find that nothing can be held
 _MEMORY = 12  # bursts that the limits are found on
 
 
@@ -66,6 +67,7 @@ class AnswerHolder:
         self.report: LossReport | None = None
         self.bursts = self.broken = 0
         self._least_wait = _LEAST_WAIT
+        self._rest = 1  # times that
         self._task = task
         self._meter = ChangeMeter(input_size)
         self._evidence: deque[Burst[Any]] = deque(maxlen=_MEMORY)
@@ -112,10 +114,14 @@ class AnswerHolder:
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]; else compute one."""
-        self._shown = self._meter.thumbnail(image)
         if self._burst is None and self._burst_is_due:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
         self._frames_since += 1
+        if self._burst is None and self._holding.limit is None:  # nothing is held: no need to look
+            self._shown = None
+            self._newcomers.forget()
+            return False
+        self._shown = self._meter.thumbnail(image)
         if self._answered is None:
             return False
         change, places = self._meter.compare(self._answered, self._shown)
@@ -139,12 +145,12 @@ class AnswerHolder:
         Returns:
             what the burst showed, where this was its last frame.
         """
-        assert self._shown is not None
         if self._burst is None and self._holding.limit is not None and self._answered is not None:
             self._surprises.see(self._task.score(self._last, decision, None), self._held + 1)
         self._answered, self._last, self._held = self._shown, decision, 0
         if self._burst is None:
             return None
+        assert self._shown is not None
         self._burst.add(self._shown, decision)
         if by_engine is not None:
             self._of_engine.append(by_engine)
@@ -167,9 +173,9 @@ class AnswerHolder:
 
     @property
     def _burst_is_due(self) -> bool:
-        """Whether it is time to look again: the sooner, the fewer of the frames are held."""
+        """Whether it is time to look again: the sooner, the fewer of the frames are held, but not for nothing."""
         frames = self._frames_since
-        return frames >= self._least_wait and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
+        return frames >= self._rest * self._least_wait and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
 
     def _judge(self, burst: Burst[Any]) -> LossReport:
         limit = self._holding.limit
@@ -182,6 +188,8 @@ class AnswerHolder:
         self._evidence.append(burst)
         self._holding = best_holding(self._evidence, self.max_loss)
         self._surprises.learn(self._evidence, self.max_loss)
+        is_fruitless = self.bursts > 0 and limit is None and self._holding.limit is None
+        self._rest = min(2 * self._rest, _LONGEST_REST) if is_fruitless else 1
         self.bursts += 1
         self.broken += not kept
         self._burst, self._of_engine = None, []

@@ -9,6 +9,7 @@ ends early where nothing is to be hoped for, and the next waits until that is a 
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
 from statistics import median
 
@@ -24,6 +25,7 @@ SHARE = 0.5
 _CLEARLY = 0.95  # of the dense time: what the engine must not exceed to be worth its matching and memory
 _HOPELESS = 2.0  # times the dense time: nothing that a longer trial might find makes up for that
 _ENOUGH = 3  # frames to see it by
+_BETWEEN = 9  # frames between bursts to see by that the engine is slower there than a trial said
 _COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
 
 
@@ -53,6 +55,8 @@ class EngineTrial:
         self._engine_ms: list[float] = []  # of the frames of this trial in which it went first
         self._dense_ms: list[float] = []  # of the others
         self._spent_ms = 0.0  # by the engine in this trial
+        self._answered_ms: deque[float] = deque(maxlen=_BETWEEN)  # between bursts, as long as it was chosen
+        self._judged_ms = (0.0, 0.0)  # what the last trial has taken, and a dense frame then
         self._wait_ms = 0.0  # of computing, until it is tried again
         self._share = _COST
 
@@ -105,6 +109,22 @@ class EngineTrial:
         """Note that computing a frame outside of trials took so long."""
         self._wait_ms -= milliseconds
 
+    def answered(self, milliseconds: float) -> str:
+        """Note what the engine took for a frame between bursts, with matching; give it up where it is slower than that.
+
+        Returns:
+            what was found, in words; empty where that is nothing.
+        """
+        self.computed(milliseconds)
+        self._answered_ms.append(milliseconds)
+        spent_ms, dense_ms = self._judged_ms
+        took_ms = median(self._answered_ms)
+        if len(self._answered_ms) < _BETWEEN or took_ms <= dense_ms:
+            return ""
+        self.way, self.is_on, self._reuses = Way.DENSE, False, True
+        self._wait_for_another(spent_ms)
+        return f"given up between bursts, {took_ms:.1f} ms, dense {dense_ms:.1f} ms: {self.way.value} frames"
+
     def judge(self, loss: Loss | None, dense_ms: float, max_loss: float) -> str:
         """Choose the way until the next burst, at the end of one.
 
@@ -120,6 +140,7 @@ class EngineTrial:
             self.is_on = self.is_on or self._wait_ms <= 0
             return ""
         engine_ms, spent_ms = median(self._engine_ms), self._spent_ms
+        self._judged_ms = spent_ms, dense_ms
         self._begin()
         how = "" if not self._has_server else "with the server, " if self._reuses else "complete with the server, "
         keeps = loss is not None and loss.within(SHARE * max_loss)
@@ -131,10 +152,15 @@ class EngineTrial:
         elif self._has_server and self._reuses:
             self.is_on, self._reuses = True, False
         else:
-            self._wait_ms, self._share = spent_ms / self._share, self._share / 2
             self.is_on, self._reuses = False, True
+            self._wait_for_another(spent_ms)
         found = "given up" if loss is None else f"loss {loss.whole:.3f} ({loss.moving:.3f} where things move)"
         return f"{how}{found}, {engine_ms:.1f} ms, dense {dense_ms:.1f} ms: {self.way.value} frames"
 
     def _begin(self) -> None:
         self._engine_ms, self._dense_ms, self._spent_ms = [], [], 0.0
+        self._answered_ms.clear()
+
+    def _wait_for_another(self, spent_ms: float) -> None:
+        """Wait until a trial that took so long is a small share of the time, a smaller one each time."""
+        self._wait_ms, self._share = spent_ms / self._share, self._share / 2

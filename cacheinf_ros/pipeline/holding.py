@@ -15,10 +15,10 @@ from cacheinf_ros.pipeline.burst import LONGEST, Burst
 from cacheinf_ros.pipeline.picture_change import Change
 from cacheinf_ros.pipeline.ratio_error import ratio_error
 
-_AFTER_ONE, _LATER = Loss(whole=1.5, moving=1.5), Loss(whole=1.0, moving=0.5)
-"""Standard errors that are added to a loss before it counts as within the promise, after one burst and after several.
+_AFTER_ONE, _AFTER_MANY = Loss(whole=3.0, moving=3.0), Loss(whole=1.0, moving=0.5)
+"""Standard errors that are added to a loss before it counts as within the promise, after one burst and after many.
 
-A burst shows few decisions where things move, and frames in a row are alike: a first one deceives easily.
+Frames in a row are alike, and there are few decisions in them where things move: a first burst deceives easily.
 """
 _NEAR = 2  # frames
 _STEPS = 8  # limits of each kind that are tried
@@ -51,7 +51,7 @@ def best_holding(bursts: Sequence[Burst[Any]], max_loss: float) -> Holding:
     """
     if not any(burst.changes(LONGEST) for burst in bursts):
         return NEVER
-    caution = _AFTER_ONE if len(bursts) == 1 else _LATER
+    caution = _caution(len(bursts))
     largest, mean = (_steps(bursts, figure) for figure in (lambda c: c.largest, lambda c: c.mean))
     ages = _ages(bursts, largest, mean)
     computed = np.mean(ages == 0, axis=0)
@@ -79,6 +79,15 @@ def uncertainty(ours: Sequence[Score], dense: Sequence[Score]) -> Loss:
     totals = np.array([(score.total, score.moving_total) for score in dense])
     whole, moving = (_TWO_SIDED_95 * float(ratio_error(missed[:, part], totals[:, part])) for part in (0, 1))
     return Loss(whole=whole, moving=moving)
+
+
+def _caution(bursts: int) -> Loss:
+    """How many standard errors are added to a loss that so many bursts show."""
+    first, many = _AFTER_ONE, _AFTER_MANY
+    return Loss(
+        whole=many.whole + (first.whole - many.whole) / bursts,
+        moving=many.moving + (first.moving - many.moving) / bursts,
+    )
 
 
 def _ages(bursts: Sequence[Burst[Any]], largest: Table, mean: Table) -> NDArray[np.int64]:

@@ -14,7 +14,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,9 +32,10 @@ from cacheinf_ros.engine import (
     Selection,
 )
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
-from cacheinf_ros.engine.dense_backends import CLEARLY, Backend, DenseBackend, faster_backends, fastest_backends
+from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
+from cacheinf_ros.pipeline.backend_ranking import BackendRanking
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
@@ -74,15 +74,13 @@ class PromisedAnswers:
         self._names = [name for name, _ in model.graph.outputs]
         self._max_loss = config.max_loss
         self._note = note
-        self._backends: tuple[DenseBackend, ...] = ()  # of float32, the one in use first
+        self._ranking: BackendRanking | None = None  # of float32; None: being prepared
         self._lower = LowerPrecision()
         self._quantiser: BackgroundQuantiser | None = None
         self._task_for: Callable[..., Task[Any]] | None = None  # a selection; None: not known yet
         self._selection = Selection()
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
-        self._far: tuple[DenseBackend, ...] = ()  # of these, those that were clearly slower in the last burst
-        self._took_ms: dict[str, list[float]] = {}  # since the last burst was judged, by dense backend
         self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
@@ -125,7 +123,8 @@ class PromisedAnswers:
         """Judge answers by what the user gets of them; what was found out about other decisions is forgotten."""
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
-            self._took_ms.clear()
+            if self._ranking is not None:
+                self._ranking.forget()
             self._lower.forget()
 
     def stands(self, image: Image) -> bool:
@@ -164,17 +163,35 @@ class PromisedAnswers:
         if self._holder is None or self._task is None:
             return self._engine.run(image, None, peer)
         if self._max_loss <= 0:
-            return self._dense(image, self._backends[0])
+            return self._dense(image, self._dense_backends.best)
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms, peer)
         if self.trial.way is Way.CACHED:
             result = self.trial.run(self._engine, image, cache_map, peer)
+            if found := self.trial.answered(matching_ms + _milliseconds(result)):
+                self._note("cached_engine", found)
         else:
-            backend = self._lower.chosen or self._backends[0]
-            result = self._dense(image, backend)
-            self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
-        self.trial.computed(_milliseconds(result))
+            result = self._run_densely(image)
         self._holder.computed(self._read(result, (image.shape[0], image.shape[1])))
+        return result
+
+    @property
+    def _dense_backends(self) -> BackendRanking:
+        assert self._ranking is not None
+        return self._ranking
+
+    def _run_densely(self, image: Image) -> EngineResult:
+        """Compute a frame between bursts, by the fastest dense backend of the precision that was chosen."""
+        if self._lower.chosen is not None:
+            result = self._dense(image, self._lower.chosen)
+        else:
+            ranking = self._dense_backends
+            backend = ranking.best
+            result = self._dense(image, backend)
+            ranking.took(backend, _milliseconds(result))
+            if ranking.look_again():
+                self._note("dense_backend", self._backend_text())
+        self.trial.computed(_milliseconds(result))
         return result
 
     def _run_in_burst(
@@ -184,7 +201,8 @@ class PromisedAnswers:
         assert self._holder is not None
         assert self._task is not None
         size = (image.shape[0], image.shape[1])
-        backend, tries = self._next_backend(), self.trial.is_on
+        backend = self._dense_backends.in_turn(self._holder.burst_frames, self._holder.bursts)
+        tries = self.trial.is_on
         engine_first = tries and self._holder.burst_frames // 2 % 2 == 1
         tried = self.trial.run(self._engine, image, cache_map, peer) if engine_first else None
         result = self._dense(image, backend, cached=tries and self.trial.reuses)
@@ -196,7 +214,7 @@ class PromisedAnswers:
         else:
             self.trial.compare(matching_ms + _milliseconds(tried), _milliseconds(result), engine_first=engine_first)
         if not engine_first:
-            self._took_ms.setdefault(backend.name, []).append(_milliseconds(result))
+            self._dense_backends.took(backend, _milliseconds(result))
         decision = self._read(result, size)
         started = time.perf_counter()
         self._lower.compare(decision, lambda other: self._decided(image, other))
@@ -207,7 +225,7 @@ class PromisedAnswers:
             self._judge(report)
         self._burst_ms += 1e3 * (time.perf_counter() - started)
         if report is not None:
-            self._holder.space_bursts(self._burst_ms / (_BURSTS_SHARE * self._backends[0].milliseconds))
+            self._holder.space_bursts(self._burst_ms / (_BURSTS_SHARE * self._dense_backends.best.milliseconds))
             self._burst_ms = 0.0
         return result
 
@@ -219,18 +237,6 @@ class PromisedAnswers:
         decoded = self._task.decoded(answer.outputs, size, answer.motion)
         self.decoded = self._task.reported(decoded)
         return self._task.of_boxes(decoded.boxes)
-
-    def _next_backend(self) -> DenseBackend:
-        """Every other frame of a burst is the fastest dense backend's, the rest are the others' in turn.
-
-        Of those that were clearly slower, one computes one frame of each burst.
-        """
-        assert self._holder is not None
-        turn, bursts = self._holder.burst_frames, self._holder.bursts
-        if self._far and turn == 0:
-            return self._far[bursts % len(self._far)]
-        best, *others = (backend for backend in self._backends if backend not in self._far)
-        return others[turn // 2 % len(others)] if others and turn % 2 else best
 
     def _dense(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
         """The outputs for a frame by a dense backend; ``cached``: whether the engine's cache holds it as well."""
@@ -258,14 +264,10 @@ class PromisedAnswers:
     def _judge(self, report: LossReport) -> None:
         """Choose backend and way until the next burst."""
         assert self._task is not None
-        medians = {name: float(np.median(values)) for name, values in self._took_ms.items()}
-        self._took_ms.clear()
-        seen = [replace(b, milliseconds=medians.get(b.name, b.milliseconds)) for b in self._backends]
-        self._backends = tuple(sorted(seen, key=lambda backend: backend.milliseconds))
-        dense_ms = self._backends[0].milliseconds
-        self._far = tuple(backend for backend in self._backends if CLEARLY * backend.milliseconds > dense_ms)
+        self._dense_backends.rank()
+        dense_ms = self._dense_backends.best.milliseconds
         self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
-        self._note("dense_backend", self._backend_text(dense_ms))
+        self._note("dense_backend", self._backend_text())
         if self._quantiser is not None:
             self._quantiser.end_burst(
                 shows_something=self._lower.showed_something,
@@ -302,8 +304,9 @@ class PromisedAnswers:
         """What holding answers may cost."""
         return self._max_loss * (1 - (ENGINE_SHARE if self.trial.way is Way.CACHED else self._lower.booked))
 
-    def _backend_text(self, full_ms: float) -> str:
-        full = f"{self._backends[0].name}, {full_ms:.1f} ms"
+    def _backend_text(self) -> str:
+        best = self._dense_backends.best
+        full = f"{best.name}, {best.milliseconds:.1f} ms"
         if self._lower.chosen is None:
             return full
         lower = f"{self._lower.chosen.name}, {self._lower.milliseconds:.1f} ms"
@@ -312,8 +315,8 @@ class PromisedAnswers:
     def _prepare(self, config: EngineConfig) -> None:
         """Prepare the dense backends, and last of all what answers are judged by: with that they come into use."""
         with guarded("preparing a dense backend for bounded mode") as failure:
-            self._backends = fastest_backends(self._model, config.threads)
-            best = self._backends[0]
+            self._ranking = BackendRanking(fastest_backends(self._model, config.threads))
+            best = self._ranking.best
             self._note("dense_backend", f"{best.name}, {best.milliseconds:.1f} ms")
             photographs = [
                 {name: np.copy(value) for name, value in self._dense(image, best).outputs.items()}
