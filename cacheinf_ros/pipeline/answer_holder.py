@@ -28,7 +28,7 @@ from cacheinf_ros.pipeline.surprises import Surprises
 Image = NDArray[np.uint8]
 _FIRST_FRAMES, _FRAMES = 24, 16  # of the first burst, which knows nothing, and of later ones
 _FIRST_WAIT, _LONGEST_WAIT = 120, 960  # frames between two bursts; doubled while the promise is kept
-_LEAST_WAIT = 8  # where most frames are computed anyway and judging them costs next to nothing
+_LEAST_WAIT = 60  # where most frames are computed anyway and judging them costs little
 _LONGEST_REST = 8  # times that: where bursts go on to find that nothing can be held
 _MEMORY = 12  # bursts that the limits are found on
 
@@ -175,7 +175,9 @@ class AnswerHolder:
     def _burst_is_due(self) -> bool:
         """Whether it is time to look again: the sooner, the fewer of the frames are held, but not for nothing."""
         frames = self._frames_since
-        return frames >= self._rest * self._least_wait and frames >= self._wait * min(1.0, 2 * self._held_since / frames)
+        return frames >= self._rest * self._least_wait and frames >= self._wait * min(
+            1.0, 2 * self._held_since / frames
+        )
 
     def _judge(self, burst: Burst[Any]) -> LossReport:
         limit = self._holding.limit

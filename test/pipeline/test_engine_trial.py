@@ -102,3 +102,13 @@ def test_who_goes_second_is_not_timed() -> None:
         trial.compare(12.0 if first else 1.0, 1.0 if first else 10.0, engine_first=first)
     assert "12.0 ms" in trial.judge(LITTLE, 10.0, ASKED)
     assert trial.way is Way.DENSE
+
+
+@given(st.floats(10.1, 1e4), st.floats(1.0, 10.0))
+def test_what_is_slower_between_bursts_than_dense_frames_were_is_given_up(slow_ms: float, fast_ms: float) -> None:
+    trial = EngineTrial()
+    judge(trial, LITTLE, 1.0)
+    assert not any(trial.answered(fast_ms) for _ in range(100))
+    found = [trial.answered(slow_ms) for _ in range(9)]
+    assert any("given up" in text for text in found)
+    assert trial.way is Way.DENSE and not trial.is_on

@@ -1,0 +1,68 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Which dense backend is the fastest at the moment, by what frames of the camera take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
+
+_ENOUGH = 5  # frames to see by that the one in use is slower than another one was
+
+
+class BackendRanking:
+    """Dense backends of one precision, the fastest first. For one thread at a time."""
+
+    def __init__(self, backends: Sequence[DenseBackend]) -> None:
+        """``backends``: at least one, the fastest first."""
+        self._backends = tuple(backends)
+        self._far: tuple[DenseBackend, ...] = ()  # clearly slower than the best when they were ranked
+        self._took_ms: dict[str, list[float]] = {}  # since then, by name
+
+    @property
+    def best(self) -> DenseBackend:
+        """The fastest one."""
+        return self._backends[0]
+
+    def in_turn(self, frame: int, burst: int) -> DenseBackend:
+        """The one that computes this frame of a burst.
+
+        Every other frame is the fastest one's, the rest are the others' in turn. Of those that were clearly slower,
+        one computes one frame of each burst.
+        """
+        if self._far and frame == 0:
+            return self._far[burst % len(self._far)]
+        best, *others = (backend for backend in self._backends if backend not in self._far)
+        return others[frame // 2 % len(others)] if others and frame % 2 else best
+
+    def took(self, backend: DenseBackend, milliseconds: float) -> None:
+        """Note what a frame took."""
+        self._took_ms.setdefault(backend.name, []).append(milliseconds)
+
+    def look_again(self) -> bool:
+        """Between bursts: rank anew where the best takes longer than the next did; returns whether another one leads.
+
+        In bursts, where backends take turns, each may find threads and caches otherwise than alone.
+        """
+        lately = self._took_ms.get(self.best.name, [])[-_ENOUGH:]
+        if len(self._backends) < 2 or len(lately) < _ENOUGH or median(lately) <= self._backends[1].milliseconds:
+            return False
+        self._took_ms[self.best.name] = lately
+        self.rank()
+        return True
+
+    def rank(self) -> None:
+        """Rank them by what frames have taken since they were ranked last."""
+        seen = [
+            replace(each, milliseconds=median(self._took_ms.get(each.name, [each.milliseconds])))
+            for each in self._backends
+        ]
+        self._backends = tuple(sorted(seen, key=lambda backend: backend.milliseconds))
+        self._far = tuple(each for each in self._backends if CLEARLY * each.milliseconds > self.best.milliseconds)
+        self._took_ms.clear()
+
+    def forget(self) -> None:
+        """Forget what frames took since they were ranked."""
+        self._took_ms.clear()

@@ -1,0 +1,61 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Whatever a burst said, frames end up on the backend that is the fastest at them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.engine import DensePrecision
+from cacheinf_ros.engine.dense_backends import DenseBackend
+from cacheinf_ros.pipeline.backend_ranking import BackendRanking
+
+ENOUGH = 5
+TIMES = st.lists(st.floats(1.0, 100.0), min_size=1, max_size=4, unique=True)
+
+
+def backend(name: str, milliseconds: float) -> DenseBackend:
+    return DenseBackend(
+        name=name,
+        precision=DensePrecision.FLOAT32,
+        milliseconds=milliseconds,
+        read=lambda image: image,
+        run=lambda _: [],
+    )
+
+
+@given(TIMES, st.data())
+def test_between_bursts_the_fastest_is_found_from_claims_that_are_too_good(
+    real: list[float], data: st.DataObject
+) -> None:
+    claims = [data.draw(st.floats(0.1, took)) for took in real]
+    took = {str(index): milliseconds for index, milliseconds in enumerate(real)}
+    ranking = BackendRanking(sorted(map(backend, took, claims), key=lambda each: each.milliseconds))
+    changes = 0
+    for _ in range(ENOUGH * (len(real) + 1)):
+        ranking.took(ranking.best, took[ranking.best.name])
+        changes += ranking.look_again()
+    assert took[ranking.best.name] == min(real)
+    assert changes <= len(real)
+
+
+def test_few_frames_change_nothing() -> None:
+    ranking = BackendRanking([backend("a", 1.0), backend("b", 2.0)])
+    for _ in range(ENOUGH - 1):
+        ranking.took(ranking.best, 100.0)
+        assert not ranking.look_again()
+    assert ranking.best.name == "a"
+
+
+@given(TIMES)
+def test_in_a_burst_every_other_frame_is_the_best_ones_and_all_are_seen(real: list[float]) -> None:
+    ranking = BackendRanking(
+        sorted((backend(str(i), took) for i, took in enumerate(real)), key=lambda b: b.milliseconds)
+    )
+    ranking.rank()
+    for burst in range(len(real)):
+        shown = [ranking.in_turn(frame, burst).name for frame in range(16)]
+        assert sum(name == ranking.best.name for name in shown) >= 7
+    assert {ranking.in_turn(frame, burst).name for burst in range(len(real)) for frame in range(16)} == {
+        str(index) for index in range(len(real))
+    }
