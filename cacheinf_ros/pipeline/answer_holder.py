@@ -167,6 +167,10 @@ class AnswerHolder:
         """Have the next burst as soon as after the first one: there is something new to be judged."""
         self._wait = _FIRST_WAIT
 
+    def rest(self) -> None:
+        """Hold nothing until the next burst: looking whether an answer stands costs more than it saves."""
+        self._holding = NEVER
+
     def space_bursts(self, frames: float) -> None:
         """Leave at least so many frames between two bursts, within what is usual: they cost something."""
         self._least_wait = min(max(_LEAST_WAIT, math.ceil(frames)), _FIRST_WAIT)

@@ -40,6 +40,7 @@ from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
 from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.looking_cost import LookingCost
 from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
@@ -81,6 +82,7 @@ class PromisedAnswers:
         self._selection = Selection()
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
+        self._looks = LookingCost()
         self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
         note("dense_backend", PREPARING)
         self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
@@ -132,7 +134,16 @@ class PromisedAnswers:
         if self._holder is None and self._task_for is not None:
             self._task = self._task_for(selection=self._selection)
             self._holder = AnswerHolder(self._task, self._model.input_size, self._room)
-        return self._holder is not None and self._max_loss > 0 and self._holder.stands(image)
+        if self._holder is None or self._max_loss <= 0:
+            return False
+        started = time.perf_counter()
+        stands = self._holder.stands(image)
+        if not self._holder.wants_dense:
+            self._looks.looked(1e3 * (time.perf_counter() - started), stands=stands)
+            if not self._looks.pays:
+                self._holder.rest()
+                self._looks.forget()
+        return stands
 
     def lost(self) -> None:
         """There is no last answer any more: a frame failed, or time went back."""
@@ -172,6 +183,7 @@ class PromisedAnswers:
                 self._note("cached_engine", found)
         else:
             result = self._run_densely(image)
+        self._looks.computed(_milliseconds(result))
         self._holder.computed(self._read(result, (image.shape[0], image.shape[1])))
         return result
 
@@ -264,6 +276,7 @@ class PromisedAnswers:
     def _judge(self, report: LossReport) -> None:
         """Choose backend and way until the next burst."""
         assert self._task is not None
+        self._looks.forget()
         self._dense_backends.rank()
         dense_ms = self._dense_backends.best.milliseconds
         self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
