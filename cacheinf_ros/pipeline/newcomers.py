@@ -7,14 +7,14 @@ stays within them. So a place is also compared with what happened around it late
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+from cacheinf_ros.pipeline.picture_kernels import see
 
 _NOTICED = 16  # grey levels: noise and slow changes of light stay below
 _AT_REST = 0.9  # share of the picture: where more of it changes, the camera moves, and every place does
 _DECAY = 0.98  # per frame, of what is remembered: half of it after 34 frames
-_AROUND = np.ones((17, 17), np.uint8)  # places of the thumbnail: what moved there may well move here
 
 
 class Newcomers:
@@ -27,21 +27,14 @@ class Newcomers:
         """Whether a place changes by more than noise and than its surroundings did lately.
 
         Args:
-            difference: uint8 [h, w], by how much the frame differs from that of the last answer, in grey levels.
+            difference: uint8 [h, w], C-contiguous, by how much each place differs from the last answer's frame, in
+                grey levels.
         """
-        lately = self._lately
-        self._lately = (
-            difference.astype(np.float32)
-            if lately is None
-            else np.maximum(_DECAY * lately, difference, dtype=np.float32)
-        )
-        if lately is None:
+        if self._lately is None:
+            self._lately = difference.astype(np.float32)
             return False
-        noticed = difference > _NOTICED
-        count = np.count_nonzero(noticed)
-        if not 0 < count <= (1 - _AT_REST) * noticed.size:
-            return False
-        return bool((difference > cv2.dilate(lately, _AROUND))[noticed].any())
+        most = int((1 - _AT_REST) * difference.size)
+        return bool(see(difference, self._lately, _NOTICED, most, _DECAY))
 
     def forget(self) -> None:
         """The stream began anew."""

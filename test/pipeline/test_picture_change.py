@@ -1,7 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """How far a picture changed, seen from afar."""
 
+import cv2
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,3 +42,20 @@ def test_a_limit_bounds_both_figures() -> None:
     assert Change(largest=10, mean=1).within(limit)
     assert not Change(largest=11, mean=0).within(limit)
     assert not Change(largest=0, mean=2).within(limit)
+
+
+@given(st.integers(60, 700), st.integers(60, 700), st.integers(0, 2**32 - 1), st.booleans())
+def test_opencv_finds_the_same(height: int, width: int, seed: int, is_smooth: bool) -> None:
+    rng = np.random.default_rng(seed)
+    images = [rng.integers(0, 256, (height, width, 3), np.uint8) for _ in range(2)]
+    if is_smooth:
+        images = [cv2.GaussianBlur(image, (0, 0), 4) for image in images]
+    thumbnails = [METER.thumbnail(image) for image in images]
+    for image, thumbnail in zip(images, thumbnails, strict=True):
+        sampled = image[np.arange(176) * height // 176][:, np.arange(176) * width // 176]
+        np.testing.assert_array_equal(thumbnail, cv2.resize(sampled, (88, 88), interpolation=cv2.INTER_AREA))
+    expected = cv2.blur(cv2.absdiff(*thumbnails), (5, 5)).astype(int)
+    change, places = METER.compare(*thumbnails)
+    assert np.abs(places - expected.max(2)).max() <= 1  # rounded otherwise
+    assert change.largest == places.max()
+    assert change.mean == pytest.approx(expected.mean(), abs=0.5)
