@@ -91,7 +91,7 @@ def compare(
             summed = sums[at] + sums[at + 3] + sums[at + 6] + sums[at + 9] + sums[at + 12]
             means[at] = ((summed + np.int32(12)) * np.int32(5243)) >> np.int32(17)  # a 25th, rounded
             of_row += means[at]
-        total += of_row
+        total += int(of_row)
         for column in range(places.shape[1]):
             at = column * CHANNELS
             most = max(means[at], means[at + 1], means[at + 2])
