@@ -66,13 +66,15 @@ class LossMeter:
         return {name: self.score(name) for name in self._decisions}
 
     def loss(self, name: str) -> dict[str, Any]:
-        """What one of the ways loses against dense execution, and whether that is within what was promised."""
-        loss = Loss.of(self.score(name), self.score(DENSE))
+        """What one of the ways loses against dense execution, of how many decisions, and whether that was promised."""
+        dense = self.score(DENSE)
+        loss = Loss.of(self.score(name), dense)
         return {
             "asked": self._max_loss,
             "measured": round(loss.whole, 4),
             "where_it_moves": round(loss.moving, 4),
             "kept": loss.within(self._max_loss),
+            "decisions": round(dense.total, 1),
         }
 
     def report(self, name: str) -> dict[str, Any]:

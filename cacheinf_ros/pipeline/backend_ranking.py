@@ -10,6 +10,7 @@ from statistics import median
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
 
 _ENOUGH = 5  # frames to see by that the one in use is slower than another one was
+_TO_TRY = 3  # frames of that other one, in case that all have become slower
 
 
 class BackendRanking:
@@ -20,6 +21,7 @@ class BackendRanking:
         self._backends = tuple(backends)
         self._far: tuple[DenseBackend, ...] = ()  # clearly slower than the best when they were ranked
         self._took_ms: dict[str, list[float]] = {}  # since then, by name
+        self._enough = _ENOUGH
 
     @property
     def best(self) -> DenseBackend:
@@ -46,11 +48,12 @@ class BackendRanking:
 
         In bursts, where backends take turns, each may find threads and caches otherwise than alone.
         """
-        lately = self._took_ms.get(self.best.name, [])[-_ENOUGH:]
-        if len(self._backends) < 2 or len(lately) < _ENOUGH or median(lately) <= self._backends[1].milliseconds:
+        lately = self._took_ms.get(self.best.name, [])[-self._enough :]
+        if len(self._backends) < 2 or len(lately) < self._enough or median(lately) <= self._backends[1].milliseconds:
             return False
         self._took_ms[self.best.name] = lately
         self.rank()
+        self._enough = _TO_TRY
         return True
 
     def rank(self) -> None:
@@ -62,6 +65,7 @@ class BackendRanking:
         self._backends = tuple(sorted(seen, key=lambda backend: backend.milliseconds))
         self._far = tuple(each for each in self._backends if CLEARLY * each.milliseconds > self.best.milliseconds)
         self._took_ms.clear()
+        self._enough = _ENOUGH
 
     def forget(self) -> None:
         """Forget what frames took since they were ranked."""

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends
 from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
 from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.guard import guarded
 
 Image = NDArray[np.uint8]
@@ -93,9 +95,7 @@ class BackgroundQuantiser:
         self._thread.join(patience_s)
 
     def _started(self, frames: Sequence[Image]) -> threading.Thread:
-        thread = threading.Thread(target=self._prepare, args=(frames,), name="quantisation", daemon=True)
-        thread.start()
-        return thread
+        return start_background(self, partial(self._prepare, frames), "quantisation", self._stopping)
 
     def _prepare(self, frames: Sequence[Image]) -> None:
         with guarded("frames are not computed in int8"):

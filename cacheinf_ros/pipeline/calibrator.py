@@ -20,6 +20,7 @@ from cacheinf_ros.engine import (
     save_calibration,
 )
 from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.guard import guarded
 
 FRAMES = 8
@@ -81,8 +82,7 @@ class BackgroundCalibrator:
         self._maps.append(cache_map)
         if len(self._frames) == FRAMES:
             self.state = "running"
-            self._thread = threading.Thread(target=self._calibrate, name="calibration", daemon=True)
-            self._thread.start()
+            self._thread = start_background(self, self._calibrate, "calibration", self._stopping)
 
     def _calibrate(self) -> None:
         with guarded("calibration failed, bounded mode stays exact") as failure, suppress(_Stopped):

@@ -11,7 +11,6 @@ completely by the engine.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -37,6 +36,7 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.backend_ranking import BackendRanking
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
+from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
 from cacheinf_ros.pipeline.guard import guarded
@@ -85,8 +85,7 @@ class PromisedAnswers:
         self._looks = LookingCost()
         self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
         note("dense_backend", PREPARING)
-        self._preparing = threading.Thread(target=self._prepare, args=(config,), name="dense backend", daemon=True)
-        self._preparing.start()
+        self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
 
     def wait(self) -> None:
         """Wait until the dense backends are prepared."""

@@ -1,0 +1,35 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Threads that work beside the frames, and have ended before the interpreter does.
+
+A daemon thread that is within compiled code when Python ends is torn out of it, which ends the process by a signal.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+_PATIENCE_S = 60.0
+
+
+def start_background(
+    owner: Any, work: Callable[[], None], name: str, stopping: threading.Event | None = None
+) -> threading.Thread:
+    """Start a thread for an object, whose end the interpreter's end waits for.
+
+    Args:
+        stopping: is set then, where the thread can be asked to stop.
+    """
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    weakref.finalize(owner, _end, thread, stopping)
+    return thread
+
+
+def _end(thread: threading.Thread, stopping: threading.Event | None) -> None:
+    if stopping is not None:
+        stopping.set()
+    if thread is not threading.current_thread():  # which may be the last that knew the object
+        thread.join(_PATIENCE_S)
