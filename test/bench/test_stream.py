@@ -67,6 +67,7 @@ def test_ways_are_judged_by_what_dense_answers_agree_on() -> None:
         "measured": pytest.approx(-1 / 36, abs=1e-4),
         "where_it_moves": 0.0,
         "kept": True,
+        "decisions": 36.0,
     }
 
 
@@ -96,7 +97,7 @@ def test_the_report_is_complete(run: StreamRun) -> None:
     assert set(report["latency_ms"]) == {"bounded", "dense_channels_last", "onnxruntime_int8"}
     assert set(report["contender_losses"]["onnxruntime_int8"]) == set(report["loss"])
     assert {"dense", "bounded", "onnxruntime_int8", "every 2", "every 3", "frame_skip"} <= set(report["consensus"])
-    assert set(report["loss"]) == {"asked", "measured", "where_it_moves", "kept"}
+    assert set(report["loss"]) == {"asked", "measured", "where_it_moves", "kept", "decisions"}
     assert report["speedup_vs_best_dense"] > 0 and 0 <= report["held"] <= 1
     assert report["notes"]["bursts"].startswith("1, ")
     assert set(report["ways"]) == set(report["consensus"]) and report["nodes"] is None

@@ -152,7 +152,8 @@ def _print(report: Mapping[str, Any]) -> None:
     console.print(table)
     console.print(
         f"loss {loss['measured']:.3f} ({loss['where_it_moves']:.3f} where it moves) of {loss['asked']:g} asked: "
-        f"{'kept' if loss['kept'] else 'broken'}, {loss['decisions']:.0f} decisions; {report['held']:.0%} of the answers were held"
+        f"{'kept' if loss['kept'] else 'broken'}, {loss['decisions']:.0f} decisions; "
+        f"{report['held']:.0%} of the answers were held"
     )
     of_dense = report["ways"]["dense"]["missed_frames"]
     for name in ("bounded", "nodes: bounded"):
