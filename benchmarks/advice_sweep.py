@@ -31,7 +31,6 @@ from cacheinf_ros.sources import open_source
 
 _PROMISES = (0.005, 0.03)  # beside those that advise tries
 _THRESHOLDS = (20.0, 34.0)  # dB
-_SKIPS = tuple(range(2, 9))
 _NEAR = 1.1
 
 
@@ -76,8 +75,8 @@ def compare(model: Model, shots: Sequence[Shot], frames: int, warm_up: int, fps:
     picked = advise(run, choices, target, PowerModel()).chosen.choice.name
     advised_s = time.monotonic() - started
     every = {**own, **_more(config)}
-    run = measured(every, _SKIPS, is_brief=False)
-    usable = [choice.name for choice in choices_for("", (), every, skips=_SKIPS)]
+    run = measured(every, SKIPS, is_brief=False)
+    usable = [choice.name for choice in choices_for("", (), every, skips=SKIPS)]
     ways = {
         name: {
             "mean_ms": run.mean_ms(name),
