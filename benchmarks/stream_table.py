@@ -25,13 +25,13 @@ from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.pipeline.lower_precision import FEWEST_DECISIONS
 from cacheinf_ros.sources import open_source
 
 _HEAD = (
     "| model, recording | frames | best dense fp32, ms | bounded, ms | faster | held | loss | loss of skipping |"
     " streaming, of dense |"
 )
-_ENOUGH = 12  # decisions, as in bounded mode: of fewer nobody can tell whether a hundredth is lost
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def _verdict(loss: Mapping[str, Any]) -> str:
     """Whether the promise is broken; one decision or two tell nothing."""
     if loss["kept"]:
         return ""
-    return ", broken" if loss["decisions"] >= _ENOUGH else f", of {loss['decisions']:.0f} decisions"
+    return ", broken" if loss["decisions"] >= FEWEST_DECISIONS else f", of {loss['decisions']:.0f} decisions"
 
 
 def _lost(dense: Mapping[str, Any], other: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from cacheinf_ros.pipeline.ratio_error import ratio_error
 MOST = 0.5
 """Share of the promise that a lower precision may use up, at most."""
 _LEAST = 0.1  # that is booked for it, as a loss cannot be known more exactly
-_FEWEST = 12.0  # decisions: on fewer nothing is chosen, such as on an empty room
+FEWEST_DECISIONS = 12.0  # decisions: on fewer nothing is chosen, such as on an empty room
 _MEMORY = 12  # bursts
 _NOT_AGAIN = 3  # bursts without a trial after one that failed; doubled each time
 _EVERY = 2  # frames of a burst, of which each backend is run on one at most
@@ -173,7 +173,7 @@ class _Trial:
         self.booked = max(_LEAST, share_of(surely, max_loss))
         self.loses_little = loss_with_error(scores, errors=0.0).within(max_loss) and self.booked <= MOST
         is_faster = self.milliseconds <= CLEARLY * full_ms
-        self.is_fit = self.loses_little and is_faster and decided >= _FEWEST
+        self.is_fit = self.loses_little and is_faster and decided >= FEWEST_DECISIONS
         if self.is_fit:
             self._next_pause = _NOT_AGAIN
         elif not (self.loses_little and is_faster):  # else it is tried until enough was decided

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from cacheinf_ros.jit import BYTES, FLOAT, FLOATS, IMAGES, INT, Array, kernel
 
 CHANNELS = 3
-RADIUS = (
-    2  # of the window that differences are averaged in: noise of sensor and codec goes, an object of 20 pixels stays
-)
+RADIUS = 2
+"""Of the window that differences are averaged in, 5 x 5, which ``compare`` writes out.
+
+Noise of sensor and codec goes, an object of 20 pixels of the model's input stays.
+"""
 AROUND = 8  # places on each side: what moved there lately may well move here
 BORDER = RADIUS * CHANNELS
 SUMS = Array("int32", 2, writable=True)

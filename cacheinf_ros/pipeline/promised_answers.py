@@ -137,7 +137,7 @@ class PromisedAnswers:
             return False
         started = time.perf_counter()
         stands = self._holder.stands(image)
-        if not self._holder.wants_dense:
+        if not self._holder.wants_dense and self._holder.holding.limit is not None:
             self._looks.looked(1e3 * (time.perf_counter() - started), stands=stands)
             if not self._looks.pays:
                 self._holder.rest()
