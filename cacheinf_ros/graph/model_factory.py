@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
@@ -20,9 +21,14 @@ from safetensors.torch import load_file
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.torchvision_shim import import_torchvision
 
+_BUILDING = threading.RLock()
+
 
 def build_module(reference: str) -> torch.nn.Module:
     """The network that a reference names, untrained unless it loads weights itself.
+
+    One thread at a time: untrained weights come from torch's random numbers, which are the process's, and must be the
+    same in every process.
 
     Args:
         reference: ``torchvision:NAME``, ``package.module:factory``, ``path/file.py:factory``.
@@ -37,9 +43,10 @@ def build_module(reference: str) -> torch.nn.Module:
             "file.py:factory, trusted:FILE.pt2, or an .onnx or card .yaml file that exists"
         )
     factory = _torchvision_factory(name) if origin == "torchvision" else _python_factory(origin, name)
-    torch.manual_seed(0)  # untrained weights are the same in every process
     try:
-        module = factory()
+        with _BUILDING:
+            torch.manual_seed(0)
+            module = factory()
     except Exception as error:
         raise ModelError(f"model {reference!r}: its factory failed: {type(error).__name__}: {error}") from error
     if not isinstance(module, torch.nn.Module):

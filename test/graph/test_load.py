@@ -4,6 +4,7 @@
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from safetensors.torch import save_file
 
 from cacheinf_ros.errors import CacheinfError, ModelError
 from cacheinf_ros.graph import ModelCard, WeightsOrigin, load_model, model_names, model_of
+from cacheinf_ros.graph.model_factory import build_module
 from cacheinf_ros.graph.write import write_model
 
 SMALL = Path(__file__).parents[1] / "networks" / "small.py"
@@ -26,6 +28,14 @@ def test_file_factory_graph_equals_module(name: str, size: tuple[int, int]) -> N
     model = load_model(f"{SMALL}:{name}", input_size=size)
     assert_same_function(model.graph, model.module, size)
     assert model.graph.unknown == ()
+
+
+def test_threads_that_load_a_model_at_once_get_the_same_weights() -> None:
+    with ThreadPoolExecutor(8) as threads:
+        loaded = list(threads.map(build_module, [f"{SMALL}:mixed"] * 32))
+    first = loaded[0].state_dict()
+    for module in loaded[1:]:
+        assert all(torch.equal(value, first[name]) for name, value in module.state_dict().items())
 
 
 def test_exported_program_file(tmp_path: Path) -> None:

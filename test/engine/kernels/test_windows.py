@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_kernels import CHANNELS, check, filled, windows, with_border
+from row_kernels import CHANNELS, check, filled, native_calls, run_native, windows, with_border
 from torch.nn import functional
 
+from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.graph.activation import LINEAR, Activation, ActivationKind
 from cacheinf_ros.graph.ir import Conv, Pool
 from cacheinf_ros.graph.window import Pair, Window
@@ -65,6 +68,20 @@ def test_convolution(
     window: Window, groups: int, inputs: int, outputs: int, activation: Activation | str, residual: str, seed: int
 ) -> None:
     _check_convolution(window, groups, inputs, outputs, activation, residual, seed)
+
+
+@pytest.mark.parametrize("outputs", [3, 8, 64])  # few are computed where the inputs lie, many from packed ones
+@pytest.mark.parametrize(("channels", "kernel"), [(20000, (1, 1)), (64, (17, 19))])
+def test_long_sums_keep_their_digits(channels: int, kernel: Pair, outputs: int) -> None:
+    torch.manual_seed(0)
+    image, weight = torch.rand(1, channels, *kernel), torch.rand(outputs, channels, *kernel)
+    window = Window(in_size=kernel, out_size=(1, 1), kernel=kernel)
+    op = Conv(name="conv", inputs=("x",), output="y", window=window, groups=1, weight=weight, bias=torch.zeros(outputs))
+    exact = functional.conv2d(image.double(), weight.double()).view(1, outputs)
+    row = np.zeros(1, np.int32)
+    for kernels, call in native_calls(op, [MapBuffer(pixels=image[0].flatten(1).T.contiguous(), size=kernel)], outputs):
+        result = run_native(kernels, call, row, row, 1, outputs)
+        assert float(((result - exact) / exact).abs().max()) < 1e-6
 
 
 @settings(max_examples=150)

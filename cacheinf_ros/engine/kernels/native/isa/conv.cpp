@@ -6,8 +6,6 @@
 namespace CI_ISA {
 namespace {
 
-constexpr int kSumDepth = 512;  // of one running sum: longer ones lose digits
-
 // Multiplies ROWS packed rows with a panel of VECTORS * lanes output channels.
 template <int ROWS, int VECTORS>
 void multiply(const Job& job, int start, const float* packed, const float* weight, int64_t channel, int width) {

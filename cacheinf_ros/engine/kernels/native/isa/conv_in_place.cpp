@@ -16,8 +16,8 @@ struct Runs {
   bool regular;        // neighbouring pixels of one line, and no window sticks out at its ends
 };
 
-// The same product, with inputs read where they lie.
-template <int ROWS, int VECTORS, bool REGULAR>
+// The same product, with inputs read where they lie. DEEP: of so many inputs that one running sum would lose digits.
+template <int ROWS, int VECTORS, bool REGULAR, bool DEEP>
 void multiply_in_place(const Job& job, int start, const Runs& runs, const float* weight, int64_t channel, int width) {
   const ci_conv& c = *job.conv;
   constexpr int kStep = VECTORS == 1 ? 4 : 2;  // depth per pass over the rows: weights that fit into registers
@@ -27,43 +27,73 @@ void multiply_in_place(const Job& job, int start, const Runs& runs, const float*
     const Vector bias = lanes > 0 ? load_part(c.bias + channel + v * kLanes, lanes) : all(0);
     for (int r = 0; r < ROWS; ++r) sums[r][v] = bias;
   }
+  Vector totals[ROWS][VECTORS];  // of the running sums that have ended, if any has
+  int summed = 0;
+  bool has_totals = false;
   for (int run = 0; run < runs.count; ++run) {
     const float* const* from = runs.from + run * kMaxRows;
     const int64_t step = REGULAR ? runs.steps[run] : 0;
     const auto row = [&](int r) { return REGULAR ? from[0] + r * step : from[r]; };
-    int k = 0;
-    for (; k + kStep <= runs.length; k += kStep, weight += kStep * kColumns) {
-      Vector w[kStep][VECTORS];
-      for (int i = 0; i < kStep; ++i)
-        for (int v = 0; v < VECTORS; ++v) w[i][v] = *reinterpret_cast<const Vector*>(weight + i * kColumns + v * kLanes);
-      for (int r = 0; r < ROWS; ++r) {
-        const float* values = row(r) + k;
-        for (int i = 0; i < kStep; ++i) {
-          const Vector a = all(values[i]);
-          for (int v = 0; v < VECTORS; ++v) sums[r][v] += a * w[i][v];
+    const int part = DEEP ? kSumDepth : runs.length;
+    for (int first = 0; first < runs.length; first += part) {
+      const int end = std::min(first + part, runs.length);
+      if (DEEP && summed >= kSumDepth) {
+        for (int r = 0; r < ROWS; ++r)
+          for (int v = 0; v < VECTORS; ++v) {
+            totals[r][v] = has_totals ? totals[r][v] + sums[r][v] : sums[r][v];
+            sums[r][v] = all(0);
+          }
+        has_totals = true;
+        summed = 0;
+      }
+      summed += end - first;
+      int k = first;
+      for (; k + kStep <= end; k += kStep, weight += kStep * kColumns) {
+        Vector w[kStep][VECTORS];
+        for (int i = 0; i < kStep; ++i)
+          for (int v = 0; v < VECTORS; ++v) w[i][v] = *reinterpret_cast<const Vector*>(weight + i * kColumns + v * kLanes);
+        for (int r = 0; r < ROWS; ++r) {
+          const float* values = row(r) + k;
+          for (int i = 0; i < kStep; ++i) {
+            const Vector a = all(values[i]);
+            for (int v = 0; v < VECTORS; ++v) sums[r][v] += a * w[i][v];
+          }
         }
       }
+      for (; k < end; ++k, weight += kColumns)
+        for (int r = 0; r < ROWS; ++r)
+          for (int v = 0; v < VECTORS; ++v)
+            sums[r][v] += all(row(r)[k]) * *reinterpret_cast<const Vector*>(weight + v * kLanes);
     }
-    for (; k < runs.length; ++k, weight += kColumns)
-      for (int r = 0; r < ROWS; ++r)
-        for (int v = 0; v < VECTORS; ++v)
-          sums[r][v] += all(row(r)[k]) * *reinterpret_cast<const Vector*>(weight + v * kLanes);
   }
+  if (DEEP && has_totals)
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < VECTORS; ++v) sums[r][v] += totals[r][v];
   finish<ROWS, VECTORS>(job, start, channel, width, sums);
 }
 
 using MultiplyInPlace = void (*)(const Job&, int, const Runs&, const float*, int64_t, int);
 
 struct InPlaceTable {
-  MultiplyInPlace products[2][2][kMaxRows + 1];  // [wide][regular][rows]
+  MultiplyInPlace products[2][2][2][kMaxRows + 1];  // [deep][wide][regular][rows]
 };
 
-template <int... R>
-constexpr InPlaceTable make_table(std::integer_sequence<int, R...>) {
-  return {{{{nullptr, multiply_in_place<R + 1, 1, false>...}, {nullptr, multiply_in_place<R + 1, 1, true>...}},
-           {{nullptr, multiply_in_place<R + 1, 2, false>...}, {nullptr, multiply_in_place<R + 1, 2, true>...}}}};
+template <int VECTORS, bool DEEP, int... R>
+constexpr void fill(MultiplyInPlace (&products)[2][kMaxRows + 1], std::integer_sequence<int, R...>) {
+  ((products[0][R + 1] = multiply_in_place<R + 1, VECTORS, false, DEEP>), ...);
+  ((products[1][R + 1] = multiply_in_place<R + 1, VECTORS, true, DEEP>), ...);
 }
-constexpr InPlaceTable kTable = make_table(std::make_integer_sequence<int, kMaxRows>{});
+
+constexpr InPlaceTable make_table() {
+  constexpr auto kRows = std::make_integer_sequence<int, kMaxRows>{};
+  InPlaceTable table{};
+  fill<1, false>(table.products[0][0], kRows);
+  fill<2, false>(table.products[0][1], kRows);
+  fill<1, true>(table.products[1][0], kRows);
+  fill<2, true>(table.products[1][1], kRows);
+  return table;
+}
+constexpr InPlaceTable kTable = make_table();
 
 // Finds the inputs of a block: one run per line of the window if no window sticks out at the sides and pixels lie behind
 // one another, otherwise one per tap.
@@ -121,7 +151,7 @@ void run_task_in_place(void* context, int task, int worker) {
       const float* weight = c.weight + int64_t(group) * job.panels * job.depth * kColumns;
       for (int panel = 0; panel < job.panels; ++panel, weight += int64_t(job.depth) * kColumns) {
         const int width = std::min(kColumns, c.out_channels - panel * kColumns);
-        const MultiplyInPlace multiply = kTable.products[width > kLanes][runs.regular][size];
+        const MultiplyInPlace multiply = kTable.products[job.depth > kSumDepth][width > kLanes][runs.regular][size];
         multiply(job, start, runs, weight, int64_t(group) * c.out_channels + panel * kColumns, width);
       }
     }

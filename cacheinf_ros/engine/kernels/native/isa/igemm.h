@@ -26,6 +26,7 @@ constexpr int kColumns = 2 * kLanes;
 constexpr int kDepth = 16;                   // values of a row that lie together in a packed panel
 constexpr int64_t kLargeBytes = 640 * 1024;  // of packed rows that leave room for a panel of weights in a 1 MiB L2
 constexpr int64_t kFewWeights = 512 * 1024;  // bytes that may be read from the L2 for every block of rows
+constexpr int kSumDepth = 512;               // products in one running sum: longer ones lose digits
 constexpr int kAhead = 2048;                 // values of weights fetched ahead: they are many and used once per block
 
 struct Job {
