@@ -31,11 +31,14 @@ class Alternative:
         name: in the report.
         decisions: for each frame.
         took_ms: for each frame; None where nothing is done for it, and the last answer stands.
+        built_on: for each frame the one that its answer is derived from, itself where it is computed; None: each is
+            computed, or nothing is done for it.
     """
 
     name: str
     decisions: Sequence[Any]
     took_ms: Sequence[float | None]
+    built_on: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +101,7 @@ class DenseRun:
             moved + (dense if plan[index] == index else 0.0)
             for index, (moved, dense) in enumerate(zip(flow_ms, self.took_ms, strict=True))
         ]
-        return Alternative(name=f"{name} + flow", decisions=decisions, took_ms=took)
+        return Alternative(name=f"{name} + flow", decisions=decisions, took_ms=took, built_on=plan)
 
 
 def _between(following: Alternative) -> float:

@@ -31,7 +31,7 @@ from cacheinf_ros.bench.own_way import OwnSettings, OwnWay
 from cacheinf_ros.bench.server_way import SERVER, ServerLink, send
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.stream_run import StreamRun
-from cacheinf_ros.bench.streaming import Emission, newest, simulate
+from cacheinf_ros.bench.streaming import Emission, answer_at_rate, newest, simulate
 from cacheinf_ros.bench.timing import measured, summary, timed
 from cacheinf_ros.bench.trace import FrameTrace, Still
 from cacheinf_ros.bench.truth_score import TruthClasses
@@ -68,6 +68,8 @@ class StreamPlan:
             lower precision only such as are faster than float32.
         skips: of how many frames one is computed, each a way.
         server: computes whole frames as a further way, :data:`SERVER`; None: there is none.
+        at_rate: whether the ways are also judged as they arrive at the camera's rate, for which our modes run once more
+            where they are slower than it.
         keep_in: a folder for the answers of dense engines, so that a measurement that was interrupted goes on.
     """
 
@@ -80,6 +82,7 @@ class StreamPlan:
     is_brief: bool = False
     skips: Sequence[int] = SKIPS
     server: ServerLink | None = None
+    at_rate: bool = True
     keep_in: Path | None = None
 
     @property
@@ -132,7 +135,7 @@ def run_stream_benchmark(
         "threads": plan.config.threads,
         "fps": plan.fps,
         **report,
-        "ways": stream.judged(judge, 1e3 / plan.fps),
+        "ways": stream.judged(judge, taken, 1e3 / plan.fps) if plan.at_rate else {},
         "nodes": None if nodes is None else nodes(judge, taken, report["latency_ms"][report["best_dense"]]["mean"]),
     }
     return StreamRun(
@@ -172,6 +175,9 @@ class _Stream:
             settings = f"{engines} {plan.config.threads} {plan.warm_up} {plan.is_brief} {plan.server}"
             self._kept = KeptAnswers(plan.keep_in, model, images, settings)
         self._preprocessor = Preprocessor(model.card)
+        self._model = model
+        self._settings = plan.own
+        self._warm_up = plan.warm_up
         self._own = {name: OwnWay(model, settings) for name, settings in plan.own.items()}
         self._last: dict[str, Any] = {}  # decisions of our modes
         self._latency_ms: dict[str, list[float]] = {}
@@ -189,6 +195,7 @@ class _Stream:
         )
         self.losses = LossMeter(self.task, plan.config.max_loss)
         self.took_ms: dict[str, Sequence[float | None]] = {}
+        self._built_on: dict[str, Sequence[int] | None] = {}
 
     def run(self, shot: Shot, *, turn: int, counts: bool) -> None:
         """Give a frame to everybody, in an order that changes with each turn."""
@@ -220,11 +227,15 @@ class _Stream:
             self.losses.add(answers[self._exact].decision, {name: answers[name].decision for name in judged})
 
     def _run_own(self, name: str, shot: Shot) -> KeptAnswer:
-        (outputs, motion), took_ms = timed(self._own[name], shot)
+        return self._answer(self._own[name], shot, self._last.get(name))
+
+    def _answer(self, own: OwnWay, shot: Shot, last: Any) -> KeptAnswer:
+        """``last``: the decision that may stand."""
+        (outputs, motion), took_ms = timed(own, shot)
         if outputs is None:
-            return KeptAnswer(decision=self._last[name], took_ms=took_ms)
+            return KeptAnswer(decision=last, took_ms=took_ms)
         answer = self._read(shot, outputs, took_ms, motion)
-        return replace(answer, took_ms=took_ms) if self._own[name].reads_decisions else answer
+        return replace(answer, took_ms=took_ms) if own.reads_decisions else answer
 
     def _run_dense(self, name: str, shot: Shot) -> KeptAnswer:
         outputs, took_ms = timed(self._densely, name, shot.image)
@@ -275,6 +286,7 @@ class _Stream:
         for each in dense.alternatives(self._latency_ms[BOUNDED], self._skips):
             self.losses.add_decisions(each.name, each.decisions)
             self.took_ms[each.name] = each.took_ms
+            self._built_on[each.name] = each.built_on
         return {
             "latency_ms": latency_ms,
             "best_dense": best,
@@ -287,18 +299,45 @@ class _Stream:
             "notes": dict(self._own[BOUNDED].notes),
         }
 
-    def judged(self, judge: Judge, period_ms: float) -> dict[str, dict[str, Any]]:
-        """Each way as it would arrive: simulated from the time that each frame took, milliseconds between frames."""
+    def judged(self, judge: Judge, taken: Sequence[Shot], period_ms: float) -> dict[str, dict[str, Any]]:
+        """Each way as it would arrive, in simulated time.
+
+        Args:
+            judge: of the frames that count.
+            taken: all frames, with those to warm up.
+            period_ms: milliseconds between frames.
+        """
         ways = {}
         for name, decisions in self.losses.decisions.items():
             took_ms = self.took_ms[name]
-            times_ms = [index * period_ms for index in range(len(decisions))]
+            if name in self._own and max(took or 0.0 for took in took_ms) > period_ms:
+                emissions, given = self._at_rate(name, taken, period_ms)
+            else:
+                emissions, given = simulate(took_ms, period_ms, self._built_on.get(name)), dict(enumerate(decisions))
             # the first answer is a gift: there are frames before those that count
-            sources = newest([Emission(at_ms=0.0, frame=0), *simulate(took_ms, period_ms)], times_ms)
-            arrived = [None if source is None else decisions[source] for source in sources]
+            first = {0: decisions[0]}
+            times_ms = [index * period_ms for index in range(len(decisions))]
+            sources = newest([Emission(at_ms=0.0, frame=0), *emissions], times_ms)
+            arrived = [None if source is None else {**first, **given}[source] for source in sources]
             mean_ms = float(np.mean([took or 0.0 for took in took_ms]))
             ways[name] = {"mean_ms": round(mean_ms, 3), **judge.judge(decisions, arrived, sources)}
         return ways
+
+    def _at_rate(self, name: str, taken: Sequence[Shot], period_ms: float) -> tuple[list[Emission], dict[int, Any]]:
+        """One of our modes once more: what it holds and caches depends on which frames it has had the time to see."""
+        own, last = OwnWay(self._model, self._settings[name]), None
+        for shot in taken[: self._warm_up]:
+            last = self._answer(own, shot, last).decision
+        counted = taken[self._warm_up :]
+        given: dict[int, Any] = {}
+
+        def answer(index: int) -> float:
+            nonlocal last
+            answered = self._answer(own, counted[index], last)
+            last = given[index] = answered.decision
+            return answered.took_ms
+
+        return answer_at_rate(answer, len(counted), period_ms), given
 
     def _densely(self, name: str, image: Image) -> dict[str, Any]:
         return self._named(self._dense[Contender(name)](self._preprocessor.input(image)))

@@ -7,7 +7,8 @@ until then, whichever frame it was computed for. So an answer to the frame itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import bisect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,26 +27,60 @@ class Emission:
     frame: int
 
 
-def simulate(took_ms: Sequence[float | None], period_ms: float) -> list[Emission]:
+def simulate(
+    took_ms: Sequence[float | None], period_ms: float, built_on: Sequence[int] | None = None
+) -> list[Emission]:
     """Answer the frames of a camera one after another; the latest frame wins, as in the nodes.
+
+    This is for ways whose answer to a frame, and its time, do not depend on which frames they saw before. Those that
+    remember more than ``built_on`` tells are run by :func:`answer_at_rate`.
 
     Args:
         took_ms: for each frame how long it takes; None: it is passed over.
         period_ms: between two frames; the first comes at 0.
+        built_on: for each frame the one that its answer is derived from, itself where it is computed. An answer that is
+            derived from a frame that was overtaken cannot be given, and frames to be computed go first. None: all are
+            computed.
 
     Returns:
         the answers that are given, in order. Frames that a later one overtook while they waited have none.
     """
     emissions: list[Emission] = []
-    given = [(index, took) for index, took in enumerate(took_ms) if took is not None]
+    waiting = [index for index, took in enumerate(took_ms) if took is not None]
+    answered: set[int] = set()
     free_ms = 0.0
-    for position, (index, took) in enumerate(given):
+    while waiting:
+        started_ms = max(free_ms, waiting[0] * period_ms)
+        come = waiting[: bisect.bisect_right(waiting, started_ms, key=lambda index: index * period_ms)]
+        chosen = next((index for index in reversed(come) if built_on is None or built_on[index] == index), None)
+        if chosen is None and built_on is not None and built_on[come[-1]] in answered:
+            chosen = come[-1]
+        if chosen is not None:
+            free_ms = started_ms + (took_ms[chosen] or 0.0)
+            emissions.append(Emission(at_ms=free_ms, frame=chosen))
+            answered.add(chosen)
+        done = come[-1] if chosen is None else chosen
+        waiting = waiting[bisect.bisect_right(waiting, done) :]
+    return emissions
+
+
+def answer_at_rate(answer: Callable[[int], float], frames: int, period_ms: float) -> list[Emission]:
+    """Have a way answer the frames of a camera in simulated time: it sees only those that it has time for.
+
+    Args:
+        answer: answers the frame of an index and returns the milliseconds that this took. Indices ascend: each is the
+            latest that has come once the one before is done.
+        period_ms: between two frames; the first comes at 0.
+    """
+    emissions: list[Emission] = []
+    index, free_ms = 0, 0.0
+    while index < frames:
         started_ms = max(free_ms, index * period_ms)
-        is_last = position + 1 == len(given)
-        if not is_last and given[position + 1][0] * period_ms <= started_ms:
-            continue
-        free_ms = started_ms + took
+        while index + 1 < frames and (index + 1) * period_ms <= started_ms:
+            index += 1
+        free_ms = started_ms + answer(index)
         emissions.append(Emission(at_ms=free_ms, frame=index))
+        index += 1
     return emissions
 
 

@@ -128,6 +128,7 @@ def _measure(options: AdviseOptions, target: Target, link: ServerLink | None) ->
         is_brief=True,
         skips=SKIPS,
         server=link,
+        at_rate=False,
         keep_in=options.out / "unfinished",
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.bench.streaming import (
     Emission,
+    answer_at_rate,
     camera_times,
     frames_behind,
     newest,
@@ -61,6 +62,34 @@ def test_one_frame_at_a_time_and_none_before_it_came(took_ms: list[float | None]
         later = (index for index in range(emission.frame + 1, len(took_ms)) if took_ms[index] is not None)
         assert all(index * period_ms >= started_ms - 1e-6 for index in later)
         free_ms, last = emission.at_ms, emission.frame
+
+
+def test_what_is_derived_from_a_frame_that_was_overtaken_cannot_be_given() -> None:
+    # every second frame is computed, those between follow it: 2 and 3 come while 0 is computed, and 2 goes first
+    assert simulate([35.0, 1.0] * 3, 10.0, [0, 0, 2, 2, 4, 4]) == [
+        Emission(at_ms=35.0, frame=0),
+        Emission(at_ms=70.0, frame=2),
+        Emission(at_ms=105.0, frame=4),
+        Emission(at_ms=106.0, frame=5),
+    ]
+    # 1 follows 0 in time, and 2 and 3 would follow a frame that is never computed
+    assert simulate([5.0, 1.0, 1.0, 1.0], 10.0, [0, 0, -1, -1]) == [
+        Emission(at_ms=5.0, frame=0),
+        Emission(at_ms=11.0, frame=1),
+    ]
+
+
+@given(took_ms=st.lists(st.floats(0.0, 500.0), min_size=1, max_size=60), period_ms=PERIODS)
+def test_a_way_without_memory_is_simulated_as_it_would_run(took_ms: list[float], period_ms: float) -> None:
+    seen: list[int] = []
+
+    def answer(index: int) -> float:
+        seen.append(index)
+        return took_ms[index]
+
+    emissions = answer_at_rate(answer, len(took_ms), period_ms)
+    assert emissions == simulate(took_ms, period_ms) == simulate(took_ms, period_ms, range(len(took_ms)))
+    assert seen == [emission.frame for emission in emissions]
 
 
 @given(took_ms=TIMES, period_ms=PERIODS)
