@@ -84,6 +84,25 @@ def test_long_sums_keep_their_digits(channels: int, kernel: Pair, outputs: int) 
         assert float(((result - exact) / exact).abs().max()) < 1e-6
 
 
+@pytest.mark.parametrize("outputs", [3, 40])
+@pytest.mark.parametrize("channels", [60, 100, 230])
+def test_the_bits_of_a_pixel_do_not_depend_on_which_others_are_computed(channels: int, outputs: int) -> None:
+    size = (9, 17)
+    torch.manual_seed(0)
+    window = Window(in_size=size, out_size=size, kernel=(3, 3), padding=(1, 1))
+    op = Conv(
+        name="conv", inputs=("x",), output="y", window=window, groups=1, bias=torch.randn(outputs),
+        weight=torch.randn(outputs, channels, 3, 3),
+    )  # fmt: skip
+    pixels = np.arange(size[0] * size[1], dtype=np.int32)
+    for kernels, call in native_calls(op, [MapBuffer(pixels=torch.randn(len(pixels), channels), size=size)], outputs):
+        whole = run_native(kernels, call, pixels, pixels, len(pixels), outputs)
+        for some in (pixels[::2], pixels[3::7], pixels[:1], pixels[20:29]):
+            rows = np.ascontiguousarray(some)
+            alone = run_native(kernels, call, rows, rows, len(pixels), outputs)
+            assert torch.equal(alone[rows.tolist()], whole[rows.tolist()])
+
+
 @settings(max_examples=150)
 @given(
     window=windows(largest=7),

@@ -34,10 +34,9 @@ void multiply_in_place(const Job& job, int start, const Runs& runs, const float*
     const float* const* from = runs.from + run * kMaxRows;
     const int64_t step = REGULAR ? runs.steps[run] : 0;
     const auto row = [&](int r) { return REGULAR ? from[0] + r * step : from[r]; };
-    const int part = DEEP ? kSumDepth : runs.length;
-    for (int first = 0; first < runs.length; first += part) {
-      const int end = std::min(first + part, runs.length);
-      if (DEEP && summed >= kSumDepth) {
+    // running sums end at the same depths however inputs lie in runs, lest a pixel's bits depend on its neighbours
+    for (int first = 0, end; first < runs.length; first = end) {
+      if (DEEP && summed == kSumDepth) {
         for (int r = 0; r < ROWS; ++r)
           for (int v = 0; v < VECTORS; ++v) {
             totals[r][v] = has_totals ? totals[r][v] + sums[r][v] : sums[r][v];
@@ -46,6 +45,7 @@ void multiply_in_place(const Job& job, int start, const Runs& runs, const float*
         has_totals = true;
         summed = 0;
       }
+      end = DEEP ? std::min(first + kSumDepth - summed, runs.length) : runs.length;
       summed += end - first;
       int k = first;
       for (; k + kStep <= end; k += kStep, weight += kStep * kColumns) {
