@@ -315,10 +315,10 @@ class _Stream:
             else:
                 emissions, given = simulate(took_ms, period_ms, self._built_on.get(name)), dict(enumerate(decisions))
             # the first answer is a gift: there are frames before those that count
-            first = {0: decisions[0]}
+            given.setdefault(0, decisions[0])
             times_ms = [index * period_ms for index in range(len(decisions))]
             sources = newest([Emission(at_ms=0.0, frame=0), *emissions], times_ms)
-            arrived = [None if source is None else {**first, **given}[source] for source in sources]
+            arrived = [None if source is None else given[source] for source in sources]
             mean_ms = float(np.mean([took or 0.0 for took in took_ms]))
             ways[name] = {"mean_ms": round(mean_ms, 3), **judge.judge(decisions, arrived, sources)}
         return ways

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from fleets import MODEL, START_S, OneProcess, Rig
+from fleets import MODEL, OneProcess, Rig
 from sessions import until
 
 from cacheinf_ros.fleet import relay
@@ -41,7 +41,7 @@ def test_planned_moves_lose_no_frame(cluster: OneProcess, rig: Rig) -> None:
         rig.film(1)
         return all(cluster.machine_of(robot.name) not in ("", drained) for robot in rig.robots)
 
-    until(has_moved, patience_s=START_S)
+    until(has_moved)
     rig.film(3)
     assert all(all(robot.shared) for robot in rig.robots), [robot.shared for robot in rig.robots]
     assert cluster.shown["moves"] >= 1
@@ -68,7 +68,7 @@ def test_robots_come_back_by_themselves_after_a_restart_of_everything(rig: Rig) 
         return all(robot.shared[-1] for robot in rig.robots)
 
     assert not any(robot.shared[-1] for robot in rig.robots)
-    until(is_shared_again, patience_s=START_S)
+    until(is_shared_again)
 
 
 def test_a_session_that_its_robot_has_left_ends_without_a_word(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
