@@ -11,6 +11,7 @@ import torch
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.nn import functional
+from triton_devices import DEVICE, KERNELS, on_test_device
 
 from cacheinf_ros.engine.backends import NativeBackend
 from cacheinf_ros.engine.buffers import MapBuffer
@@ -62,6 +63,30 @@ def check(
         compact = run_native(kernels, call, rows, behind, *values.shape)
         torch.testing.assert_close(compact[: len(rows)], wanted, atol=error, rtol=error)
         assert torch.equal(in_place[torch.from_numpy(rows).long()], compact[: len(rows)])
+    in_place, compact = run_triton(op, sources, rows, *values.shape)
+    torch.testing.assert_close(in_place[torch.from_numpy(rows).long()], wanted, atol=error, rtol=error)
+    assert torch.equal(in_place[torch.from_numpy(rows).long()], compact)
+
+
+def run_triton(
+    op: Operator, sources: Sequence[MapBuffer], rows: NDArray[np.int32], pixels: int, channels: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the Triton kernel writes into some channels of a wider map, and in the order of the list; nothing else may
+    have been touched.
+    """
+    launch = KERNELS.prepare(op, [on_test_device(source) for source in sources], channels)
+    assert launch is not None
+    whole = torch.full((pixels, channels + 5), _UNTOUCHED, device=DEVICE)
+    listed = torch.zeros(pixels, dtype=torch.int32, device=DEVICE)
+    listed[: len(rows)] = torch.from_numpy(rows).to(DEVICE)
+    count = torch.tensor([len(rows)], dtype=torch.int32, device=DEVICE)
+    out = whole[:, 3 : 3 + channels]
+    launch(listed, count, out, most=pixels)
+    compact = launch.function()(torch.from_numpy(rows).long().to(DEVICE))
+    result = out.clone()
+    out[torch.from_numpy(rows).long()] = _UNTOUCHED
+    assert bool((whole == _UNTOUCHED).all()), "written beside the listed rows"
+    return result.cpu(), compact.cpu()
 
 
 def native_calls(

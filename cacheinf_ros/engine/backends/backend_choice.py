@@ -36,16 +36,32 @@ def choose_backend(
         text = str(error).splitlines()[0]
         raise EngineError(f"device {device!r} cannot be used: {text}; use cpu, cuda or cuda:N") from None
     on_cpu = torch.device(device).type == "cpu"
-    library = kernel_library() if on_cpu else None
+    if not on_cpu:
+        return _on_gpu(torch.device(device), precision)
+    library = kernel_library()
     bfloat16 = precision is Precision.BFLOAT16
     if bfloat16 and (library is None or not library.ci_has_bfloat16()):
         _log.warning("precision bfloat16 needs a processor with AVX512_BF16 and device cpu: computing in float32")
         bfloat16 = False
     if precision is Precision.INT8 and library is None:
         _log.warning("precision int8 needs device cpu and the compiled kernels: computing in float32")
-    if not on_cpu:
-        return ReferenceBackend(torch.device(device))
     if library is None:
         _log.warning("the compiled kernels are not built (no C++ compiler?): using slower ones in torch")
         return ReferenceBackend(torch.device("cpu"))
     return NativeBackend(library, threads, bfloat16=bfloat16, int8=precision is Precision.INT8, shared=shared)
+
+
+def _on_gpu(device: torch.device, precision: Precision) -> Backend:
+    """Kernels in Triton, where it is installed and knows the device."""
+    if precision is Precision.INT8:
+        _log.warning("precision int8 needs device cpu: computing in float32")
+    if device.type == "cuda":
+        try:
+            from cacheinf_ros.engine.backends.triton_backend import TritonBackend
+        except ImportError as error:
+            _log.warning("no Triton (%s): pip install cacheinf_ros[gpu]; using slower kernels in torch", error)
+        else:
+            return TritonBackend(device, bfloat16=precision is Precision.BFLOAT16)
+    if precision is Precision.BFLOAT16:
+        _log.warning("precision bfloat16 needs the kernels in Triton: computing in float32")
+    return ReferenceBackend(device)

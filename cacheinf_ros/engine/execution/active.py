@@ -49,6 +49,11 @@ class ActiveSet:
         """How many pixels are active."""
         return self._header.count
 
+    @count.setter
+    def count(self, count: int) -> None:
+        """Say how many there are where only another device has their mask and their list."""
+        self._header.count = count
+
     @property
     def pixels(self) -> int:
         """Active or not."""

@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import Structure
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
 from cacheinf_ros.engine.kernels.abi import Int8KernelKind, KernelKind
+
+if TYPE_CHECKING:  # what it is made of needs Triton
+    from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch
 
 PixelFunction = Callable[[torch.Tensor], torch.Tensor]
 """Indices of output pixels, int64 [n] on the device, to their values, float32 [n, channels]."""
@@ -38,8 +42,15 @@ class PreparedKernel:
         call: the compiled kernel; None: only torch can.
         function: what torch does where there is no compiled kernel.
         alternative: a compiled kernel that may be faster for many pixels.
+        launch: the kernel of a GPU.
     """
 
     call: NativeCall | None = None
     function: PixelFunction | None = None
     alternative: NativeCall | None = None
+    launch: PixelLaunch | None = None
+
+    @property
+    def is_timeable(self) -> bool:
+        """Whether a kernel of ours computes it, and not an interpreter."""
+        return self.call is not None or (self.launch is not None and self.launch.is_compiled)

@@ -1,0 +1,68 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Activations inside Triton kernels: see :class:`cacheinf_ros.graph.activation.Activation`."""
+
+# What Triton compiles is not Python: types are left out.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _tanh(x):
+    """Without losing the digits of small values, as (e - 1) / (e + 1) does."""
+    squared = x * x
+    small = x * (1.0 + squared * (-1.0 / 3 + squared * (2.0 / 15 + squared * (-17.0 / 315 + squared * (62.0 / 2835)))))
+    size = tl.abs(x)
+    large = 1.0 - 2.0 / (tl.exp(2.0 * size) + 1.0)
+    return tl.where(size < 0.3, small, tl.where(x < 0, -large, large))
+
+
+@triton.jit
+def _expm1(x):
+    """exp(x) - 1 of what is not positive."""
+    small = x * (1.0 + x * (1.0 / 2 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720))))))
+    return tl.where(x > -0.3, small, tl.exp(x) - 1.0)
+
+
+@triton.jit
+def _clamp(x, low, high):
+    """Limits that are None are not there; what is not a number stays so."""
+    if low is not None:
+        x = tl.maximum(x, low, propagate_nan=tl.PropagateNan.ALL)
+    if high is not None:
+        x = tl.minimum(x, high, propagate_nan=tl.PropagateNan.ALL)
+    return x
+
+
+@triton.jit
+def activate(x, slope, KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr):
+    """The activation of a block of values; ``slope``: of its channels, for PRELU."""
+    if KIND == "clamp":
+        x = _clamp(x, LOW, HIGH)
+    elif KIND == "prelu":
+        x = tl.where(x < 0, x * slope, x)
+    elif KIND == "sigmoid":
+        x = 1.0 / (1.0 + tl.exp(-x))
+    elif KIND == "tanh":
+        x = _tanh(x)
+    elif KIND == "silu":
+        x = x / (1.0 + tl.exp(-x))
+    elif KIND == "hardsigmoid":
+        x = _clamp(x + 3.0, 0.0, 6.0) / 6.0
+    elif KIND == "hardswish":
+        x = x * _clamp(x + 3.0, 0.0, 6.0) / 6.0
+    elif KIND == "gelu":
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    elif KIND == "gelu_tanh":
+        x = 0.5 * x * (1.0 + _tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
+    elif KIND == "elu":
+        x = tl.where(x > 0, x, ALPHA * _expm1(tl.minimum(x, 0.0)))
+    elif KIND == "softplus":
+        x = tl.where(x > 20.0, x, tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x))))
+    elif KIND == "mish":
+        u = tl.exp(tl.minimum(x, 20.0))
+        x = tl.where(x > 20.0, x, x * (u * u + 2.0 * u) / (u * u + 2.0 * u + 2.0))
+    return x

@@ -1,0 +1,118 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Convolutions of listed pixels as implicit matrix products: inputs are gathered where they lie."""
+
+# What Triton compiles is not Python: types are left out.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from cacheinf_ros.engine.gpu.activation_functions import activate
+from cacheinf_ros.engine.gpu.listed_pixels import listed_block, store_rows
+
+
+@triton.jit
+def convolve(
+    source, source_pitch, weight, bias, residual, residual_pitch, slope, out, out_pitch, listed, count,
+    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr, STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr,
+    DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr, PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
+    INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, RESIDUAL: tl.constexpr,
+    ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
+    FACTORS: tl.constexpr, COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """Compute ``PIXELS`` listed pixels of ``COLUMNS`` output channels of a group; sums are float32.
+
+    Args:
+        weight: float32 [groups, taps, INPUTS, OUTPUTS], of a group's input and output channels.
+        RESIDUAL: "", or when it is added: "before" the activation or "after".
+        FACTORS: the type that values are rounded to before they are multiplied: float32, of which Tensor Cores take
+            three parts ("tf32x3"), or bfloat16.
+    """
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    group = tl.program_id(2)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_column = column < OUTPUTS
+    top = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y
+    left = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X
+    sums = tl.zeros((PIXELS, COLUMNS), tl.float32)
+    # few input channels: the depth of the product goes over taps and channels together, so that no tile is mostly empty
+    TOGETHER: tl.constexpr = KERNEL_Y * KERNEL_X * INPUTS if INPUTS < DEPTH else INPUTS
+    TAPS: tl.constexpr = 1 if INPUTS < DEPTH else KERNEL_Y * KERNEL_X
+    for tap in range(TAPS):
+        for first in range(0, TOGETHER, DEPTH):
+            depth = tap * INPUTS + first + tl.arange(0, DEPTH)  # over taps and channels
+            is_depth = (first + tl.arange(0, DEPTH)) < TOGETHER
+            at, channel = depth // INPUTS, depth % INPUTS
+            y = top[:, None] + ((at // KERNEL_X) * DILATION_Y)[None, :]
+            x = left[:, None] + ((at % KERNEL_X) * DILATION_X)[None, :]
+            inside = (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH) & live[:, None] & is_depth[None, :]
+            address = source + (y * IN_WIDTH + x) * source_pitch + (group * INPUTS + channel)[None, :]
+            near = tl.load(address, mask=inside, other=0.0)
+            row = group * (KERNEL_Y * KERNEL_X * INPUTS) + depth
+            factors = tl.load(
+                weight + row[:, None] * OUTPUTS + column[None, :],
+                mask=is_depth[:, None] & is_column[None, :], other=0.0,
+            )  # fmt: skip
+            sums = tl.dot(near.to(FACTORS), factors.to(FACTORS), sums, input_precision="tf32x3")
+    channel = group * OUTPUTS + column
+    value = sums + tl.load(bias + channel, mask=is_column, other=0.0)[None, :]
+    mask = live[:, None] & is_column[None, :]
+    steepness = value
+    if ACTIVATION == "prelu":
+        steepness = tl.load(slope + channel, mask=is_column, other=0.0)[None, :]
+    if RESIDUAL != "":
+        added = tl.load(residual + pixel[:, None] * residual_pitch + channel[None, :], mask=mask, other=0.0)
+    if RESIDUAL == "before":
+        value += added
+    value = activate(value, steepness, ACTIVATION, LOW, HIGH, ALPHA)
+    if RESIDUAL == "after":
+        value += added
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def convolve_depthwise(
+    source, source_pitch, weight, bias, residual, residual_pitch, slope, out, out_pitch, listed, count,
+    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr, STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr,
+    DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr, PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
+    CHANNELS: tl.constexpr, RESIDUAL: tl.constexpr,
+    ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
+    COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute ``PIXELS`` listed pixels of ``COLUMNS`` channels, each of which has one filter, [taps, CHANNELS]."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    top = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y
+    left = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X
+    value = tl.zeros((PIXELS, COLUMNS), tl.float32)
+    for tap in range(KERNEL_Y * KERNEL_X):
+        y = top + (tap // KERNEL_X) * DILATION_Y
+        x = left + (tap % KERNEL_X) * DILATION_X
+        inside = (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH) & live
+        address = source + (y * IN_WIDTH + x)[:, None] * source_pitch + channel[None, :]
+        near = tl.load(address, mask=inside[:, None] & is_channel[None, :], other=0.0)
+        value += near * tl.load(weight + tap * CHANNELS + channel, mask=is_channel, other=0.0)[None, :]
+    value += tl.load(bias + channel, mask=is_channel, other=0.0)[None, :]
+    mask = live[:, None] & is_channel[None, :]
+    steepness = value
+    if ACTIVATION == "prelu":
+        steepness = tl.load(slope + channel, mask=is_channel, other=0.0)[None, :]
+    if RESIDUAL != "":
+        added = tl.load(residual + pixel[:, None] * residual_pitch + channel[None, :], mask=mask, other=0.0)
+    if RESIDUAL == "before":
+        value += added
+    value = activate(value, steepness, ACTIVATION, LOW, HIGH, ALPHA)
+    if RESIDUAL == "after":
+        value += added
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)

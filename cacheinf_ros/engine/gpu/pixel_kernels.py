@@ -1,0 +1,216 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Everything on listed pixels that is no convolution: element-wise, pooling, norms, resampling, reordering, means."""
+
+# What Triton compiles is not Python: types are left out.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from cacheinf_ros.engine.gpu.activation_functions import activate
+from cacheinf_ros.engine.gpu.listed_pixels import listed_block, store_rows
+
+
+@triton.jit
+def combine(
+    a, a_pitch, b, b_pitch, scale, shift, slope, out, out_pitch, listed, count,
+    CHANNELS: tl.constexpr, COMBINE: tl.constexpr, HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr,
+    ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
+    COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`Elementwise`; a map of one pixel has pitch 0."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    mask = live[:, None] & is_channel[None, :]
+    value = tl.load(a + pixel[:, None] * a_pitch + channel[None, :], mask=mask, other=0.0)
+    if COMBINE != "":
+        other = tl.load(b + pixel[:, None] * b_pitch + channel[None, :], mask=mask, other=1.0)
+        if COMBINE == "add":
+            value = value + other
+        elif COMBINE == "sub":
+            value = value - other
+        elif COMBINE == "mul":
+            value = value * other
+        elif COMBINE == "div":
+            value = value / other
+        elif COMBINE == "maximum":
+            value = tl.maximum(value, other, propagate_nan=tl.PropagateNan.ALL)
+        else:
+            value = tl.minimum(value, other, propagate_nan=tl.PropagateNan.ALL)
+    if HAS_SCALE:
+        value *= tl.load(scale + channel, mask=is_channel, other=0.0)[None, :]
+    if HAS_SHIFT:
+        value += tl.load(shift + channel, mask=is_channel, other=0.0)[None, :]
+    steepness = value
+    if ACTIVATION == "prelu":
+        steepness = tl.load(slope + channel, mask=is_channel, other=0.0)[None, :]
+    value = activate(value, steepness, ACTIVATION, LOW, HIGH, ALPHA)
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def pool(
+    source, source_pitch, divisor, out, out_pitch, listed, count,
+    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr, STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr,
+    DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr, PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
+    CHANNELS: tl.constexpr, AVERAGE: tl.constexpr,
+    COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`Pool`; ``divisor``: float32 [outputs], how many pixels an average divides by."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    top = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y
+    left = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X
+    OUTSIDE: tl.constexpr = 0.0 if AVERAGE else float("-inf")
+    value = tl.full((PIXELS, COLUMNS), OUTSIDE, tl.float32)
+    for tap in range(KERNEL_Y * KERNEL_X):
+        y = top + (tap // KERNEL_X) * DILATION_Y
+        x = left + (tap % KERNEL_X) * DILATION_X
+        inside = (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH) & live
+        address = source + (y * IN_WIDTH + x)[:, None] * source_pitch + channel[None, :]
+        near = tl.load(address, mask=inside[:, None] & is_channel[None, :], other=OUTSIDE)
+        value = value + near if AVERAGE else tl.maximum(value, near, propagate_nan=tl.PropagateNan.ALL)
+    if AVERAGE:
+        value /= tl.load(divisor + pixel, mask=live, other=1.0)[:, None]
+    mask = live[:, None] & is_channel[None, :]
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def normalise_channels(
+    source, source_pitch, weight, bias, epsilon, out, out_pitch, listed, count,
+    CHANNELS: tl.constexpr, COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`ChannelNorm`; ``COLUMNS``: at least all channels."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    mask = live[:, None] & is_channel[None, :]
+    value = tl.load(source + pixel[:, None] * source_pitch + channel[None, :], mask=mask, other=0.0)
+    centred = tl.where(mask, value - (tl.sum(value, axis=1) / CHANNELS)[:, None], 0.0)
+    spread = tl.sqrt(tl.sum(centred * centred, axis=1) / CHANNELS + epsilon)
+    factor = tl.load(weight + channel, mask=is_channel, other=0.0)[None, :]
+    value = centred / spread[:, None] * factor + tl.load(bias + channel, mask=is_channel, other=0.0)[None, :]
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def softmax_channels(
+    source, source_pitch, out, out_pitch, listed, count,
+    CHANNELS: tl.constexpr, LOG: tl.constexpr,
+    COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`ChannelSoftmax`; ``COLUMNS``: at least all channels."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.arange(0, COLUMNS)
+    mask = live[:, None] & (channel < CHANNELS)[None, :]
+    value = tl.load(source + pixel[:, None] * source_pitch + channel[None, :], mask=mask, other=float("-inf"))
+    value = tl.where(live[:, None], value, 0.0)  # so that what is beside the list is a number
+    value -= tl.max(value, axis=1)[:, None]
+    total = tl.sum(tl.exp(value), axis=1)[:, None]
+    value = value - tl.log(total) if LOG else tl.exp(value) / total
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def resample(
+    source, source_pitch, rows, row_weights, columns, column_weights, fill, out, out_pitch, listed, count,
+    IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr,
+    CHANNELS: tl.constexpr, COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`Resample`; tables are [outputs along the axis, taps]."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    value = tl.zeros((PIXELS, COLUMNS), tl.float32)
+    for tap in range(TAPS_Y * TAPS_X):
+        along, across = (pixel // OUT_WIDTH) * TAPS_Y + tap // TAPS_X, (pixel % OUT_WIDTH) * TAPS_X + tap % TAPS_X
+        y, x = tl.load(rows + along, mask=live, other=-1), tl.load(columns + across, mask=live, other=-1)
+        inside = (y >= 0) & (x >= 0)
+        factor = tl.load(row_weights + along, mask=live, other=0.0)
+        factor *= tl.load(column_weights + across, mask=live, other=0.0)
+        address = source + (y.to(tl.int64) * IN_WIDTH + x)[:, None] * source_pitch + channel[None, :]
+        near = tl.load(address, mask=inside[:, None] & is_channel[None, :], other=0.0)
+        value += factor[:, None] * near
+        if TAPS_Y * TAPS_X == 1:
+            value = tl.where(inside[:, None], value, fill)
+    mask = live[:, None] & is_channel[None, :]
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def shuffle_pixels(
+    source, source_pitch, out, out_pitch, listed, count,
+    IN_WIDTH: tl.constexpr, FACTOR: tl.constexpr, PHASE_MAJOR: tl.constexpr, CHANNELS: tl.constexpr,
+    COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`PixelShuffle`."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    y, x = pixel // (IN_WIDTH * FACTOR), pixel % (IN_WIDTH * FACTOR)
+    phase = (y % FACTOR * FACTOR + x % FACTOR)[:, None]
+    read = phase * CHANNELS + channel[None, :] if PHASE_MAJOR else channel[None, :] * (FACTOR * FACTOR) + phase
+    mask = live[:, None] & (channel < CHANNELS)[None, :]
+    near = (y // FACTOR * IN_WIDTH + x // FACTOR)[:, None]
+    value = tl.load(source + near * source_pitch + read, mask=mask, other=0.0)
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def select_channels(
+    source, source_pitch, channels, out, out_pitch, listed, count,
+    CHANNELS: tl.constexpr, COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`Select`; ``channels``: int32 [CHANNELS], of the source."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    read = tl.load(channels + channel, mask=is_channel, other=0)
+    mask = live[:, None] & is_channel[None, :]
+    value = tl.load(source + pixel[:, None] * source_pitch + read[None, :], mask=mask, other=0.0)
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+
+
+@triton.jit
+def average_all(
+    source, source_pitch, out, listed, count,
+    IN_PIXELS: tl.constexpr, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Compute :class:`GlobalMean`, whose output is one pixel, if it is listed."""
+    if tl.load(count) == 0:
+        return
+    channel = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    sums = tl.zeros((COLUMNS,), tl.float32)
+    for first in range(0, IN_PIXELS, PIXELS):
+        pixel = (first + tl.arange(0, PIXELS)).to(tl.int64)
+        mask = (pixel < IN_PIXELS)[:, None] & is_channel[None, :]
+        value = tl.load(source + pixel[:, None] * source_pitch + channel[None, :], mask=mask, other=0.0)
+        sums += tl.sum(value, axis=0)
+    tl.store(out + channel, sums / IN_PIXELS, mask=is_channel)

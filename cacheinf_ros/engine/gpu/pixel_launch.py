@@ -1,0 +1,99 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""How a kernel on listed pixels is launched, and in which tiles it works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_SMALLEST = 16  # of a side of a product on Tensor Cores
+_INTERPRETED_PIXELS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """The largest tile of one program: powers of two.
+
+    Attributes:
+        pixels: how many of the listed pixels.
+        columns: how many of the output channels.
+        depth: how much of a product's depth at a time.
+    """
+
+    pixels: int = 64
+    columns: int = 64
+    depth: int = 32
+
+    @classmethod
+    def interpreted(cls) -> Tiles:
+        """For Triton's interpreter, which takes its time per program and not per value."""
+        return cls(pixels=_INTERPRETED_PIXELS, columns=256, depth=64)
+
+
+def power_of_two(count: int, *, least: int = 1) -> int:
+    """The smallest power of two that is neither below ``count`` nor below ``least``."""
+    return max(least, 1 << (max(1, count) - 1).bit_length())
+
+
+def columns_of(channels: int, tiles: Tiles) -> int:
+    """How many of these channels a program computes at once."""
+    return min(tiles.columns, power_of_two(channels, least=_SMALLEST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PixelLaunch:
+    """A kernel on listed pixels with everything but the list and the place of its results.
+
+    Attributes:
+        kernel: what ``triton.jit`` made.
+        arguments: before the output, the list and its count.
+        constants: what it is compiled for, without ``COMPACT``.
+        pixels: of a program; 0: the kernel computes all of its output, of one pixel, in one block.
+        blocks: of the other axes of the grid: columns and groups.
+        channels: of the output.
+    """
+
+    kernel: Any
+    arguments: Sequence[Any]
+    constants: Mapping[str, Any]
+    pixels: int
+    blocks: tuple[int, ...]
+    channels: int
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it runs on a GPU; elsewhere Triton interprets it."""
+        return bool(self.arguments[0].is_cuda)
+
+    def __call__(
+        self, listed: torch.Tensor, count: torch.Tensor, out: torch.Tensor, *, most: int, compact: bool = False
+    ) -> None:
+        """Compute pixels of the output; nothing waits for it.
+
+        Args:
+            listed: int32 [most], on the device: the pixels.
+            count: int32 [1], on the device: how many of them count.
+            out: float32 [pixels, channels], or with ``compact`` [most, channels].
+            compact: results are written in the order of the list, not at their pixels.
+        """
+        if self.pixels == 0:
+            self.kernel[self.blocks](*self.arguments, out, listed, count, **self.constants)
+            return
+        grid = (-(-most // self.pixels), *self.blocks)
+        self.kernel[grid](
+            *self.arguments, out, out.stride(0), listed, count, **self.constants, COMPACT=compact, PIXELS=self.pixels
+        )
+
+    def function(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """The launch as a :data:`PixelFunction`, for executors whose lists are on the host."""
+
+        def compute(listed: torch.Tensor) -> torch.Tensor:
+            out = torch.empty((len(listed), self.channels), device=listed.device)
+            count = torch.tensor([len(listed)], dtype=torch.int32, device=listed.device)
+            self(listed.to(torch.int32), count, out, most=len(listed), compact=True)
+            return out
+
+        return compute

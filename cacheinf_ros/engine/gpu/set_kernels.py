@@ -1,0 +1,162 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Active sets on the device: propagation, unions, lists, and which computed pixels changed by more than a threshold.
+
+Lists are in no particular order: every pixel is computed by itself, whatever its place.
+"""
+
+# What Triton compiles is not Python: types are left out.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _append(hit, pixel, listed, count, LIST: tl.constexpr):
+    """Count the pixels that hit, int32 0 or 1, and with ``LIST`` append them to the list."""
+    total = tl.sum(hit, axis=0)
+    first = tl.atomic_add(count, total)
+    if LIST:
+        tl.store(listed + first + tl.cumsum(hit, axis=0) - hit, pixel, mask=hit != 0)
+
+
+@triton.jit
+def propagate(
+    source, rows, columns, flags, target, listed, count,
+    IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, OUT_PIXELS: tl.constexpr,
+    TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr, INWARDS: tl.constexpr, LIST: tl.constexpr, PIXELS: tl.constexpr,
+):  # fmt: skip
+    """Fill the target with the pixels that read one of the source, or changed padding: see ``TapTable``.
+
+    Args:
+        flags: int32 [1]: the sides of :class:`Border`, and 16 to refresh.
+    """
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    live = pixel < OUT_PIXELS
+    outside = tl.load(flags)
+    hit = tl.zeros((PIXELS,), tl.int32)
+    for tap_y in range(TAPS_Y):
+        y = tl.load(rows + (pixel // OUT_WIDTH) * TAPS_Y + tap_y, mask=live, other=0)
+        for tap_x in range(TAPS_X):
+            x = tl.load(columns + (pixel % OUT_WIDTH) * TAPS_X + tap_x, mask=live, other=0)
+            inside = (y >= 0) & (x >= 0)
+            hit |= tl.load(source + y * IN_WIDTH + x, mask=inside & live, other=0).to(tl.int32)
+            if not INWARDS:
+                sides = tl.where(x == -1, 1, 0) | tl.where(x == -2, 2, 0)
+                sides |= tl.where(y == -1, 4, 0) | tl.where(y == -2, 8, 0)
+                hit |= sides & outside
+    hit = tl.where((hit != 0) & live, 1, 0)
+    tl.store(target + pixel, hit.to(tl.uint8), mask=live)
+    _append(hit, pixel, listed, count, LIST)
+
+
+@triton.jit
+def combine_sets(
+    first, second, target, listed, count,
+    OUT_PIXELS: tl.constexpr, DIFFERENCE: tl.constexpr, LIST: tl.constexpr, COUNT: tl.constexpr, PIXELS: tl.constexpr,
+):  # fmt: skip
+    """Fill the target with the pixels of either, or with those of the first that are not in the second."""
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    live = pixel < OUT_PIXELS
+    a = tl.load(first + pixel, mask=live, other=0) != 0
+    b = tl.load(second + pixel, mask=live, other=0) != 0
+    hit = tl.where(a & (b == 0) if DIFFERENCE else a | b, 1, 0)
+    tl.store(target + pixel, hit.to(tl.uint8), mask=live)
+    if COUNT:
+        _append(hit, pixel, listed, count, LIST)
+
+
+@triton.jit
+def fill_if_any(
+    counts, which, flags, target, listed, count,
+    SETS: tl.constexpr, FLAGS: tl.constexpr, OUT_PIXELS: tl.constexpr, LIST: tl.constexpr, PIXELS: tl.constexpr,
+):  # fmt: skip
+    """Fill the target when any of these sets has a pixel, or when one of these flags is set.
+
+    Args:
+        which: int32 [sets]: positions of their counts; ``SETS``: a power of two, what is too many repeats the first.
+    """
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    live = pixel < OUT_PIXELS
+    found = tl.sum(tl.load(counts + tl.load(which + tl.arange(0, SETS))), axis=0)
+    is_due = (found > 0) | ((tl.load(flags) & FLAGS) != 0)
+    hit = tl.where(live & is_due, 1, 0)
+    tl.store(target + pixel, hit.to(tl.uint8), mask=live)
+    _append(hit, pixel, listed, count, LIST)
+
+
+@triton.jit
+def squared_changes(
+    computed, computed_pitch, old, old_pitch, weight, listed, count, squares,
+    CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Write each listed pixel's sum of squared weighted changes into a map, for ``Criterion.POOLED_ENERGY``."""
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position = (tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)).to(tl.int64)
+    live = position < number
+    pixel = tl.load(listed + position, mask=live, other=0).to(tl.int64)
+    total = tl.zeros((PIXELS,), tl.float32)
+    for first in range(0, CHANNELS, COLUMNS):
+        channel = first + tl.arange(0, COLUMNS)
+        mask = live[:, None] & (channel < CHANNELS)[None, :]
+        new = tl.load(computed + position[:, None] * computed_pitch + channel[None, :], mask=mask, other=0.0)
+        was = tl.load(old + pixel[:, None] * old_pitch + channel[None, :], mask=mask, other=0.0)
+        change = (new - was) * tl.load(weight + channel, mask=channel < CHANNELS, other=0.0)[None, :]
+        total += tl.sum(change * change, axis=1)
+    tl.store(squares + pixel, total, mask=live)
+
+
+@triton.jit
+def commit(
+    computed, computed_pitch, old, old_pitch, weight, threshold, flags, squares, listed, count,
+    changed, changed_listed, changed_count,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, CRITERION: tl.constexpr,
+    LIST: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Write the computed pixels that changed by more than the threshold, all to refresh; say which.
+
+    Args:
+        computed: float32 [listed, CHANNELS], in the order of the list.
+        threshold: of sums of squares the squared one.
+        squares: float32 [HEIGHT, WIDTH], 0 where nothing is listed: for "pooled energy".
+        changed: a mask that is 0.
+        CRITERION: the value of a :class:`Criterion`.
+    """
+    number = tl.load(count)
+    if tl.program_id(0) * PIXELS >= number:
+        return
+    position = (tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)).to(tl.int64)
+    live = position < number
+    place = tl.load(listed + position, mask=live, other=0)
+    pixel = place.to(tl.int64)
+    change = tl.zeros((PIXELS,), tl.float32)
+    if CRITERION == "pooled energy":
+        for tap in range(25):
+            y, x = place // WIDTH + tap // 5 - 2, place % WIDTH + tap % 5 - 2
+            inside = (y >= 0) & (y < HEIGHT) & (x >= 0) & (x < WIDTH) & live
+            near = tl.load(squares + y * WIDTH + x, mask=inside, other=0.0)
+            change += near * ((3 - tl.abs(tap // 5 - 2)) * (3 - tl.abs(tap % 5 - 2)) / 81.0)
+    else:
+        for first in range(0, CHANNELS, COLUMNS):
+            channel = first + tl.arange(0, COLUMNS)
+            mask = live[:, None] & (channel < CHANNELS)[None, :]
+            new = tl.load(computed + position[:, None] * computed_pitch + channel[None, :], mask=mask, other=0.0)
+            was = tl.load(old + pixel[:, None] * old_pitch + channel[None, :], mask=mask, other=0.0)
+            each = tl.abs(new - was) * tl.load(weight + channel, mask=channel < CHANNELS, other=0.0)[None, :]
+            if CRITERION == "maximum":
+                change = tl.maximum(change, tl.max(each, axis=1))
+            else:
+                change += tl.sum(each * each, axis=1)
+    passes = ((tl.where(change > threshold, 16, 0) | (tl.load(flags) & 16)) != 0) & live
+    for first in range(0, CHANNELS, COLUMNS):
+        channel = first + tl.arange(0, COLUMNS)
+        mask = passes[:, None] & (channel < CHANNELS)[None, :]
+        new = tl.load(computed + position[:, None] * computed_pitch + channel[None, :], mask=mask, other=0.0)
+        tl.store(old + pixel[:, None] * old_pitch + channel[None, :], new, mask=mask)
+    hit = tl.where(passes, 1, 0)
+    tl.store(changed + pixel, hit.to(tl.uint8), mask=passes)
+    _append(hit, place, changed_listed, changed_count, LIST)

@@ -1,0 +1,204 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""From an operator to the launch of its Triton kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton.language as tl
+
+from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.gpu import convolution_kernels, pixel_kernels
+from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles, columns_of, power_of_two
+from cacheinf_ros.engine.kernels.gathering import averaged_pixels
+from cacheinf_ros.graph import ir
+from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.graph.window import Window
+
+_SMALLEST_DEPTH = 16
+_VALUES_OF_A_ROW_BLOCK = 8192  # of norms, whose programs hold whole rows
+
+
+class TritonKernels:
+    """Prepares operators; what it returns reads the maps and weights that it was given, where they lie."""
+
+    def __init__(self, device: torch.device, tiles: Tiles, *, bfloat16: bool = False) -> None:
+        """``bfloat16``: whether convolutions round what they multiply to it; sums are float32 either way."""
+        self._device = device
+        self._tiles = tiles
+        self._factors = tl.bfloat16 if bfloat16 else tl.float32
+
+    def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch | None:
+        """The launch for a local operator; None: there is no kernel for it.
+
+        Args:
+            sources: the maps of its inputs, in their order.
+            channels: of the output.
+        """
+        match op:
+            case ir.Conv():
+                return self._depthwise(op, sources) if op.is_depthwise else self._conv(op, sources)
+            case ir.Pool():
+                divisor = averaged_pixels(op.window, op.count_padding).to(self._device)
+                constants = _window(op.window) | {"AVERAGE": op.average}
+                return self._by_channels(pixel_kernels.pool, [*_map(sources[0]), divisor], constants, channels)
+            case ir.Elementwise():
+                return self._elementwise(op, sources, channels)
+            case ir.ChannelNorm():
+                arguments = [*_map(sources[0]), self._on_device(op.weight), self._on_device(op.bias), op.epsilon]
+                return self._by_rows(pixel_kernels.normalise_channels, arguments, {}, channels)
+            case ir.ChannelSoftmax():
+                constants = {"LOG": op.log}
+                return self._by_rows(pixel_kernels.softmax_channels, _map(sources[0]), constants, channels)
+            case ir.Resample():
+                return self._resample(op, sources[0], channels)
+            case ir.PixelShuffle():
+                constants = {"IN_WIDTH": sources[0].size[1], "FACTOR": op.factor, "PHASE_MAJOR": op.phase_major}
+                return self._by_channels(pixel_kernels.shuffle_pixels, _map(sources[0]), constants, channels)
+            case ir.Select():
+                index = torch.tensor(op.channels, dtype=torch.int32, device=self._device)
+                return self._by_channels(pixel_kernels.select_channels, [*_map(sources[0]), index], {}, channels)
+            case ir.GlobalMean():
+                return self._mean(sources[0], channels)
+        return None
+
+    def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:
+        outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
+        weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1)
+        columns = columns_of(outputs, self._tiles)
+        depth = min(self._tiles.depth, power_of_two(inputs, least=_SMALLEST_DEPTH))
+        constants = _window(op.window) | _activation(op.activation) | {
+            "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op), "FACTORS": self._factors,
+            "COLUMNS": columns, "DEPTH": depth,
+        }  # fmt: skip
+        return PixelLaunch(
+            kernel=convolution_kernels.convolve,
+            arguments=self._conv_arguments(op, sources, weight),
+            constants=constants,
+            pixels=self._tiles.pixels,
+            blocks=(-(-outputs // columns), op.groups),
+            channels=op.weight.shape[0],
+        )
+
+    def _depthwise(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:
+        constants = _window(op.window) | _activation(op.activation) | {"RESIDUAL": _residual(op)}
+        arguments = self._conv_arguments(op, sources, op.weight.flatten(1).t())
+        return self._by_channels(convolution_kernels.convolve_depthwise, arguments, constants, op.weight.shape[0])
+
+    def _conv_arguments(self, op: ir.Conv, sources: Sequence[MapBuffer], weight: torch.Tensor) -> list[Any]:
+        bias = self._on_device(op.bias)
+        residual = _map(sources[1]) if len(sources) > 1 else [bias, 0]  # where there is none nobody reads it
+        return [*_map(sources[0]), self._on_device(weight), bias, *residual, self._slope(op.activation, bias)]
+
+    def _elementwise(self, op: ir.Elementwise, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch:
+        a, b = _everywhere(sources[0]), _everywhere(sources[-1])  # one source twice: x * x
+        scale, shift = (a[0] if vector is None else self._on_device(vector) for vector in (op.scale, op.shift))
+        constants = _activation(op.activation) | {
+            "COMBINE": "" if op.combine is None else op.combine.value,
+            "HAS_SCALE": op.scale is not None,
+            "HAS_SHIFT": op.shift is not None,
+        }
+        arguments = [*a, *b, scale, shift, self._slope(op.activation, a[0])]
+        return self._by_channels(pixel_kernels.combine, arguments, constants, channels)
+
+    def _resample(self, op: ir.Resample, source: MapBuffer, channels: int) -> PixelLaunch:
+        tables = [self._on_device(t) for taps in (op.rows, op.columns) for t in (taps.index.int(), taps.weight)]
+        constants = {
+            "IN_WIDTH": source.size[1], "OUT_WIDTH": op.columns.out_size,
+            "TAPS_Y": op.rows.index.shape[1], "TAPS_X": op.columns.index.shape[1],
+        }  # fmt: skip
+        return self._by_channels(pixel_kernels.resample, [*_map(source), *tables, op.fill], constants, channels)
+
+    def _mean(self, source: MapBuffer, channels: int) -> PixelLaunch:
+        columns = columns_of(channels, self._tiles)
+        return PixelLaunch(
+            kernel=pixel_kernels.average_all,
+            arguments=_map(source),
+            constants={
+                "IN_PIXELS": len(source.pixels), "CHANNELS": channels, "PIXELS": self._tiles.pixels, "COLUMNS": columns,
+            },
+            pixels=0,
+            blocks=(-(-channels // columns),),
+            channels=channels,
+        )  # fmt: skip
+
+    def _by_channels(
+        self, kernel: Any, arguments: Sequence[Any], constants: dict[str, Any], channels: int
+    ) -> PixelLaunch:
+        """Programs compute some pixels of some channels."""
+        columns = columns_of(channels, self._tiles)
+        return PixelLaunch(
+            kernel=kernel,
+            arguments=arguments,
+            constants=constants | {"CHANNELS": channels, "COLUMNS": columns},
+            pixels=self._tiles.pixels,
+            blocks=(-(-channels // columns),),
+            channels=channels,
+        )
+
+    def _by_rows(self, kernel: Any, arguments: Sequence[Any], constants: dict[str, Any], channels: int) -> PixelLaunch:
+        """Programs compute some pixels of all channels."""
+        columns = power_of_two(channels, least=_SMALLEST_DEPTH)
+        return PixelLaunch(
+            kernel=kernel,
+            arguments=arguments,
+            constants=constants | {"CHANNELS": channels, "COLUMNS": columns},
+            pixels=min(self._tiles.pixels, max(1, _VALUES_OF_A_ROW_BLOCK // columns)),
+            blocks=(),
+            channels=channels,
+        )
+
+    def _slope(self, activation: Activation, otherwise: torch.Tensor) -> torch.Tensor:
+        return otherwise if activation.slope is None else self._on_device(activation.slope)
+
+    def _on_device(self, values: torch.Tensor) -> torch.Tensor:
+        return values.to(self._device).contiguous()
+
+
+def copying(values: torch.Tensor) -> PixelLaunch:
+    """Copy listed rows of float32 [pixels, channels]."""
+    channels = values.shape[1]
+    columns = columns_of(channels, Tiles())
+    index = torch.arange(channels, dtype=torch.int32, device=values.device)
+    return PixelLaunch(
+        kernel=pixel_kernels.select_channels,
+        arguments=[values, values.stride(0), index],
+        constants={"CHANNELS": channels, "COLUMNS": columns},
+        pixels=Tiles().pixels,
+        blocks=(-(-channels // columns),),
+        channels=channels,
+    )
+
+
+def _map(source: MapBuffer) -> list[Any]:
+    """A map's values and its pitch."""
+    return [source.pixels, source.pixels.stride(0)]
+
+
+def _everywhere(source: MapBuffer) -> list[Any]:
+    """A map's values and its pitch; the only pixel of a map goes with all pixels of the others."""
+    return [source.pixels, source.pixels.stride(0) if len(source.pixels) > 1 else 0]
+
+
+def _residual(op: ir.Conv) -> str:
+    if len(op.inputs) == 1:
+        return ""
+    return "after" if op.residual_last else "before"
+
+
+def _window(window: Window) -> dict[str, Any]:
+    return {
+        "IN_HEIGHT": window.in_size[0], "IN_WIDTH": window.in_size[1], "OUT_WIDTH": window.out_size[1],
+        "KERNEL_Y": window.kernel[0], "KERNEL_X": window.kernel[1],
+        "STRIDE_Y": window.stride[0], "STRIDE_X": window.stride[1],
+        "DILATION_Y": window.dilation[0], "DILATION_X": window.dilation[1],
+        "PADDING_Y": window.padding[0], "PADDING_X": window.padding[1],
+    }  # fmt: skip
+
+
+def _activation(activation: Activation) -> dict[str, Any]:
+    is_clamp = activation.kind is ActivationKind.CLAMP
+    low, high = (limit if is_clamp and abs(limit) != float("inf") else None for limit in (activation.low, activation.high))
+    return {"ACTIVATION": activation.kind.value, "LOW": low, "HIGH": high, "ALPHA": activation.alpha}

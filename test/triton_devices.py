@@ -1,0 +1,33 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where tests run the Triton kernels: by its interpreter, or with ``CACHEINF_TEST_DEVICE=cuda`` on a GPU.
+
+Import this before anything that imports Triton's kernels: it decides when they are defined.
+"""
+
+from __future__ import annotations
+
+import os
+
+DEVICE_NAME = os.environ.get("CACHEINF_TEST_DEVICE", "cpu")
+if DEVICE_NAME == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+
+from cacheinf_ros.engine.backends.triton_backend import TritonBackend
+from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles
+from cacheinf_ros.engine.gpu.triton_kernels import TritonKernels
+
+DEVICE = torch.device(DEVICE_NAME)
+TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else Tiles()
+TRITON = TritonBackend(DEVICE, TILES)
+KERNELS = TritonKernels(DEVICE, TILES)
+
+
+def on_test_device(source: MapBuffer) -> MapBuffer:
+    """The map there, with the same pitch; itself where it is there already."""
+    if DEVICE_NAME == "cpu":
+        return source
+    pixels = torch.empty_strided(source.pixels.shape, source.pixels.stride(), device=DEVICE)
+    return MapBuffer(pixels=pixels.copy_(source.pixels), size=source.size)
