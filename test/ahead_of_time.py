@@ -1,0 +1,74 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Compiles for a GPU that is not there, to its machine code, whatever frames of a network would launch on it.
+
+Run as a program, which must not be told to interpret kernels: ``python ahead_of_time.py CAPABILITY float32|bfloat16``
+prints as JSON, by kernel, its variants: whether each uses Tensor Cores, and bytes of shared memory.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from cacheinf_ros.engine.backends.triton_backend import TritonBackend
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph.ir import Graph
+
+_WARP = 32
+_POINTERS = {torch.float32: "*fp32", torch.int32: "*i32", torch.uint8: "*u8"}
+Compiled = dict[str, list[tuple[bool, int]]]
+
+
+def compile_frames(graph: Graph, capability: int, *, bfloat16: bool) -> Compiled:
+    """Compile what frames of a network launch, with changes held back by each criterion and without; see above."""
+    found: Compiled = {}
+    seen: set[str] = set()
+
+    def compiled_instead(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **constants: Any) -> None:
+        key = f"{kernel.__name__} {[_type(a) for a in arguments]} {constants}"
+        if key not in seen:
+            seen.add(key)
+            found.setdefault(kernel.__name__, []).append(_compiled(kernel, arguments, constants, capability))
+
+    program = Program(graph, TritonBackend(torch.device("cpu"), Tiles(), bfloat16=bfloat16))
+    original: Callable[..., Any] = triton.JITFunction.run
+    triton.JITFunction.run = compiled_instead
+    try:
+        program.execute()
+        for criterion in Criterion:
+            program.set_thresholds({program.kept[0]: DeltaThreshold(threshold=0.5, criterion=criterion)})
+            program.execute()
+    finally:
+        triton.JITFunction.run = original
+    return found
+
+
+def _compiled(kernel: Any, arguments: Any, constants: dict[str, Any], capability: int) -> tuple[bool, int]:
+    names = [name for name in kernel.arg_names if name not in constants]
+    signature = {name: _type(value) for name, value in zip(names, arguments, strict=True)}
+    signature |= dict.fromkeys(constants, "constexpr")
+    positions = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=positions)
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, _WARP))
+    return "mma" in compiled.asm["ptx"], compiled.metadata.shared
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return _POINTERS[value.dtype]
+    return "fp32" if isinstance(value, float) else "i32"
+
+
+if __name__ == "__main__":
+    from networks.shared_models import mixed_model
+
+    print(json.dumps(compile_frames(mixed_model().graph, int(sys.argv[1]), bfloat16=sys.argv[2] == "bfloat16")))

@@ -1,0 +1,36 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The kernels compile for GPUs, where there is none; in a process of its own, as the others interpret them here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+SHARED_BYTES = {87: 163 * 1024, 90: 227 * 1024}
+"""What one program may take of a multiprocessor's shared memory (CUDA programming guide, compute capabilities)."""
+
+
+@pytest.mark.parametrize(("capability", "precision"), [(87, "float32"), (90, "bfloat16")])
+def test_whatever_a_frame_launches_compiles(capability: int, precision: str, tmp_path: Path) -> None:
+    """For Orin (8.7) and H100 (9.0)."""
+    path = os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "networks")))
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, str(TESTS / "ahead_of_time.py"), str(capability), precision],
+        capture_output=True, text=True, check=False, timeout=300,
+        env=environment | {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    kernels = json.loads(done.stdout.splitlines()[-1])
+    sets = {"propagate", "combine_sets", "fill_if_any", "commit", "squared_changes"}
+    assert {"convolve", "convolve_depthwise", "pool", "combine"} | sets <= set(kernels)
+    assert len(kernels["commit"]) == 3, "one for each criterion"
+    assert all(on_tensor_cores for on_tensor_cores, _ in kernels["convolve"])
+    for name, variants in kernels.items():
+        assert max(shared for _, shared in variants) <= SHARED_BYTES[capability], name
