@@ -35,8 +35,7 @@ def choose_backend(
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         text = str(error).splitlines()[0]
         raise EngineError(f"device {device!r} cannot be used: {text}; use cpu, cuda or cuda:N") from None
-    on_cpu = torch.device(device).type == "cpu"
-    if not on_cpu:
+    if torch.device(device).type != "cpu":
         return _on_gpu(torch.device(device), threads, precision)
     library = kernel_library()
     bfloat16 = precision is Precision.BFLOAT16

@@ -60,9 +60,10 @@ class TritonBackend(ReferenceBackend):
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
-        plain = super().prepare(operator, sources, channels, levels)
-        launch = self._launches.prepare(operator, sources, channels)
-        return plain if launch is None else PreparedKernel(launch=launch, function=launch.function())
+        launch = None if levels is not None else self._launches.prepare(operator, sources, channels)
+        if launch is None:
+            return super().prepare(operator, sources, channels, levels)
+        return PreparedKernel(launch=launch, function=launch.function())
 
     def executor(self, executable: Executable) -> Executor:
         """See :meth:`Backend.executor`. Where another machine shares the frame, sets are on the host, as it needs

@@ -36,6 +36,11 @@ class TapTable:
         return len(self.rows), len(self.columns)
 
     @classmethod
+    def of(cls, footprint: Window | TapTable) -> TapTable:
+        """The table of either; itself where it is one."""
+        return cls.of_window(footprint) if isinstance(footprint, Window) else footprint
+
+    @classmethod
     def of_window(cls, window: Window) -> TapTable:
         """Of a sliding window."""
         return cls(rows=_window_axis(window, 0), columns=_window_axis(window, 1))

@@ -22,7 +22,6 @@ from cacheinf_ros.engine.kernels.reference_kernels import on_device
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.graph.ir import resolve
-from cacheinf_ros.graph.window import Window
 
 _POISON = 0xA5  # of levels, which cannot be NaN
 
@@ -84,7 +83,7 @@ class ReferenceExecutor:
 
 
 def _prepared_propagation(step: Propagate) -> Callable[[Border, bool], None]:
-    table = TapTable.of_window(step.footprint) if isinstance(step.footprint, Window) else step.footprint
+    table = TapTable.of(step.footprint)
     return lambda outside, _: propagate(table, step.source, step.target, Border.NONE if step.inwards else outside)
 
 

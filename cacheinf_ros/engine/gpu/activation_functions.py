@@ -66,3 +66,15 @@ def activate(x, slope, KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr
         u = tl.exp(tl.minimum(x, 20.0))
         x = tl.where(x > 20.0, x, x * (u * u + 2.0 * u) / (u * u + 2.0 * u + 2.0))
     return x
+
+
+@triton.jit
+def activate_channels(
+    value, slope, channel, is_channel,
+    KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
+):  # fmt: skip
+    """The activation of a block [pixels, channels]; ``slope``: of all channels, read only for PRELU."""
+    steepness = value
+    if KIND == "prelu":
+        steepness = tl.load(slope + channel, mask=is_channel, other=0.0)[None, :]
+    return activate(value, steepness, KIND, LOW, HIGH, ALPHA)

@@ -9,8 +9,28 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from cacheinf_ros.engine.gpu.activation_functions import activate
+from cacheinf_ros.engine.gpu.activation_functions import activate_channels
 from cacheinf_ros.engine.gpu.listed_pixels import listed_block, store_rows
+from cacheinf_ros.engine.gpu.window_kernels import read_by_tap
+
+
+@triton.jit
+def store_sums(
+    sums, bias, residual, residual_pitch, slope, out, out_pitch, position, pixel, live, channel, is_channel,
+    RESIDUAL: tl.constexpr, ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
+    COMPACT: tl.constexpr,
+):  # fmt: skip
+    """Write what a convolution makes of its sums: with the bias, the residual and the activation."""
+    mask = live[:, None] & is_channel[None, :]
+    value = sums + tl.load(bias + channel, mask=is_channel, other=0.0)[None, :]
+    if RESIDUAL != "":
+        added = tl.load(residual + pixel[:, None] * residual_pitch + channel[None, :], mask=mask, other=0.0)
+    if RESIDUAL == "before":
+        value += added
+    value = activate_channels(value, slope, channel, is_channel, ACTIVATION, LOW, HIGH, ALPHA)
+    if RESIDUAL == "after":
+        value += added
+    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
 
 
 @triton.jit
@@ -38,8 +58,6 @@ def convolve(
     group = tl.program_id(2)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_column = column < OUTPUTS
-    top = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y
-    left = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X
     sums = tl.zeros((PIXELS, COLUMNS), tl.float32)
     # few input channels: the depth of the product goes over taps and channels together, so that no tile is mostly empty
     TOGETHER: tl.constexpr = KERNEL_Y * KERNEL_X * INPUTS if INPUTS < DEPTH else INPUTS
@@ -49,10 +67,13 @@ def convolve(
             depth = tap * INPUTS + first + tl.arange(0, DEPTH)  # over taps and channels
             is_depth = (first + tl.arange(0, DEPTH)) < TOGETHER
             at, channel = depth // INPUTS, depth % INPUTS
-            y = top[:, None] + ((at // KERNEL_X) * DILATION_Y)[None, :]
-            x = left[:, None] + ((at % KERNEL_X) * DILATION_X)[None, :]
-            inside = (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH) & live[:, None] & is_depth[None, :]
-            address = source + (y * IN_WIDTH + x) * source_pitch + (group * INPUTS + channel)[None, :]
+            read, inside = read_by_tap(
+                pixel[:, None], at[None, :],
+                IN_HEIGHT, IN_WIDTH, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X,
+                PADDING_Y, PADDING_X,
+            )  # fmt: skip
+            inside &= live[:, None] & is_depth[None, :]
+            address = source + read * source_pitch + (group * INPUTS + channel)[None, :]
             near = tl.load(address, mask=inside, other=0.0)
             row = group * (KERNEL_Y * KERNEL_X * INPUTS) + depth
             factors = tl.load(
@@ -61,19 +82,10 @@ def convolve(
             )  # fmt: skip
             sums = tl.dot(near.to(FACTORS), factors.to(FACTORS), sums, input_precision="tf32x3")
     channel = group * OUTPUTS + column
-    value = sums + tl.load(bias + channel, mask=is_column, other=0.0)[None, :]
-    mask = live[:, None] & is_column[None, :]
-    steepness = value
-    if ACTIVATION == "prelu":
-        steepness = tl.load(slope + channel, mask=is_column, other=0.0)[None, :]
-    if RESIDUAL != "":
-        added = tl.load(residual + pixel[:, None] * residual_pitch + channel[None, :], mask=mask, other=0.0)
-    if RESIDUAL == "before":
-        value += added
-    value = activate(value, steepness, ACTIVATION, LOW, HIGH, ALPHA)
-    if RESIDUAL == "after":
-        value += added
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+    store_sums(
+        sums, bias, residual, residual_pitch, slope, out, out_pitch, position, pixel, live, channel, is_column,
+        RESIDUAL, ACTIVATION, LOW, HIGH, ALPHA, COMPACT,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -93,26 +105,17 @@ def convolve_depthwise(
     position, pixel, live = listed_block(listed, number, PIXELS)
     channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
-    top = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y
-    left = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X
     value = tl.zeros((PIXELS, COLUMNS), tl.float32)
     for tap in range(KERNEL_Y * KERNEL_X):
-        y = top + (tap // KERNEL_X) * DILATION_Y
-        x = left + (tap % KERNEL_X) * DILATION_X
-        inside = (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH) & live
-        address = source + (y * IN_WIDTH + x)[:, None] * source_pitch + channel[None, :]
-        near = tl.load(address, mask=inside[:, None] & is_channel[None, :], other=0.0)
+        read, inside = read_by_tap(
+            pixel, tap,
+            IN_HEIGHT, IN_WIDTH, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X,
+            PADDING_Y, PADDING_X,
+        )  # fmt: skip
+        address = source + read[:, None] * source_pitch + channel[None, :]
+        near = tl.load(address, mask=(inside & live)[:, None] & is_channel[None, :], other=0.0)
         value += near * tl.load(weight + tap * CHANNELS + channel, mask=is_channel, other=0.0)[None, :]
-    value += tl.load(bias + channel, mask=is_channel, other=0.0)[None, :]
-    mask = live[:, None] & is_channel[None, :]
-    steepness = value
-    if ACTIVATION == "prelu":
-        steepness = tl.load(slope + channel, mask=is_channel, other=0.0)[None, :]
-    if RESIDUAL != "":
-        added = tl.load(residual + pixel[:, None] * residual_pitch + channel[None, :], mask=mask, other=0.0)
-    if RESIDUAL == "before":
-        value += added
-    value = activate(value, steepness, ACTIVATION, LOW, HIGH, ALPHA)
-    if RESIDUAL == "after":
-        value += added
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+    store_sums(
+        value, bias, residual, residual_pitch, slope, out, out_pitch, position, pixel, live, channel, is_channel,
+        RESIDUAL, ACTIVATION, LOW, HIGH, ALPHA, COMPACT,
+    )  # fmt: skip

@@ -9,8 +9,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from cacheinf_ros.engine.gpu.activation_functions import activate
+from cacheinf_ros.engine.gpu.activation_functions import activate_channels
 from cacheinf_ros.engine.gpu.listed_pixels import listed_block, store_rows
+from cacheinf_ros.engine.gpu.window_kernels import read_by_tap
 
 
 @triton.jit
@@ -47,10 +48,7 @@ def combine(
         value *= tl.load(scale + channel, mask=is_channel, other=0.0)[None, :]
     if HAS_SHIFT:
         value += tl.load(shift + channel, mask=is_channel, other=0.0)[None, :]
-    steepness = value
-    if ACTIVATION == "prelu":
-        steepness = tl.load(slope + channel, mask=is_channel, other=0.0)[None, :]
-    value = activate(value, steepness, ACTIVATION, LOW, HIGH, ALPHA)
+    value = activate_channels(value, slope, channel, is_channel, ACTIVATION, LOW, HIGH, ALPHA)
     store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
 
 
@@ -70,16 +68,16 @@ def pool(
     position, pixel, live = listed_block(listed, number, PIXELS)
     channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
-    top = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y
-    left = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X
     OUTSIDE: tl.constexpr = 0.0 if AVERAGE else float("-inf")
     value = tl.full((PIXELS, COLUMNS), OUTSIDE, tl.float32)
     for tap in range(KERNEL_Y * KERNEL_X):
-        y = top + (tap // KERNEL_X) * DILATION_Y
-        x = left + (tap % KERNEL_X) * DILATION_X
-        inside = (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH) & live
-        address = source + (y * IN_WIDTH + x)[:, None] * source_pitch + channel[None, :]
-        near = tl.load(address, mask=inside[:, None] & is_channel[None, :], other=OUTSIDE)
+        read, inside = read_by_tap(
+            pixel, tap,
+            IN_HEIGHT, IN_WIDTH, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X,
+            PADDING_Y, PADDING_X,
+        )  # fmt: skip
+        address = source + read[:, None] * source_pitch + channel[None, :]
+        near = tl.load(address, mask=(inside & live)[:, None] & is_channel[None, :], other=OUTSIDE)
         value = value + near if AVERAGE else tl.maximum(value, near, propagate_nan=tl.PropagateNan.ALL)
     if AVERAGE:
         value /= tl.load(divisor + pixel, mask=live, other=1.0)[:, None]

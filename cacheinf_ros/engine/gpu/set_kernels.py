@@ -12,6 +12,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from cacheinf_ros.engine.gpu.listed_pixels import listed_block
+
 
 @triton.jit
 def _append(hit, pixel, listed, count, LIST: tl.constexpr):
@@ -90,6 +92,19 @@ def fill_if_any(
 
 
 @triton.jit
+def _weighted_changes(
+    computed, computed_pitch, old, old_pitch, weight, position, pixel, live, first,
+    CHANNELS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """weight * |change| of a block of listed pixels, [pixels, COLUMNS], from this channel on."""
+    channel = first + tl.arange(0, COLUMNS)
+    mask = live[:, None] & (channel < CHANNELS)[None, :]
+    new = tl.load(computed + position[:, None] * computed_pitch + channel[None, :], mask=mask, other=0.0)
+    was = tl.load(old + pixel[:, None] * old_pitch + channel[None, :], mask=mask, other=0.0)
+    return tl.abs(new - was) * tl.load(weight + channel, mask=channel < CHANNELS, other=0.0)[None, :]
+
+
+@triton.jit
 def squared_changes(
     computed, computed_pitch, old, old_pitch, weight, listed, count, squares,
     CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -98,17 +113,13 @@ def squared_changes(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position = (tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)).to(tl.int64)
-    live = position < number
-    pixel = tl.load(listed + position, mask=live, other=0).to(tl.int64)
+    position, pixel, live = listed_block(listed, number, PIXELS)
     total = tl.zeros((PIXELS,), tl.float32)
     for first in range(0, CHANNELS, COLUMNS):
-        channel = first + tl.arange(0, COLUMNS)
-        mask = live[:, None] & (channel < CHANNELS)[None, :]
-        new = tl.load(computed + position[:, None] * computed_pitch + channel[None, :], mask=mask, other=0.0)
-        was = tl.load(old + pixel[:, None] * old_pitch + channel[None, :], mask=mask, other=0.0)
-        change = (new - was) * tl.load(weight + channel, mask=channel < CHANNELS, other=0.0)[None, :]
-        total += tl.sum(change * change, axis=1)
+        each = _weighted_changes(
+            computed, computed_pitch, old, old_pitch, weight, position, pixel, live, first, CHANNELS, COLUMNS
+        )
+        total += tl.sum(each * each, axis=1)
     tl.store(squares + pixel, total, mask=live)
 
 
@@ -131,10 +142,8 @@ def commit(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position = (tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)).to(tl.int64)
-    live = position < number
-    place = tl.load(listed + position, mask=live, other=0)
-    pixel = place.to(tl.int64)
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    place = pixel.to(tl.int32)
     change = tl.zeros((PIXELS,), tl.float32)
     if CRITERION == "pooled energy":
         for tap in range(25):
@@ -144,11 +153,9 @@ def commit(
             change += near * ((3 - tl.abs(tap // 5 - 2)) * (3 - tl.abs(tap % 5 - 2)) / 81.0)
     else:
         for first in range(0, CHANNELS, COLUMNS):
-            channel = first + tl.arange(0, COLUMNS)
-            mask = live[:, None] & (channel < CHANNELS)[None, :]
-            new = tl.load(computed + position[:, None] * computed_pitch + channel[None, :], mask=mask, other=0.0)
-            was = tl.load(old + pixel[:, None] * old_pitch + channel[None, :], mask=mask, other=0.0)
-            each = tl.abs(new - was) * tl.load(weight + channel, mask=channel < CHANNELS, other=0.0)[None, :]
+            each = _weighted_changes(
+                computed, computed_pitch, old, old_pitch, weight, position, pixel, live, first, CHANNELS, COLUMNS
+            )
             if CRITERION == "maximum":
                 change = tl.maximum(change, tl.max(each, axis=1))
             else:

@@ -14,7 +14,6 @@ from cacheinf_ros.engine.gpu.device_set import DeviceSet
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, power_of_two
 
 Action = Callable[[], None]
-ALL_BORDERS = 15
 REFRESH = 16
 _WHOLE = 1024  # pixels of a program that looks at whole masks
 
@@ -45,9 +44,8 @@ class SetLaunches:
         def run() -> None:
             set_kernels.propagate[grid](
                 source.mask, source.count, rows, columns, self._flags, target.mask, target.listed, target.count,
-                IN_PIXELS=source.pixels,
-                IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.pixels, TAPS_Y=rows.shape[1],
-                TAPS_X=columns.shape[1], INWARDS=inwards, LIST=listed, PIXELS=self._masked,
+                IN_PIXELS=source.pixels, IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.pixels,
+                TAPS_Y=rows.shape[1], TAPS_X=columns.shape[1], INWARDS=inwards, LIST=listed, PIXELS=self._masked,
             )  # fmt: skip
 
         return run

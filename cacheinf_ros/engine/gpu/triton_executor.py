@@ -8,7 +8,6 @@ once. A frame is therefore one CUDA graph, captured after a few frames and repla
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -24,12 +23,11 @@ from cacheinf_ros.engine.execution.reference_executor import prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
-from cacheinf_ros.engine.gpu.set_launches import ALL_BORDERS, REFRESH, Action, SetLaunches
+from cacheinf_ros.engine.gpu.set_launches import REFRESH, Action, SetLaunches
 from cacheinf_ros.engine.gpu.triton_kernels import copying
 from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
 from cacheinf_ros.graph.ir import resolve
-from cacheinf_ros.graph.window import Window
 
 _log = logging.getLogger(__name__)
 _EAGER_FRAMES = 3
@@ -85,7 +83,7 @@ class TritonExecutor:
         """Nothing: no operator has a second kernel."""
 
     def time(self, index: int) -> float:
-        """Microseconds of one step on the active pixels that its set holds on the host."""
+        """Microseconds of one step on the active pixels that its set holds on the host; on a GPU only."""
         step = self._executable.steps[index]
         assert isinstance(step, Compute)
         self._sets.clear()
@@ -125,10 +123,6 @@ class TritonExecutor:
         self._graph = graph
 
     def _timed(self, action: Action) -> float:
-        if self._device.type != "cuda":
-            started = time.perf_counter()
-            action()
-            return 1e6 * (time.perf_counter() - started)
         first, second = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         first.record()
         action()
@@ -148,7 +142,7 @@ class TritonExecutor:
         launches, sets = self._launches, self._sets
         match step:
             case Propagate():
-                table = TapTable.of_window(step.footprint) if isinstance(step.footprint, Window) else step.footprint
+                table = TapTable.of(step.footprint)
                 return launches.propagation(
                     table, sets[step.source], sets[step.target], step.source.size[1],
                     inwards=step.inwards, listed=self._is_listed(step.target),
@@ -159,7 +153,7 @@ class TritonExecutor:
                 return self._combination(index, step.source, step.without, step.target, difference=True)
             case FillIfAny():
                 listed = self._is_listed(step.target)
-                return launches.filling([sets[step.source]], sets[step.target], ALL_BORDERS, listed=listed)
+                return launches.filling([sets[step.source]], sets[step.target], Border.ALL, listed=listed)
             case Call():
                 return self._call(step)
             case Poison():
