@@ -58,7 +58,7 @@ def simulated_ms(work: Workload, around: Machines, partition: Partition, mbit_s:
     return max([idle[Side.ROBOT], *(there.get((name, Side.ROBOT), 0.0) for name in space.results)])
 
 
-def choice_and_simulation(work: Workload, scheduler: Scheduler, around: Machines, mbit_s: float) -> tuple[Choice, float]:
+def chosen_and_simulated(work: Workload, scheduler: Scheduler, around: Machines, mbit_s: float) -> tuple[Choice, float]:
     seen = outdated(work, CHANGED)
     choice = scheduler.choose(OffloadPolicy.CACHEINF, mbit_s, DELAY_MS, seen)
     partition = choice.partition or work.space.everything_at(Side.ROBOT)
@@ -69,7 +69,7 @@ def choice_and_simulation(work: Workload, scheduler: Scheduler, around: Machines
 def test_over_a_good_link_it_gets_the_work_in_the_time_that_was_predicted(name: str) -> None:
     work = MIXED if name == "mixed" else efficient()
     around = with_gpu(work)
-    choice, took_ms = choice_and_simulation(work, Scheduler(work, around), around, GOOD)
+    choice, took_ms = chosen_and_simulated(work, Scheduler(work, around), around, GOOD)
     assert choice.partition is not None
     assert choice.local_share < 0.1
     assert choice.predicted_ms == pytest.approx(took_ms)
@@ -79,7 +79,7 @@ def test_over_a_good_link_it_gets_the_work_in_the_time_that_was_predicted(name: 
 
 def test_over_a_slow_link_the_robot_keeps_it() -> None:
     around = with_gpu(MIXED)
-    choice, took_ms = choice_and_simulation(MIXED, Scheduler(MIXED, around), around, SLOW)
+    choice, took_ms = chosen_and_simulated(MIXED, Scheduler(MIXED, around), around, SLOW)
     assert choice.partition is None
     assert choice.predicted_ms == pytest.approx(took_ms)
 
@@ -87,7 +87,7 @@ def test_over_a_slow_link_the_robot_keeps_it() -> None:
 def test_launches_count_where_few_pixels_change() -> None:
     """A server that computes no less fast, but launches slowly: few pixels are computed sooner by the robot."""
     around = with_gpu(MIXED, launch_ms=5.0)
-    choice, took_ms = choice_and_simulation(MIXED, Scheduler(MIXED, around), around, GOOD)
+    choice, took_ms = chosen_and_simulated(MIXED, Scheduler(MIXED, around), around, GOOD)
     assert choice.local_share > 0.9
     assert choice.predicted_ms == pytest.approx(took_ms)
 
@@ -96,7 +96,7 @@ def test_launches_count_where_few_pixels_change() -> None:
 def test_frames_that_both_compute_take_what_was_predicted(mbit_s: float) -> None:
     around = with_gpu(MIXED)
     scheduler = Scheduler(MIXED, around, solve(MIXED, around, (0.5, 5.0, 50.0, 500.0), (0.0, 0.9), time_limit_s=2.0))
-    choice, took_ms = choice_and_simulation(MIXED, scheduler, around, mbit_s)
+    choice, took_ms = chosen_and_simulated(MIXED, scheduler, around, mbit_s)
     assert choice.predicted_ms == pytest.approx(took_ms)
 
 

@@ -78,8 +78,8 @@ def test_times_that_could_not_be_measured_are_not_stated(
     asked, partition, workers = Identity.of(MODEL), PartitionWorker(MODEL, ENGINE), RowWorkers()
     with caplog.at_level(logging.WARNING, "cacheinf_ros.offload"):
         assert [workers.worker(asked, partition).profile for _ in range(2)] == [[], []]
-    (record,) = caplog.records  # once for each network
-    assert "could not be timed on cpu" in record.getMessage() and "make build" in record.getMessage()
+    (text,) = [record.getMessage() for record in caplog.records if "timed" in record.getMessage()]  # once a network
+    assert "could not be timed on cpu" in text and "make build" in text
 
 
 @pytest.mark.skipif(backend_choice.kernel_library() is None, reason="needs compiled kernels")
