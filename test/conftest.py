@@ -33,6 +33,10 @@ if _kernels := os.environ.get("CACHEINF_KERNEL_LIBRARY"):  # compiled with sanit
     kernel_library._PATH = Path(_kernels)
 
 
+# Before Triton defines its kernels: where there is no GPU its interpreter runs them.
+if os.environ.get("CACHEINF_TEST_DEVICE", "cpu") == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"
+
 _WAITING = ("test/nodes/", "test/cli/test_playing.py")
 
 

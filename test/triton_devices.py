@@ -1,27 +1,24 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Where tests run the Triton kernels: by its interpreter, or with ``CACHEINF_TEST_DEVICE=cuda`` on a GPU.
-
-Import this before anything that imports Triton's kernels: it decides when they are defined.
-"""
+"""Where tests run the Triton kernels: by its interpreter, or with ``CACHEINF_TEST_DEVICE=cuda`` on a GPU."""
 
 from __future__ import annotations
 
 import os
 
-DEVICE_NAME = os.environ.get("CACHEINF_TEST_DEVICE", "cpu")
-if DEVICE_NAME == "cpu":
-    os.environ["TRITON_INTERPRET"] = "1"
-
 import torch
 
+from cacheinf_ros.engine.backends import NativeBackend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.triton_kernels import TritonKernels
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 
+DEVICE_NAME = os.environ.get("CACHEINF_TEST_DEVICE", "cpu")
 DEVICE = torch.device(DEVICE_NAME)
 TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else Tiles()
-TRITON = TritonBackend(DEVICE, TILES)
+_LIBRARY = kernel_library()
+TRITON = TritonBackend(DEVICE, TILES, host=NativeBackend(_LIBRARY, 1) if _LIBRARY else None)
 KERNELS = TritonKernels(DEVICE, TILES)
 
 

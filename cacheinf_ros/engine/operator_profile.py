@@ -51,7 +51,7 @@ class Profile:
         return sum(took for step, took in self._times() if not isinstance(step, (Compute, Call)))
 
     def timeable(self) -> Iterator[tuple[Operator, ActiveSet]]:
-        """The operators that kernels of ours compute, where times mean something, and the sets that say on which pixels."""
+        """The operators that kernels of ours compute and no interpreter, and the sets that say on which pixels."""
         for step in self._computations:
             output = step.operator.output
             if output in self._layout.graph.tensors and self._kernels[output].is_timeable:

@@ -37,7 +37,7 @@ def choose_backend(
         raise EngineError(f"device {device!r} cannot be used: {text}; use cpu, cuda or cuda:N") from None
     on_cpu = torch.device(device).type == "cpu"
     if not on_cpu:
-        return _on_gpu(torch.device(device), precision)
+        return _on_gpu(torch.device(device), threads, precision)
     library = kernel_library()
     bfloat16 = precision is Precision.BFLOAT16
     if bfloat16 and (library is None or not library.ci_has_bfloat16()):
@@ -51,7 +51,7 @@ def choose_backend(
     return NativeBackend(library, threads, bfloat16=bfloat16, int8=precision is Precision.INT8, shared=shared)
 
 
-def _on_gpu(device: torch.device, precision: Precision) -> Backend:
+def _on_gpu(device: torch.device, threads: int, precision: Precision) -> Backend:
     """Kernels in Triton, where it is installed and knows the device."""
     if precision is Precision.INT8:
         _log.warning("precision int8 needs device cpu: computing in float32")
@@ -61,7 +61,9 @@ def _on_gpu(device: torch.device, precision: Precision) -> Backend:
         except ImportError as error:
             _log.warning("no Triton (%s): pip install cacheinf_ros[gpu]; using slower kernels in torch", error)
         else:
-            return TritonBackend(device, bfloat16=precision is Precision.BFLOAT16)
+            library = kernel_library()
+            host = NativeBackend(library, threads) if library else None
+            return TritonBackend(device, host=host, bfloat16=precision is Precision.BFLOAT16)
     if precision is Precision.BFLOAT16:
         _log.warning("precision bfloat16 needs the kernels in Triton: computing in float32")
     return ReferenceBackend(device)

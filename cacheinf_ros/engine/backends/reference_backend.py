@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
+from cacheinf_ros.engine.backends.backend import Executor
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.executable import Executable
@@ -47,7 +48,7 @@ class ReferenceBackend:
             raise TypeError(f"{operator.name}: there are no reference kernels on levels")
         return PreparedKernel(function=self._kernels.prepare(operator, sources, channels))
 
-    def executor(self, executable: Executable) -> ReferenceExecutor:
+    def executor(self, executable: Executable) -> Executor:
         """See :meth:`Backend.executor`."""
         return ReferenceExecutor(executable, self.device)
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.backends.backend import Executor
+from cacheinf_ros.engine.backends.native_backend import NativeBackend, NativeInputWriter
 from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
 from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.triton_executor import TritonExecutor
 from cacheinf_ros.engine.gpu.triton_kernels import TritonKernels
+from cacheinf_ros.engine.input import Image, InputWriter
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
+from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.graph.ir import Levels, Operator
 
 
 class TritonBackend(ReferenceBackend):
-    """See :class:`Backend`. Frames enter, and maps move, as in plain torch; so does what no kernel computes.
+    """See :class:`Backend`. Maps move as in plain torch, which also computes what no kernel does.
 
     Attributes:
         name: for messages.
@@ -27,14 +34,23 @@ class TritonBackend(ReferenceBackend):
         takes_levels: see :class:`Backend`.
     """
 
-    def __init__(self, device: torch.device, tiles: Tiles | None = None, *, bfloat16: bool = False) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        tiles: Tiles | None = None,
+        *,
+        host: NativeBackend | None = None,
+        bfloat16: bool = False,
+    ) -> None:
         """Prepare nothing yet.
 
         Args:
             tiles: None: those for the device.
+            host: compares frames with what was seen, before what changed is uploaded; None: torch does.
             bfloat16: whether convolutions round inputs and weights to it.
         """
         super().__init__(device)
+        self._host = host
         self._tiles = tiles or (Tiles() if device.type == "cuda" else Tiles.interpreted())
         self._launches = TritonKernels(device, self._tiles, bfloat16=bfloat16)
         where = torch.cuda.get_device_name(device) if device.type == "cuda" else "interpreted"
@@ -55,3 +71,39 @@ class TritonBackend(ReferenceBackend):
         if executable.replicas is not None:
             return super().executor(executable)
         return TritonExecutor(executable, self.device, self._tiles)
+
+    def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
+        """See :meth:`Backend.input`."""
+        if self._host is None:
+            return super().input(preprocessor, target)
+        return UploadingInputWriter(preprocessor, target, self._host)
+
+
+class UploadingInputWriter(NativeInputWriter):
+    """See :class:`InputWriter`. Compiled kernels find on the CPU what changed; only that is uploaded."""
+
+    def __init__(self, preprocessor: Preprocessor, target: MapBuffer, host: NativeBackend) -> None:
+        self._uploaded_to = target.pixels
+        self._host = host  # whose threads are used
+        staged = MapBuffer.allocate(target.size, target.pixels.shape[1], host.device)
+        super().__init__(preprocessor, staged, host.library, host.threads)
+
+    def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
+        """See :meth:`InputWriter.write`."""
+        super().write(resized, changed, everything=everything)
+        self._upload(changed)
+
+    def paint(
+        self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
+    ) -> None:
+        """See :meth:`InputWriter.paint`."""
+        super().paint(resized, motion, unseen, changed, everything=everything)
+        self._upload(changed)
+
+    def _upload(self, changed: ActiveSet) -> None:
+        staged, target = self._target.pixels, self._uploaded_to
+        if changed.count == changed.pixels:
+            target.copy_(staged)
+            return
+        listed = torch.from_numpy(changed.listed)
+        target[listed.to(target.device)] = staged[listed].to(target.device)

@@ -57,7 +57,13 @@ class TapTable:
 
 
 def propagate(table: TapTable, source: ActiveSet, target: ActiveSet, outside: Border = Border.NONE) -> None:
-    """Fill the target with the outputs that depend on an active pixel of the source, or of the padding beside it."""
+    """Fill the target with the outputs that depend on an active pixel of the source, or of the padding beside it.
+
+    With a full source all count, also those that read nothing but padding: it stands for "compute everything".
+    """
+    if source.count == source.pixels:
+        target.fill()
+        return
     padded = np.zeros((source.size[0] + 2, source.size[1] + 2), np.uint8)
     padded[:-2, :-2] = source.mask
     padded[:, BEFORE] |= Border.LEFT in outside

@@ -24,11 +24,13 @@ def _append(hit, pixel, listed, count, LIST: tl.constexpr):
 
 @triton.jit
 def propagate(
-    source, rows, columns, flags, target, listed, count,
-    IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, OUT_PIXELS: tl.constexpr,
+    source, source_count, rows, columns, flags, target, listed, count,
+    IN_PIXELS: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, OUT_PIXELS: tl.constexpr,
     TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr, INWARDS: tl.constexpr, LIST: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
     """Fill the target with the pixels that read one of the source, or changed padding: see ``TapTable``.
+
+    With a full source all count, also those that read nothing but padding.
 
     Args:
         flags: int32 [1]: the sides of :class:`Border`, and 16 to refresh.
@@ -36,7 +38,7 @@ def propagate(
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     live = pixel < OUT_PIXELS
     outside = tl.load(flags)
-    hit = tl.zeros((PIXELS,), tl.int32)
+    hit = tl.zeros((PIXELS,), tl.int32) + tl.where(tl.load(source_count) == IN_PIXELS, 1, 0)
     for tap_y in range(TAPS_Y):
         y = tl.load(rows + (pixel // OUT_WIDTH) * TAPS_Y + tap_y, mask=live, other=0)
         for tap_x in range(TAPS_X):

@@ -44,7 +44,8 @@ class SetLaunches:
 
         def run() -> None:
             set_kernels.propagate[grid](
-                source.mask, rows, columns, self._flags, target.mask, target.listed, target.count,
+                source.mask, source.count, rows, columns, self._flags, target.mask, target.listed, target.count,
+                IN_PIXELS=source.pixels,
                 IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.pixels, TAPS_Y=rows.shape[1],
                 TAPS_X=columns.shape[1], INWARDS=inwards, LIST=listed, PIXELS=self._masked,
             )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
-from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.set_launches import ALL_BORDERS, REFRESH, Action, SetLaunches
 from cacheinf_ros.engine.gpu.triton_kernels import copying
 from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
@@ -107,8 +108,7 @@ class TritonExecutor:
             action()
         events[-1].record()
         events[-1].synchronize()
-        pairs = zip(events, events[1:], strict=False)
-        self.microseconds[:] = [1e3 * first.elapsed_time(second) for first, second in pairs]
+        self.microseconds[:] = [1e3 * first.elapsed_time(second) for first, second in pairwise(events)]
 
     def _capture(self) -> None:
         """Capture a frame, or say why that cannot be, and go on launch by launch."""

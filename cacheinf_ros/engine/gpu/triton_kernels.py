@@ -200,5 +200,7 @@ def _window(window: Window) -> dict[str, Any]:
 
 def _activation(activation: Activation) -> dict[str, Any]:
     is_clamp = activation.kind is ActivationKind.CLAMP
-    low, high = (limit if is_clamp and abs(limit) != float("inf") else None for limit in (activation.low, activation.high))
+    low, high = (
+        limit if is_clamp and abs(limit) != float("inf") else None for limit in (activation.low, activation.high)
+    )
     return {"ACTIVATION": activation.kind.value, "LOW": low, "HIGH": high, "ALPHA": activation.alpha}
