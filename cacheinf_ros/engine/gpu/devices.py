@@ -55,18 +55,17 @@ class Assumptions:
     """What no maker states. NOTHING HERE WAS MEASURED: no GPU was at hand.
 
     Attributes:
-        of_memory: share of the memory's rate that a launch on many multiprocessors reaches.
+        of_memory: share of the memory's rate that a launch reaches.
         of_peak: share of the products' rate that a multiprocessor with work reaches.
-        fair_shares: how many times its even share of the memory's rate one multiprocessor can draw.
         programs_at_once: programs that a multiprocessor holds at a time.
-        leaving_us: microseconds in which a program behind the list's end sees that, and leaves.
+        start_us: microseconds in which a program begins, sees how long the list is, and leaves where it is behind its
+            end.
     """
 
     of_memory: float
     of_peak: float
-    fair_shares: float = 2.0
     programs_at_once: int = 8
-    leaving_us: float = 1.0
+    start_us: float = 1.0
 
 
 SPARSE = Assumptions(of_memory=0.6, of_peak=0.3)

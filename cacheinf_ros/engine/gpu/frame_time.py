@@ -2,8 +2,8 @@
 """A model of the time of a frame on a GPU, for when there is none: a roofline with the time of launches.
 
 A launch takes the longest of: the gap to the next one, its bytes, its products in waves of whole tiles (so that a few
-active pixels take as long as a tile of each), and the programs that find no work. What it predicts was never compared
-with a GPU: :class:`.devices.Assumptions`.
+active pixels take as long as a tile of each), and the start of all its programs, also of those that find no work. What
+it predicts was never compared with a GPU: :class:`.devices.Assumptions`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import Enum
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.gpu.devices import DENSE, SPARSE, Arithmetic, Assumptions, Device
-from cacheinf_ros.engine.gpu.launch_work import FLOAT32_BYTES, Launch, operator_work, plan_work
+from cacheinf_ros.engine.gpu.launch_work import FLOAT32_BYTES, Launch, aten_work, operator_work, plan_work
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Global
@@ -32,7 +32,7 @@ class Bound(Enum):
     GAP = "launch gaps"
     BYTES = "bytes"
     PRODUCTS = "FLOPs"
-    LEAVING = "programs without work"
+    STARTS = "starts of programs"
     BUS = "copies"
 
 
@@ -63,15 +63,13 @@ def launch_us(launch: Launch, device: Device, arithmetic: Arithmetic, assumed: A
     """Microseconds of a launch, and what they are the time of."""
     found = {Bound.GAP: device.launch_gap_us}
     if launch.programs:
-        drawn = assumed.of_memory * min(1.0, assumed.fair_shares * launch.programs / device.multiprocessors)
-        found[Bound.BYTES] = launch.moved / (1e3 * device.memory_gb_s * drawn)
+        found[Bound.BYTES] = launch.moved / (1e3 * device.memory_gb_s * assumed.of_memory)
         waves = -(-launch.programs // device.multiprocessors)
         of_all = waves * device.multiprocessors / launch.programs  # as if the last wave were full
         tensor_us = launch.products * of_all / (1e6 * device.product_tflops(arithmetic) * assumed.of_peak)
         other_us = launch.arithmetic * of_all / (1e6 * device.float32_tflops * assumed.of_peak)
         found[Bound.PRODUCTS] = tensor_us + other_us
-    held = device.multiprocessors * assumed.programs_at_once
-    found[Bound.LEAVING] = launch.leaving / held * assumed.leaving_us
+    found[Bound.STARTS] = launch.grid * assumed.start_us / (device.multiprocessors * assumed.programs_at_once)
     bound = max(found, key=lambda each: found[each])
     return found[bound], bound
 
@@ -107,7 +105,7 @@ def dense_frame(layout: Layout, device: Device, assumed: Assumptions = DENSE) ->
     work = []
     for operator in layout.operators:
         if isinstance(operator, Global):
-            work.append(Launch(what="call", moved=0))  # the same there and here: what is in it nobody knows
+            work.append(aten_work(operator, layout, _FLOAT16_BYTES))
         else:
             pixels = layout.spec(operator.output).pixels
             work.append(operator_work(operator, layout, pixels, Tiles(), _FLOAT16_BYTES))

@@ -26,7 +26,7 @@ from cacheinf_ros.engine.execution.steps import (
 )
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, power_of_two
 from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.graph.ir import Conv, GlobalMean, Operator, Pool
+from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator, Pool
 from cacheinf_ros.graph.window import Window
 
 MASKED_PIXELS = 1024
@@ -45,16 +45,16 @@ class Launch:
         moved: bytes read and written, each once.
         products: multiplications and additions on Tensor Cores, with what tiles compute beyond the operator.
         arithmetic: the same on other cores.
-        programs: with work; all take about as long.
-        leaving: programs that find none and leave.
+        programs: with work; all take as long.
+        grid: programs in all: those that find no work leave.
     """
 
     what: str
     moved: int
     products: int = 0
     arithmetic: int = 0
-    programs: int = 1
-    leaving: int = 0
+    programs: int
+    grid: int
 
 
 def listed_sets(plan: Plan) -> frozenset[ActiveSet]:
@@ -102,16 +102,24 @@ def operator_work(
     if isinstance(operator, Conv) and not operator.is_depthwise:
         return _product_work(operator, active, tiles, value_bytes)
     moved = value_bytes * (active * out.channels + _read_values(operator, layout, active)) + _LISTED_BYTES * active
-    blocks = -(-out.channels // columns_of(out.channels, tiles))
+    columns = columns_of(out.channels, tiles)
+    blocks = -(-out.channels // columns)
     used = -(-active // tiles.pixels) * blocks
     taps = math.prod(operator.window.kernel) if isinstance(operator, (Conv, Pool)) else 1
     return Launch(
         what=type(operator).__name__,
         moved=moved,
-        arithmetic=2 * taps * active * out.channels,
+        arithmetic=2 * taps * used * tiles.pixels * columns,
         programs=used,
-        leaving=-(-out.pixels // tiles.pixels) * blocks - used,
+        grid=-(-out.pixels // tiles.pixels) * blocks,
     )
+
+
+def aten_work(operator: Global, layout: Layout, value_bytes: int = FLOAT32_BYTES) -> Launch:
+    """Of a global operator: whatever it does, it reads its inputs and writes its output."""
+    output = _values(layout, operator.output)
+    inputs = sum(_values(layout, name) for name in operator.inputs)
+    return _even("call", value_bytes * (inputs + output), output)
 
 
 def _product_work(op: Conv, active: int, tiles: Tiles, value_bytes: int) -> Launch:
@@ -131,7 +139,7 @@ def _product_work(op: Conv, active: int, tiles: Tiles, value_bytes: int) -> Laun
         moved=value_bytes * values + _LISTED_BYTES * active,
         products=2 * used * tiles.pixels * columns * depth,
         programs=used,
-        leaving=-(-math.prod(op.window.out_size) // tiles.pixels) * blocks - used,
+        grid=-(-math.prod(op.window.out_size) // tiles.pixels) * blocks,
     )
 
 
@@ -181,7 +189,8 @@ def _step_work(
         case Call():
             return _call_work(step, layout, counts, listed)
         case Poison():
-            return [Launch(what="poison", moved=FLOAT32_BYTES * _values(layout, name)) for name in step.maps]
+            sizes = [_values(layout, name) for name in step.maps]
+            return [_even("poison", FLOAT32_BYTES * size, size) for size in sizes]
     assert isinstance(step, Compute), "what machines share is executed step by step"
     active = counts[step.active]
     work = operator_work(step.operator, layout, active, tiles)
@@ -195,7 +204,7 @@ def _set_work(
 ) -> Launch:
     """A mask is read and one is written, a byte for each pixel; a list gets four for each active one."""
     moved = read + target.pixels + (_LISTED_BYTES * counts[target] if target in listed else 0)
-    return Launch(what=what, moved=moved, programs=-(-target.pixels // MASKED_PIXELS))
+    return _even(what, moved, target.pixels)
 
 
 def _commit_work(
@@ -204,33 +213,25 @@ def _commit_work(
     """What was computed is compared with the map, and what changed is written there."""
     spec = layout.spec(output)
     used = -(-active // tiles.pixels)
-    leaving = -(-spec.pixels // tiles.pixels) - used
+    grid, arithmetic = -(-spec.pixels // tiles.pixels), 3 * used * tiles.pixels * spec.channels
     read, flags = 2 * FLOAT32_BYTES * active * spec.channels, (1 + _LISTED_BYTES) * (active + changed)
     moved = read + FLOAT32_BYTES * changed * spec.channels + flags
-    commit = Launch(
-        what="commit", moved=moved, arithmetic=3 * active * spec.channels, programs=used, leaving=leaving
-    )  # fmt: skip
+    commit = Launch(what="commit", moved=moved, arithmetic=arithmetic, programs=used, grid=grid)
     if delta.criterion is not Criterion.POOLED_ENERGY:
         return [commit]
-    empty = Launch(what="memset", moved=FLOAT32_BYTES * spec.pixels, programs=-(-spec.pixels // MASKED_PIXELS))
-    squares = Launch(
-        what="squares", moved=read, arithmetic=3 * active * spec.channels, programs=used, leaving=leaving
-    )  # fmt: skip
-    return [empty, squares, commit]
+    empty = _even("memset", FLOAT32_BYTES * spec.pixels, spec.pixels)
+    return [empty, Launch(what="squares", moved=read, arithmetic=arithmetic, programs=used, grid=grid), commit]
 
 
 def _call_work(
     step: Call, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet]
 ) -> list[Launch]:
     """Called in every frame, whether it is due or not; what it returns is compared where it is a map."""
-    inputs = sum(_values(layout, name) for name in step.operator.inputs)
-    output = _values(layout, step.operator.output)
-    programs = max(1, -(-output // MASKED_PIXELS))
-    call = Launch(what="call", moved=FLOAT32_BYTES * (inputs + output), programs=programs)
+    call, output = aten_work(step.operator, layout), _values(layout, step.operator.output)
     if step.operator.output not in layout.maps:
         return [call, _set_work("fill", step.changed, _LISTED_BYTES, counts, listed)]
-    copy = Launch(what="copy", moved=2 * FLOAT32_BYTES * output, programs=programs)
-    return [call, copy, Launch(what="commit", moved=3 * FLOAT32_BYTES * output, programs=programs)]
+    copy, commit = (_even(what, moves * FLOAT32_BYTES * output, output) for what, moves in (("copy", 2), ("commit", 3)))
+    return [call, copy, commit]
 
 
 def _filled(step: Step) -> Sequence[ActiveSet]:
@@ -252,6 +253,12 @@ def _read(step: Step) -> Sequence[ActiveSet]:
         case Call():
             return step.inputs
     return ()
+
+
+def _even(what: str, moved: int, values: int) -> Launch:
+    """Every program does the same with as many values."""
+    programs = max(1, -(-values // MASKED_PIXELS))
+    return Launch(what=what, moved=moved, programs=programs, grid=programs)
 
 
 def _values(layout: Layout, name: str) -> int:
