@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cacheinf_ros.engine import Caching, Engine, EngineConfig, Mode, PartitionWorker
+from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
@@ -68,6 +69,7 @@ class Both(ServerBeside):
         self._model, self._identity, self.size = model, Identity.of(model), model.input_size
         self.faults = faults or Faults(0, 0.0, ("lost",))
         self.complaints: list[str] = []
+        self.profile: list[list[float]] | None = None  # what the server states of its operators; None: something
         self.engine = Engine(model, ENGINE, caching, with_server=True)
         assert self.engine.shared is not None
         self.robot = RowSession("robot", self._identity, self.engine.shared.space, config, self._to_server)
@@ -81,7 +83,7 @@ class Both(ServerBeside):
         if asked.network != self._identity.network:
             raise MessageError("start both with the same model")
         helper = PartitionWorker(self._model, ENGINE, asked.dropped)
-        return RowWorker(helper, [[0.0] * 6 for _ in helper.space.heights])
+        return RowWorker(helper, [list(POINTS) for _ in helper.space.heights] if self.profile is None else self.profile)
 
 
 def until(

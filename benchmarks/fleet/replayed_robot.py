@@ -18,11 +18,11 @@ from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession, RowWorker, ServerSession, Work
-from cacheinf_ros.offload.planning import profile
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
 from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
 from cacheinf_ros.offload.protocol.robot_session import text_of
 from cacheinf_ros.offload.protocol.transfer import DONE
+from cacheinf_ros.offload.row_workers import RowWorkers
 
 _PATIENCE_S = 60.0
 _AGAIN_S = 0.3
@@ -49,7 +49,7 @@ class InProcess:
     def __init__(self, name: str, model: Model, config: EngineConfig, send: Send) -> None:
         def worker(asked: Identity, work: Work) -> RowWorker:
             partition = PartitionWorker(model, config)
-            return RowWorker(partition, profile(partition.program.layout, partition.space, partition.cost).tolist())
+            return RowWorkers().worker(asked, partition)
 
         self._session = ServerSession(name, worker, send, lambda complaint: None)
         self.receive = self._session.receive

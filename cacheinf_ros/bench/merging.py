@@ -56,7 +56,7 @@ def run_merging_benchmark(
     kernels = choose_backend(config.device, config.threads, config.precision)
     layout = lay_out(model.graph)
     with torch.inference_mode():
-        cost = load_or_measure(lambda: Program(model.graph, kernels), model, config)
+        cost = load_or_measure(lambda: Program(model.graph, kernels), model, config, kernels)
         assess = Assessor(layout, cost)
         choices = search_all(assess, None, time_limit_s=time_limit_s)
         cachings = {

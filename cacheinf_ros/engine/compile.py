@@ -38,8 +38,8 @@ def compile_program(
         caching = _caching_without_cost(model, config)
     if caching == EVERYTHING:
         program = Program(graph, backend, debug_memory=config.debug_memory, side=side)
-        return program, load_or_measure(lambda: program, model, config)
-    cost = load_or_measure(lambda: Program(graph, backend), model, config)
+        return program, load_or_measure(lambda: program, model, config, backend)
+    cost = load_or_measure(lambda: Program(graph, backend), model, config, backend)
     if caching is None:
         caching = _merged(model, config, cost)
     if side is not None:
@@ -55,7 +55,7 @@ def chosen_caching(model: Model, config: EngineConfig) -> Caching:
     caching = _caching_without_cost(model, config)
     if caching is not None:
         return caching
-    return _merged(model, config, load_or_measure(lambda: Program(model.graph, backend), model, config))
+    return _merged(model, config, load_or_measure(lambda: Program(model.graph, backend), model, config, backend))
 
 
 def _caching_without_cost(model: Model, config: EngineConfig) -> Caching | None:

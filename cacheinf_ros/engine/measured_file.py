@@ -16,8 +16,13 @@ from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.identity import graph_hash
 
 
-def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str) -> Path:
-    """A file keyed by all that its content depends on: graph, weights, shapes, machine, device, threads, versions."""
+def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str, *, backend: str = "") -> Path:
+    """A file keyed by all that its content depends on: graph, weights, shapes, machine, device, threads, versions.
+
+    Args:
+        backend: name of what computes, where the content depends on that: what there was at one start may be missing
+            at the next.
+    """
     parts = (
         graph_hash(model.graph),
         platform.node(),
@@ -26,6 +31,7 @@ def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str) ->
         config.threads,
         config.precision.value,
         *([scales_digest(model)] if config.precision is Precision.INT8 else []),
+        *([backend] if backend else []),
     )
     key = "/".join(map(str, (*parts, torch.__version__, suffix)))
     name = f"{Path(model.name).name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.{suffix}"

@@ -17,7 +17,7 @@ from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, listen
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
-from cacheinf_ros.offload.planning import profile
+from cacheinf_ros.offload.row_workers import RowWorkers
 from cacheinf_ros.pipeline.node_configs import ModelConfig
 from cacheinf_ros.pipeline.runner import open_model
 
@@ -55,6 +55,7 @@ class SessionHost:
         self._model = models.find(setting.asked)
         self._lock = threading.Lock()
         self._compiling = threading.Lock()
+        self._rows = RowWorkers()
         self._spare: PartitionWorker | None = self._compiled()
         self._sessions: dict[ServerSession, PacketStream | None] = {}
         self._is_open = True
@@ -105,8 +106,9 @@ class SessionHost:
                 worker = PartitionWorker(self._model, self._setting.engine, asked.dropped)
             else:
                 worker, self._spare = self._spare or self._compiled(), None
+            rows = self._rows.worker(asked, worker)
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
-        return RowWorker(worker, profile(worker.program.layout, worker.space, worker.cost).tolist())
+        return rows
 
     def joined(self, session: ServerSession, stream: PacketStream) -> None:
         """A session has begun."""

@@ -30,8 +30,11 @@ class ModelDemand:
         """Milliseconds of a typical frame and of one that has changed everywhere, all of it at the server.
 
         Args:
-            profile: float64 [operators, points] of the server, see :func:`~cacheinf_ros.offload.planning.profile`.
+            profile: float64 [operators, points] of the server, see :func:`~cacheinf_ros.offload.planning.profile`;
+                empty: it has none, and no robot shares frames with it.
         """
+        if not len(profile):
+            return 0.0, 0.0
         around = Machines(robot_ms=profile, server_ms=profile)
         nothing_here = np.zeros(len(self.workload.names), np.int64)
 

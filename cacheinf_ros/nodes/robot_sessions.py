@@ -24,10 +24,10 @@ from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to, subscribe_to_one
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
-from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, WholeFrameWorker, Work, Worker
-from cacheinf_ros.offload.planning import profile as profile_of
+from cacheinf_ros.offload import Identity, Packet, ServerSession, WholeFrameWorker, Work, Worker
 from cacheinf_ros.offload.protocol.greeting import read_hello
 from cacheinf_ros.offload.protocol.packets import Send
+from cacheinf_ros.offload.row_workers import RowWorkers
 from cacheinf_ros.pipeline.health import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
@@ -83,6 +83,7 @@ class RobotSessions:
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
         self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
         self._compiling = threading.Lock()  # one at a time: it takes memory
+        self._rows = RowWorkers()
         self._unusable: dict[tuple[str, Work], str] = {}  # why, of models that there are: not compiled again and again
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
@@ -205,7 +206,7 @@ class RobotSessions:
             self._check_open(session)
             return WholeFrameWorker(compute)
         partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig), asked.dropped)
-        return RowWorker(partition, profile_of(partition.program.layout, partition.space, partition.cost).tolist())
+        return self._rows.worker(asked, partition)
 
     def _check_open(self, session: ServerSession) -> None:
         if not session.is_open:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cacheinf_ros.disk_cache import KeptFile
+from cacheinf_ros.engine.backends import Backend
 from cacheinf_ros.engine.cost.model import SHARES, CostModel, Curve
 from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.active import ActiveSet
@@ -23,20 +24,21 @@ _RUNS = 3
 _log = logging.getLogger(__name__)
 
 
-def load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig) -> CostModel:
+def load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig, backend: Backend) -> CostModel:
     """The stored cost model of a model on this machine; measured and stored where there is none.
 
     Without second kernels where all results are to have the same bits: those add in another order.
 
     Args:
         make: gives a program that keeps all its maps, where it must be measured; its cache is overwritten.
+        backend: of that program.
     """
-    cost = _load_or_measure(make, model, config)
+    cost = _load_or_measure(make, model, config, backend)
     return cost.without_alternatives if config.same_bits else cost
 
 
-def _load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig) -> CostModel:
-    path = measured_file("costs", model, config, f"{_VERSION}.json")
+def _load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig, backend: Backend) -> CostModel:
+    path = measured_file("costs", model, config, f"{_VERSION}.json", backend=backend.name)
     file = KeptFile(path=path, what="cost model", remedy="measuring")
     stored = file.read_json(_parsed)
     if stored is not None:

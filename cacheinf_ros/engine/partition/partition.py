@@ -22,7 +22,7 @@ from cacheinf_ros.engine.execution.access_pattern import AccessPattern, access_p
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
+from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator
 from cacheinf_ros.graph.window import Window
 
 Rows = tuple[int, int]
@@ -82,6 +82,7 @@ class PartitionSpace:
         numbers: of the same, in this order, from 0.
         heights: the rows of the operators' outputs.
         whole: the outputs that only one side can compute.
+        costly: the outputs that convolutions compute, which take nearly all of the time; all, where there are none.
         groups: of such outputs, those that must be computed at the same side.
         reads: by operator's output, what it reads, itself or through maps that are dropped: other operators' outputs or
             the graph's input, and of these which rows.
@@ -98,6 +99,7 @@ class PartitionSpace:
         self.numbers = {name: i for i, name in enumerate(tensors)}
         self.heights = {operator.output: self.shapes[operator.output][0] for operator in operators}
         self.whole = frozenset(o.output for o in operators if isinstance(o, (Global, GlobalMean)))
+        self.costly = frozenset(o.output for o in operators if isinstance(o, Conv)) or frozenset(self.heights)
         self.reads = _all_reads(layout, operators)
         self.groups = _groups(layout)
 

@@ -73,8 +73,8 @@ class Welcome(_Content):
     Attributes:
         protocol: :data:`PROTOCOL`.
         instance: of the server's session: another one knows nothing of what was sent before.
-        profile: milliseconds of each operator at :data:`.cost.model.POINTS`, on the server; nothing
-            where it computes whole frames.
+        profile: milliseconds of each operator at :data:`.cost.model.POINTS`, on the server; nothing where it computes
+            whole frames, or could not measure what its operators take.
         server: name of the gateway that is the robot's own, part of the name of a topic; empty: there is one server.
     """
 

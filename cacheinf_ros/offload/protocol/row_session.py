@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass, replace
 
 from cacheinf_ros.engine import FrameStart, PartitionSpace
-from cacheinf_ros.engine.cost.model import POINTS
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.offload.protocol.frames import OffloadConfig
 from cacheinf_ros.offload.protocol.greeting import Identity, Welcome, Work
@@ -21,6 +20,7 @@ from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, Send
 from cacheinf_ros.offload.protocol.peer import Choose, Frame, FramePeer
 from cacheinf_ros.offload.protocol.robot_session import RobotSession
+from cacheinf_ros.offload.protocol.server_profile import profile_objection
 from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.protocol.transfer import DONE, Wire
 
@@ -122,8 +122,7 @@ class RowSession(RobotSession):
             super()._hear(packet)
 
     def _objection(self, welcome: Welcome) -> str:
-        fits = len(welcome.profile) == len(self._space.heights) and all(map(_is_curve, welcome.profile))
-        return "" if fits else "the server's profile is not one of this network"
+        return profile_objection(self._space, welcome.profile)
 
     def _started(self) -> None:
         self._frame = 0
@@ -157,7 +156,3 @@ class RowSession(RobotSession):
             self.served = frame, served_ms
             self.down.delay_ms = self.up.delay_ms
             self.down.observe(size, 1e3 * (now - start.arrived) - took + self.down.delay_ms)
-
-
-def _is_curve(took_ms: list[float]) -> bool:
-    return len(took_ms) == len(POINTS) and all(0 <= value < 1e9 for value in took_ms)

@@ -7,32 +7,49 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from networks.shared_models import mixed_model
 from oracle import changed
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
-from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.cost import load_or_measure
+from cacheinf_ros.engine.backends import NativeBackend, choose_backend
+from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
+from cacheinf_ros.engine.cost import CostModel, load_or_measure
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.graph.ir import Conv
+
+CONFIG = EngineConfig()
 
 
 def test_measured_once_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = mixed_model()
-    program = Program(model.graph, choose_backend("cpu", 1))
-    first = load_or_measure(lambda: program, model, EngineConfig())
+    backend = choose_backend("cpu", 1)
+    program = Program(model.graph, backend)
+
+    def measured(config: EngineConfig = CONFIG) -> CostModel:
+        return load_or_measure(lambda: program, model, config, backend)
+
+    first = measured()
     assert {o.output for o in model.graph.operators if isinstance(o, Conv)} <= set(first.curves)
     assert first.dense_ms > 0
     (path,) = (tmp_path / "cacheinf_ros" / "costs").iterdir()
-    assert load_or_measure(lambda: program, model, EngineConfig()) == first
+    assert measured() == first
     path.write_text('{"x": {"rows": [1], "alternative": null}}')
-    assert set(load_or_measure(lambda: program, model, EngineConfig()).curves) == set(first.curves), (
-        "a broken file is replaced"
-    )
-    assert load_or_measure(lambda: program, model, EngineConfig(threads=1)), "another number of threads is another file"
+    assert set(measured().curves) == set(first.curves), "a broken file is replaced"
+    assert measured(EngineConfig(threads=1)), "another number of threads is another file"
     assert len(list(path.parent.iterdir())) == 2
+
+
+def test_what_other_kernels_took_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled ones were there at one start, and are missing at the next."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = mixed_model()
+    for backend in (choose_backend("cpu", 1), ReferenceBackend(torch.device("cpu"))):
+        program = Program(model.graph, backend)
+        found = load_or_measure(lambda program=program: program, model, CONFIG, backend)  # type: ignore[misc]
+        assert bool(found.curves) == isinstance(backend, NativeBackend)
 
 
 def test_exact_results_have_the_bits_of_dense_ones_where_that_is_asked_for() -> None:

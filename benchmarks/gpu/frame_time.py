@@ -1,0 +1,125 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What a frame would take on a GPU by the model of :mod:`cacheinf_ros.engine.gpu.frame_time`.
+
+python -m benchmarks.gpu.frame_time --device orin-agx --json orin.json
+
+Nothing is computed: active sets are followed as rectangles. ``--measure``, on a machine with CUDA, also runs the real
+program, and prints what it takes beside what was predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.gpu.measured_frames import measured_ms
+from cacheinf_ros.cli.bench.bench_report import write_report
+from cacheinf_ros.cli.options import JsonFile
+from cacheinf_ros.config import parse_size
+from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.execution.graph_planner import Planner
+from cacheinf_ros.engine.gpu.devices import DEVICES, Arithmetic
+from cacheinf_ros.engine.gpu.frame_time import dense_frame, sparse_frame
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.rematerialisation.regions import RegionModel
+from cacheinf_ros.graph import Model, load_model
+
+SHARES = (0.01, 0.05, 0.2, 1.0)
+MODELS = "torchvision:resnet50,benchmarks.gpu.yolo_shape:Yolo8s"
+SIZES = "480x640,736x1280,2176x3840"
+_PRECISIONS = {Arithmetic.TF32X3: Precision.FLOAT32, Arithmetic.BFLOAT16: Precision.BFLOAT16}
+
+
+def predicted_rows(model: Model, devices: Sequence[str], shares: Sequence[float] = SHARES) -> list[dict[str, Any]]:
+    """A row for each device and share of changed pixels, a rectangle in the middle of the input."""
+    layout = lay_out(model.graph)
+    plan = Planner(layout).plan()
+    counts = RegionModel(shares).counts(plan)
+    rows = []
+    for name in devices:
+        device = DEVICES[name]
+        dense = dense_frame(layout, device)
+        for i, share in enumerate(shares):
+            active = {each: int(count[i]) for each, count in counts.items()}
+            row: dict[str, Any] = {
+                "model": model.name, "size": "{}x{}".format(*model.input_size), "device": name, "changed": share,
+                "dense_float16_ms": dense.milliseconds, "dense_launches": dense.launches,
+            }  # fmt: skip
+            for arithmetic in _PRECISIONS:
+                frame, kind = sparse_frame(plan, layout, active, device, arithmetic), arithmetic.value
+                row |= {
+                    "launches": frame.launches,
+                    f"{kind}_ms": frame.milliseconds,
+                    f"{kind}_ratio": dense.milliseconds / frame.milliseconds,
+                    f"{kind}_bound": frame.bound.value,
+                    f"{kind}_us_by_bound": {each.value: took for each, took in frame.microseconds.items()},
+                }
+            rows.append(row)
+    return rows
+
+
+def add_measured(rows: Sequence[dict[str, Any]], model: Model) -> None:
+    """Add what each share takes on this machine's CUDA device."""
+    shares = sorted({row["changed"] for row in rows})
+    for arithmetic, precision in _PRECISIONS.items():
+        took = dict(zip(shares, measured_ms(model, shares, precision), strict=True))
+        for row in rows:
+            row[f"{arithmetic.value}_measured_ms"] = took[row["changed"]]
+
+
+def main(
+    models: Annotated[str, typer.Option(help="References of models, separated by commas.")] = MODELS,
+    sizes: Annotated[str, typer.Option(metavar="SIZES", help="HEIGHTxWIDTH, separated by commas.")] = SIZES,
+    device: Annotated[
+        str, typer.Option(help=f"Devices to predict for, separated by commas: {', '.join(DEVICES)}.")
+    ] = ",".join(DEVICES),
+    measure: Annotated[
+        bool,
+        typer.Option(
+            help="Also run the program on this machine's CUDA device. THIS HAS NEVER RUN ON A GPU: none was at hand."
+        ),
+    ] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Predict what frames take on GPUs, sparse and dense; the model was never compared with one."""
+    names = device.split(",")
+    if unknown := set(names) - set(DEVICES):
+        raise typer.BadParameter(f"no figures of {', '.join(sorted(unknown))}: one of {', '.join(DEVICES)}")
+    rows = []
+    for reference in models.split(","):
+        for size in sizes.split(","):
+            model = load_model(reference, input_size=parse_size(size))
+            found = predicted_rows(model, names)
+            if measure:
+                add_measured(found, model)
+            rows += found
+    write_report(json_file, {"measured": measure, "frames": rows})
+    _print(rows, names)
+
+
+def _print(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
+    kinds = [arithmetic.value for arithmetic in _PRECISIONS]
+    for name in names:
+        heads = [f"{kind} {what}" for kind in kinds for what in ("ms", "dense/it", "bound")]
+        table = Table(
+            "model", "size", "changed", "launches", "dense float16 ms", *heads, title=f"{DEVICES[name].name}: predicted"
+        )
+        for row in (row for row in rows if row["device"] == name):
+            cells = []
+            for kind in kinds:
+                measured = row.get(f"{kind}_measured_ms")
+                beside = "" if measured is None else f" (measured {measured:.2f})"
+                cells += [f"{row[f'{kind}_ms']:.2f}{beside}", f"{row[f'{kind}_ratio']:.2f}", row[f"{kind}_bound"]]
+            dense = f"{row['dense_float16_ms']:.2f}"
+            model = Path(row["model"]).name.rpartition(":")[2]
+            table.add_row(model, row["size"], f"{row['changed']:.0%}", str(row["launches"]), dense, *cells)
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,52 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Frames timed on a CUDA device by its events. This has never run: no GPU was at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from cacheinf_ros.engine.backends import choose_backend
+from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph import Model
+
+_WARM_UP = 8  # frames: kernels are compiled in the first, and the fourth is captured as a graph
+_FRAMES = 30
+
+
+@torch.inference_mode()
+def measured_ms(model: Model, shares: Sequence[float], precision: Precision) -> list[float]:
+    """Medians: from changed pixels in the CPU's memory to the outputs there, a rectangle in the middle of each share.
+
+    Raises:
+        EngineError: there is no CUDA device.
+    """
+    program = Program(model.graph, choose_backend("cuda", 1, precision))
+    target = program.input.pixels
+    image = torch.rand(target.shape)
+    target.copy_(image)
+    program.changed_input.fill()
+    program.execute(refresh=True)
+    found = []
+    for share in shares:
+        took = [_frame_ms(program, image, share) for _ in range(_WARM_UP + _FRAMES)]
+        found.append(float(np.median(took[_WARM_UP:])))
+    return found
+
+
+def _frame_ms(program: Program, image: torch.Tensor, share: float) -> float:
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    changed, target = program.changed_input, program.input.pixels
+    changed.fill_middle(share)
+    listed = torch.from_numpy(changed.listed).long()
+    values = image[listed]
+    begun.record()
+    target[listed.to(target.device)] = values.to(target.device)
+    for output in program.execute().values():
+        output.cpu()
+    ended.record()
+    ended.synchronize()
+    return float(begun.elapsed_time(ended))

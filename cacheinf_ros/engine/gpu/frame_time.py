@@ -1,0 +1,137 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A model of the time of a frame on a GPU, for when there is none: a roofline with the time of launches.
+
+A launch takes the longest of: the gap to the next one, its bytes, its products in waves of whole tiles (so that a few
+active pixels take as long as a tile of each), and the start of all its programs, also of those that find no work. What
+it predicts was never compared with a GPU: :class:`.devices.Assumptions`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.plan import Plan
+from cacheinf_ros.engine.gpu.devices import DENSE, SPARSE, Arithmetic, Assumptions, Device
+from cacheinf_ros.engine.gpu.launch_work import FLOAT32_BYTES, Launch, aten_work, operator_work, plan_work
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.graph.ir import Global
+
+_BEFORE = 2  # memsets before the graph: of all sets, and of the frame's flags
+_INDEX_BYTES = 4
+_FLOAT16_BYTES = 2
+
+
+class Bound(Enum):
+    """What a launch's time is the time of."""
+
+    GAP = "launch gaps"
+    BYTES = "bytes"
+    PRODUCTS = "FLOPs"
+    STARTS = "starts of programs"
+    BUS = "copies"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameTime:
+    """A predicted frame.
+
+    Attributes:
+        launches: of the device, copies between its memory and the CPU's not among them.
+        microseconds: by what bounds the launches.
+    """
+
+    launches: int
+    microseconds: Mapping[Bound, float]
+
+    @property
+    def milliseconds(self) -> float:
+        """Of all."""
+        return sum(self.microseconds.values()) / 1e3
+
+    @property
+    def bound(self) -> Bound:
+        """What takes most of the time."""
+        return max(self.microseconds, key=lambda bound: self.microseconds[bound])
+
+
+def launch_us(launch: Launch, device: Device, arithmetic: Arithmetic, assumed: Assumptions) -> tuple[float, Bound]:
+    """Microseconds of a launch, and what they are the time of."""
+    found = {Bound.GAP: device.launch_gap_us}
+    if launch.programs:
+        found[Bound.BYTES] = launch.moved / (1e3 * device.memory_gb_s * assumed.of_memory)
+        waves = -(-launch.programs // device.multiprocessors)
+        of_all = waves * device.multiprocessors / launch.programs  # as if the last wave were full
+        tensor_us = launch.products * of_all / (1e6 * device.product_tflops(arithmetic) * assumed.of_peak)
+        other_us = launch.arithmetic * of_all / (1e6 * device.float32_tflops * assumed.of_peak)
+        found[Bound.PRODUCTS] = tensor_us + other_us
+    found[Bound.STARTS] = launch.grid * assumed.start_us / (device.multiprocessors * assumed.programs_at_once)
+    bound = max(found, key=lambda each: found[each])
+    return found[bound], bound
+
+
+def sparse_frame(
+    plan: Plan,
+    layout: Layout,
+    counts: Mapping[ActiveSet, int],
+    device: Device,
+    arithmetic: Arithmetic = Arithmetic.TF32X3,
+    assumed: Assumptions = SPARSE,
+) -> FrameTime:
+    """A frame as the Triton executor computes it, from its changed pixels in the CPU's memory to the outputs there.
+
+    Args:
+        counts: by set of the plan, how many pixels are active.
+    """
+    work = plan_work(plan, layout, counts)
+    took = _total(work, device, arithmetic, assumed)
+    took[Bound.GAP] += _BEFORE * device.launch_gap_us
+    changed, image = counts[plan.input], layout.spec(layout.graph.input)
+    pixels = changed * image.channels * FLOAT32_BYTES
+    sets = len({id(each) for each in counts})
+    up = [plan.input.pixels, changed * _INDEX_BYTES, pixels]  # the mask; and where each pixel goes
+    took[Bound.BUS] += _copies_us([*up, sets * _INDEX_BYTES, *_outputs(layout, FLOAT32_BYTES)], device)
+    return FrameTime(launches=_BEFORE + len(work), microseconds=took)
+
+
+def dense_frame(layout: Layout, device: Device, assumed: Assumptions = DENSE) -> FrameTime:
+    """The same graph computed densely by a good float16 engine: one launch for each operator, the same tiles, but more
+    of the peak. The whole picture is uploaded, a byte for each channel.
+    """
+    work = []
+    for operator in layout.operators:
+        if isinstance(operator, Global):
+            work.append(aten_work(operator, layout, _FLOAT16_BYTES))
+        else:
+            pixels = layout.spec(operator.output).pixels
+            work.append(operator_work(operator, layout, pixels, Tiles(), _FLOAT16_BYTES))
+    took = _total(work, device, Arithmetic.FLOAT16, assumed)
+    image = layout.spec(layout.graph.input)
+    took[Bound.BUS] += _copies_us([image.pixels * image.channels, *_outputs(layout, _FLOAT16_BYTES)], device)
+    return FrameTime(launches=len(work), microseconds=took)
+
+
+def _total(work: Sequence[Launch], device: Device, arithmetic: Arithmetic, assumed: Assumptions) -> dict[Bound, float]:
+    took: dict[Bound, float] = defaultdict(float)
+    for launch in work:
+        microseconds, bound = launch_us(launch, device, arithmetic, assumed)
+        took[bound] += microseconds
+    return took
+
+
+def _copies_us(sizes: Sequence[int], device: Device) -> float:
+    return sum(device.copy_us + size / (1e3 * device.bus_gb_s) for size in sizes)
+
+
+def _outputs(layout: Layout, value_bytes: int) -> list[int]:
+    found = []
+    for _, name in layout.graph.outputs:
+        size = value_bytes
+        for length in layout.graph.tensors[name].shape:
+            size *= length
+        found.append(size)
+    return found

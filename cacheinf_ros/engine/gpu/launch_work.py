@@ -1,0 +1,269 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What the launches of a frame do: bytes, products and programs of each step, without a GPU.
+
+It follows :mod:`.triton_executor` launch by launch, and does not import it, nor Triton.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.plan import Plan
+from cacheinf_ros.engine.execution.steps import (
+    Call,
+    Compute,
+    Difference,
+    FillIfAny,
+    Poison,
+    Propagate,
+    Step,
+    Union,
+)
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, power_of_two
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator, Pool
+from cacheinf_ros.graph.window import Window
+
+MASKED_PIXELS = 1024
+"""Pixels of a program that looks at masks."""
+FLOAT32_BYTES = 4
+_SMALLEST_DEPTH = 16
+_LISTED_BYTES = 4  # of a pixel in a list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One kernel, or a copy or memset between kernels.
+
+    Attributes:
+        what: the step that it belongs to, in a word.
+        moved: bytes read and written, each once.
+        products: multiplications and additions on Tensor Cores, with what tiles compute beyond the operator.
+        arithmetic: the same on other cores.
+        programs: with work; all take as long.
+        grid: programs in all: those that find no work leave.
+    """
+
+    what: str
+    moved: int
+    products: int = 0
+    arithmetic: int = 0
+    programs: int
+    grid: int
+
+
+def listed_sets(plan: Plan) -> frozenset[ActiveSet]:
+    """The sets whose pixels somebody computes, so that they are listed; the others are masks."""
+    return frozenset(step.active for step in plan.steps if isinstance(step, Compute))
+
+
+def entering_sets(plan: Plan) -> tuple[ActiveSet, ...]:
+    """The sets that steps read and none fills: they are uploaded, and listed on the device."""
+    filled = {target for step in plan.steps for target in _filled(step)}
+    return tuple(dict.fromkeys(each for step in plan.steps for each in _read(step) if each not in filled))
+
+
+def launches(plan: Plan, layout: Layout) -> int:
+    """How many a frame's graph consists of, whatever is active; those of an ATen call count as one.
+
+    Before the graph come a memset of all sets, one of the flags, and the copies of the input.
+    """
+    return len(plan_work(plan, layout, defaultdict(int)))
+
+
+def plan_work(plan: Plan, layout: Layout, counts: Mapping[ActiveSet, int], tiles: Tiles | None = None) -> list[Launch]:
+    """The launches of a frame's graph, in order, as many as :func:`launches` says.
+
+    Args:
+        counts: by set of the plan, how many pixels are active.
+        tiles: of the kernels; None: those for a GPU.
+    """
+    listed, tiles = listed_sets(plan), tiles or Tiles()
+    found = [_set_work("list", each, each.pixels, counts, {each}) for each in entering_sets(plan)]
+    for step in plan.steps:
+        found += _step_work(step, layout, counts, listed, tiles)
+    return found
+
+
+def operator_work(
+    operator: Operator, layout: Layout, active: int, tiles: Tiles, value_bytes: int = FLOAT32_BYTES
+) -> Launch:
+    """Of computing so many pixels of an operator's output.
+
+    Args:
+        value_bytes: of a value of maps and weights.
+    """
+    out = layout.spec(operator.output)
+    if isinstance(operator, Conv) and not operator.is_depthwise:
+        return _product_work(operator, active, tiles, value_bytes)
+    moved = value_bytes * (active * out.channels + _read_values(operator, layout, active)) + _LISTED_BYTES * active
+    columns = columns_of(out.channels, tiles)
+    blocks = -(-out.channels // columns)
+    used = -(-active // tiles.pixels) * blocks
+    taps = math.prod(operator.window.kernel) if isinstance(operator, (Conv, Pool)) else 1
+    return Launch(
+        what=type(operator).__name__,
+        moved=moved,
+        arithmetic=2 * taps * used * tiles.pixels * columns,
+        programs=used,
+        grid=-(-out.pixels // tiles.pixels) * blocks,
+    )
+
+
+def aten_work(operator: Global, layout: Layout, value_bytes: int = FLOAT32_BYTES) -> Launch:
+    """Of a global operator: whatever it does, it reads its inputs and writes its output."""
+    output = _values(layout, operator.output)
+    inputs = sum(_values(layout, name) for name in operator.inputs)
+    return _even("call", value_bytes * (inputs + output), output)
+
+
+def _product_work(op: Conv, active: int, tiles: Tiles, value_bytes: int) -> Launch:
+    """An implicit matrix product in tiles of pixels x columns, its depth in pieces of a power of two."""
+    outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
+    taps, columns = math.prod(op.window.kernel), columns_of(outputs, tiles)
+    piece = min(tiles.depth, power_of_two(inputs, least=_SMALLEST_DEPTH))
+    depth = _padded(taps * inputs, piece) if inputs < piece else taps * _padded(inputs, piece)
+    blocks = -(-outputs // columns) * op.groups
+    used = -(-active // tiles.pixels) * blocks
+    values = 0
+    if active:
+        values = op.weight.numel() + read_pixels(op.window, active) * inputs * op.groups
+        values += active * op.weight.shape[0] * len(op.inputs)  # the output, and a residual
+    return Launch(
+        what="Conv",
+        moved=value_bytes * values + _LISTED_BYTES * active,
+        products=2 * used * tiles.pixels * columns * depth,
+        programs=used,
+        grid=-(-math.prod(op.window.out_size) // tiles.pixels) * blocks,
+    )
+
+
+def read_pixels(window: Window, active: int) -> int:
+    """How many pixels of the input are read for so many of the output that lie together, about as a square.
+
+    Never more than each tap of each of them, nor than there are; of those in the padding some are counted.
+    """
+    side = math.sqrt(active)
+    spans = [
+        max(0.0, side - 1) * stride + (kernel - 1) * dilation + 1
+        for stride, kernel, dilation in zip(window.stride, window.kernel, window.dilation, strict=True)
+    ]
+    most = min(math.prod(window.in_size), math.prod(window.kernel) * active)
+    return min(most, math.ceil(math.prod(spans)))
+
+
+def _read_values(operator: Operator, layout: Layout, active: int) -> int:
+    """Of all inputs, and of the weights of a depthwise convolution."""
+    if not active:
+        return 0
+    values = operator.weight.numel() if isinstance(operator, Conv) else 0
+    for position, name in enumerate(operator.inputs):
+        spec = layout.spec(name)
+        if isinstance(operator, (Conv, Pool)) and position == 0:
+            pixels = read_pixels(operator.window, active)
+        elif isinstance(operator, GlobalMean):
+            pixels = spec.pixels
+        else:  # also of a few neighbours, where it is resampled: most of them are read for others too
+            pixels = min(active, spec.pixels)
+        values += pixels * spec.channels
+    return values
+
+
+def _step_work(
+    step: Step, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet], tiles: Tiles
+) -> list[Launch]:
+    match step:
+        case Propagate():
+            return [_set_work("propagate", step.target, step.source.pixels, counts, listed)]
+        case Union():
+            return [_set_work("union", step.target, 2 * step.target.pixels, counts, listed)]
+        case Difference():
+            return [_set_work("difference", step.target, 2 * step.target.pixels, counts, listed)]
+        case FillIfAny():
+            return [_set_work("fill", step.target, _LISTED_BYTES, counts, listed)]
+        case Call():
+            return _call_work(step, layout, counts, listed)
+        case Poison():
+            sizes = [_values(layout, name) for name in step.maps]
+            return [_even("poison", FLOAT32_BYTES * size, size) for size in sizes]
+    assert isinstance(step, Compute), "what machines share is executed step by step"
+    active = counts[step.active]
+    work = operator_work(step.operator, layout, active, tiles)
+    if step.delta is None:
+        return [work]
+    return [work, *_commit_work(step.delta, layout, step.operator.output, active, counts[step.changed], tiles)]
+
+
+def _set_work(
+    what: str, target: ActiveSet, read: int, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet]
+) -> Launch:
+    """A mask is read and one is written, a byte for each pixel; a list gets four for each active one."""
+    moved = read + target.pixels + (_LISTED_BYTES * counts[target] if target in listed else 0)
+    return _even(what, moved, target.pixels)
+
+
+def _commit_work(
+    delta: DeltaThreshold, layout: Layout, output: str, active: int, changed: int, tiles: Tiles
+) -> list[Launch]:
+    """What was computed is compared with the map, and what changed is written there."""
+    spec = layout.spec(output)
+    used = -(-active // tiles.pixels)
+    grid, arithmetic = -(-spec.pixels // tiles.pixels), 3 * used * tiles.pixels * spec.channels
+    read, flags = 2 * FLOAT32_BYTES * active * spec.channels, (1 + _LISTED_BYTES) * (active + changed)
+    moved = read + FLOAT32_BYTES * changed * spec.channels + flags
+    commit = Launch(what="commit", moved=moved, arithmetic=arithmetic, programs=used, grid=grid)
+    if delta.criterion is not Criterion.POOLED_ENERGY:
+        return [commit]
+    empty = _even("memset", FLOAT32_BYTES * spec.pixels, spec.pixels)
+    return [empty, Launch(what="squares", moved=read, arithmetic=arithmetic, programs=used, grid=grid), commit]
+
+
+def _call_work(
+    step: Call, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet]
+) -> list[Launch]:
+    """Called in every frame, whether it is due or not; what it returns is compared where it is a map."""
+    call, output = aten_work(step.operator, layout), _values(layout, step.operator.output)
+    if step.operator.output not in layout.maps:
+        return [call, _set_work("fill", step.changed, _LISTED_BYTES, counts, listed)]
+    copy, commit = (_even(what, moves * FLOAT32_BYTES * output, output) for what, moves in (("copy", 2), ("commit", 3)))
+    return [call, copy, commit]
+
+
+def _filled(step: Step) -> Sequence[ActiveSet]:
+    if isinstance(step, (Propagate, Union, Difference, FillIfAny)):
+        return (step.target,)
+    return (step.changed,) if isinstance(step, (Call, Compute)) and step.changed not in _read(step) else ()
+
+
+def _read(step: Step) -> Sequence[ActiveSet]:
+    match step:
+        case Propagate() | FillIfAny():
+            return (step.source,)
+        case Union():
+            return step.first, step.second
+        case Difference():
+            return step.source, step.without
+        case Compute():
+            return (step.active,)
+        case Call():
+            return step.inputs
+    return ()
+
+
+def _even(what: str, moved: int, values: int) -> Launch:
+    """Every program does the same with as many values."""
+    programs = max(1, -(-values // MASKED_PIXELS))
+    return Launch(what=what, moved=moved, programs=programs, grid=programs)
+
+
+def _values(layout: Layout, name: str) -> int:
+    return math.prod(layout.graph.tensors[name].shape if name in layout.graph.tensors else layout.spec(name).shape)
+
+
+def _padded(count: int, piece: int) -> int:
+    return -(-count // piece) * piece

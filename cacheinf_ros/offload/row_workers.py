@@ -1,0 +1,38 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A server's workers, with what their operators take on this machine."""
+
+from __future__ import annotations
+
+import logging
+
+from cacheinf_ros.engine import PartitionWorker
+from cacheinf_ros.offload.planning import profile
+from cacheinf_ros.offload.protocol.greeting import Identity
+from cacheinf_ros.offload.protocol.row_service import RowWorker
+from cacheinf_ros.offload.protocol.server_profile import states_times
+
+_log = logging.getLogger(__name__)
+
+
+class RowWorkers:
+    """Makes the workers of one server. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._untimed: set[str] = set()  # networks of which that has been said
+
+    def worker(self, asked: Identity, partition: PartitionWorker) -> RowWorker:
+        """One that states what the model's operators take, or nothing where they could not be timed: zeros would be
+        believed.
+        """
+        stated = profile(partition.program.layout, partition.space, partition.cost).tolist()
+        if states_times(partition.space, stated):
+            return RowWorker(partition, stated)
+        if asked.network not in self._untimed:
+            self._untimed.add(asked.network)
+            _log.warning(
+                "the operators of %s could not be timed on %s, so that no robot shares frames with this server: only "
+                "compiled kernels can be (`make build` for device cpu, `pip install cacheinf_ros[gpu]` for cuda; "
+                "`cacheinf doctor` says what is there); robots with server.policy remote_jpeg are served all the same",
+                asked.model, partition.program.input.pixels.device,
+            )  # fmt: skip
+        return RowWorker(partition, [])

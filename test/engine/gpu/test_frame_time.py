@@ -1,0 +1,198 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""The model of a frame's time: by hand for a convolution, and what must hold for every frame."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowered import graph_of
+from networks.random_models import random_model, seeds
+from networks.shared_models import mixed_model
+from programs import change
+from torch import nn
+from triton_devices import DEVICE, DEVICE_NAME, TRITON
+
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.execution.graph_planner import Planner
+from cacheinf_ros.engine.execution.plan import Plan
+from cacheinf_ros.engine.execution.propagation import TapTable, propagate
+from cacheinf_ros.engine.execution.steps import Call
+from cacheinf_ros.engine.gpu import set_kernels, set_launches
+from cacheinf_ros.engine.gpu.devices import DEVICES, Arithmetic, Assumptions, Device
+from cacheinf_ros.engine.gpu.frame_time import Bound, FrameTime, dense_frame, launch_us, sparse_frame
+from cacheinf_ros.engine.gpu.launch_work import MASKED_PIXELS, Launch, launches, operator_work, plan_work, read_pixels
+from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.rematerialisation.regions import RegionModel
+from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph.window import Window
+
+MIXED = mixed_model()
+LAYOUT = lay_out(MIXED.graph)
+PLAN = Planner(LAYOUT).plan()
+CONVOLUTIONS = lay_out(graph_of(nn.Sequential(nn.Conv2d(3, 16, 1), nn.Conv2d(16, 32, 3, padding=1)), (20, 20)))
+HALF = Assumptions(of_memory=0.5, of_peak=0.5, programs_at_once=8, start_us=1.0)
+WINDOWS = st.builds(
+    lambda kernel, stride, dilation: Window(
+        in_size=(64, 80), out_size=(48 // stride, 64 // stride), kernel=(kernel, kernel), stride=(stride, stride),
+        dilation=(dilation, dilation),
+    ),
+    st.integers(1, 5), st.integers(1, 3), st.integers(1, 2),
+)  # fmt: skip
+
+
+def device(gap_us: float = 1.0, memory_gb_s: float = 1.0) -> Device:
+    return Device(
+        name="made up", multiprocessors=2, memory_gb_s=memory_gb_s, float16_tflops=1.0, tf32_tflops=0.3,
+        float32_tflops=0.1, bus_gb_s=1.0, launch_gap_us=gap_us, copy_us=0.0,
+    )  # fmt: skip
+
+
+def convolution(active: int) -> Launch:
+    return operator_work(CONVOLUTIONS.operators[1], CONVOLUTIONS, active, Tiles())
+
+
+def counted(plan: Plan, share: float) -> dict[ActiveSet, int]:
+    return {each: int(count[0]) for each, count in RegionModel([share]).counts(plan).items()}
+
+
+def predicted(share: float, name: str = "orin-agx") -> FrameTime:
+    return sparse_frame(PLAN, LAYOUT, counted(PLAN, share), DEVICES[name])
+
+
+def test_a_convolution_by_hand() -> None:
+    """100 pixels of 20 x 20 are two tiles of 64 pixels x 32 columns, 9 * 16 deep, of the 7 that all pixels would be.
+
+    They read 12 x 12 pixels of 16 channels and 32 * 16 * 9 weights, and write 100 of 32, of 4 bytes each, as the list.
+    """
+    work = convolution(100)
+    products = 2 * 2 * 64 * 32 * 144
+    moved = 4 * (144 * 16 + 4608 + 100 * 32) + 4 * 100
+    assert work == Launch(what="Conv", moved=moved, products=products, programs=2, grid=7)
+    slow_memory = moved / 500  # 1 GB/s is 1000 bytes per microsecond, of which half is reached
+    assert launch_us(work, device(), Arithmetic.TF32X3, HALF) == (pytest.approx(slow_memory), Bound.BYTES)
+    # three products of 0.3 TFLOPS each: 100,000 per microsecond, of which half is reached
+    found = launch_us(work, device(memory_gb_s=10.0), Arithmetic.TF32X3, HALF)
+    assert found == (pytest.approx(products / 50_000), Bound.PRODUCTS)
+    found = launch_us(work, device(memory_gb_s=100.0), Arithmetic.BFLOAT16, HALF)
+    assert found == (pytest.approx(products / 500_000), Bound.PRODUCTS)
+    assert launch_us(work, device(gap_us=99.0), Arithmetic.TF32X3, HALF) == (99.0, Bound.GAP)
+
+
+def test_a_pixel_takes_as_long_as_a_tile_for_each_multiprocessor() -> None:
+    fast = device(memory_gb_s=1000.0)
+    one, two, three = (launch_us(convolution(n), fast, Arithmetic.TF32X3, HALF)[0] for n in (1, 128, 129))
+    assert one == two == three / 2
+
+
+def test_starts_of_programs_count_where_nothing_is_active() -> None:
+    work = convolution(0)
+    assert (work.moved, work.products, work.programs) == (0, 0, 0)
+    slow = Assumptions(of_memory=0.5, of_peak=0.5, programs_at_once=1, start_us=10.0)
+    assert launch_us(work, device(), Arithmetic.TF32X3, slow) == (35.0, Bound.STARTS)
+
+
+@given(window=WINDOWS, side=st.integers(1, 8))
+def test_read_pixels_of_a_square(window: Window, side: int) -> None:
+    target, read = ActiveSet(window.out_size), ActiveSet(window.in_size)
+    target.mask[:side, :side] = 1
+    target.use_mask()
+    propagate(TapTable.of_window(window).inverse(window.in_size), target, read)
+    assert read.count <= read_pixels(window, target.count) <= target.count * math.prod(window.kernel)
+    if window.dilation == (1, 1) and window.kernel >= window.stride:
+        assert read_pixels(window, target.count) == read.count
+
+
+@given(counts=st.tuples(st.integers(0, 400), st.integers(0, 400)), name=st.sampled_from(sorted(DEVICES)))
+def test_more_pixels_of_an_operator_take_no_less(counts: tuple[int, int], name: str) -> None:
+    few, many = (launch_us(convolution(n), DEVICES[name], Arithmetic.TF32X3, HALF)[0] for n in sorted(counts))
+    assert few <= many
+
+
+@given(shares=st.tuples(st.floats(0.001, 1.0), st.floats(0.001, 1.0)), name=st.sampled_from(sorted(DEVICES)))
+def test_more_changed_pixels_take_no_less(shares: tuple[float, float], name: str) -> None:
+    few, many = (predicted(share, name) for share in sorted(shares))
+    assert few.milliseconds <= many.milliseconds * (1 + 1e-9)
+    assert few.launches == many.launches
+
+
+@pytest.mark.parametrize("name", sorted(DEVICES))
+def test_a_frame_takes_no_less_than_its_launches(name: str) -> None:
+    gap_us = DEVICES[name].launch_gap_us
+    for frame in (predicted(0.01, name), predicted(1.0, name), dense_frame(LAYOUT, DEVICES[name])):
+        assert 1e3 * frame.milliseconds >= frame.launches * gap_us
+        assert frame.bound in frame.microseconds
+
+
+def test_every_launch_is_listed() -> None:
+    work = plan_work(PLAN, LAYOUT, counted(PLAN, 0.1))
+    assert len(work) == launches(PLAN, LAYOUT) == predicted(0.1).launches - 2  # two memsets come before
+    assert all(launch.moved >= 0 and launch.grid >= launch.programs for launch in work)
+
+
+def test_programs_look_at_as_many_pixels_as_they_really_do() -> None:
+    assert set_launches._WHOLE == MASKED_PIXELS
+
+
+@pytest.mark.skipif(DEVICE_NAME != "cpu", reason="a captured frame is launched by CUDA")
+@settings(max_examples=6)
+@given(seed=seeds, criterion=st.sampled_from([None, *Criterion]))
+def test_the_executor_launches_as_many(seed: int, criterion: Criterion | None) -> None:
+    graph = MIXED.graph if criterion else random_model(seed).graph
+    program = Program(graph, TRITON)
+    if criterion:
+        rng = np.random.default_rng(seed)
+        some = [name for name in program.kept if rng.random() < 0.5]
+        program.set_thresholds({name: DeltaThreshold(threshold=0.1, criterion=criterion) for name in some})
+    with pytest.MonkeyPatch.context() as patch:
+        launched = _counting(patch)
+        height, width = program.input.size
+        change(program, torch.rand((height, width, 3), device=DEVICE), np.ones((height, width), np.uint8))
+        program.execute()
+    calls = [step for step in program.plan.steps if isinstance(step, Call)]
+    beside = len(calls) + sum(step.operator.output in program.layout.maps for step in calls)  # ATen's, and a copy
+    memsets = launched["squared_changes"]
+    assert launches(program.plan, program.layout) == sum(launched.values()) + beside + memsets
+
+
+def _counting(patch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count each launch of our kernels from now on."""
+    launched: Counter[str] = Counter()
+
+    class Counted:
+        def __init__(self, name: str) -> None:
+            self._name, self._kernel = name, getattr(set_kernels, name)
+
+        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
+            launched[self._name] += 1
+            return self._kernel[grid]  # type: ignore[no-any-return]
+
+    for name in ("propagate", "combine_sets", "fill_if_any", "squared_changes", "commit"):
+        patch.setattr(set_kernels, name, Counted(name))
+    call = PixelLaunch.__call__
+
+    def counted_call(self: PixelLaunch, *arguments: Any, **keywords: Any) -> None:
+        launched["pixels"] += 1
+        call(self, *arguments, **keywords)
+
+    patch.setattr(PixelLaunch, "__call__", counted_call)
+    return launched
+
+
+def test_graphs_with_global_operators_have_a_time() -> None:
+    graph: Graph = graph_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Softmax(1)), (12, 12))
+    layout = lay_out(graph)
+    plan = Planner(layout).plan()
+    assert any(isinstance(step, Call) for step in plan.steps)
+    assert sparse_frame(plan, layout, counted(plan, 0.2), DEVICES["h100"]).milliseconds > 0
+    assert dense_frame(layout, DEVICES["h100"]).milliseconds > 0
