@@ -221,8 +221,7 @@ def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = N
 
 def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | None, device: str) -> Dense:
     if dtype := _TORCH_ON_GPU.get(backend):
-        tf32 = backend is Backend.TORCH_CUDA_TF32
-        return TorchOnDevice(model.graph, torch.device(device), dtype, tf32=tf32)
+        return TorchOnDevice(model.graph, torch.device(device), dtype, tf32=backend is Backend.TORCH_CUDA_TF32)
     if backend is Backend.ONNXRUNTIME_CUDA:
         return _by_session(Shared(None, onnxruntime_on_cuda(onnx_content(model), threads, torch.device(device))))
     if backend is Backend.TORCH:
