@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.dense_on_cpu import compiled_by_openvino, session_of_onnxruntime
+from cacheinf_ros.engine.dense_on_gpu import TorchOnDevice, onnxruntime_on_cuda
 from cacheinf_ros.engine.dense_program import DenseProgram
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
@@ -25,11 +27,11 @@ from cacheinf_ros.graph.shared_values import Shared
 _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]
 """float32 [1, 3, height, width] -> outputs, in the model's order."""
-_ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
 _NEARLY = 2.0  # times the time of the fastest
 CLEARLY = 0.9
 """Share of the time in float32 that a lower precision must not exceed to be worth its bursts and its loss."""
-_ROUNDS = 7  # of measuring; the first of each backend does not count
+_ROUNDS = 6  # of measuring, after one that does not count
+_UNCOUNTED_ON_GPU = 5  # rounds: kernels are compiled in the first, and the fourth is captured as a graph
 
 
 class Backend(Enum):
@@ -44,6 +46,18 @@ class Backend(Enum):
     OWN_BFLOAT16 = "cacheinf_bf16"
     OPENVINO_INT8 = "openvino_int8"
     ONNXRUNTIME_INT8 = "onnxruntime_int8"
+    OWN_CUDA = "cacheinf_cuda"
+    OWN_CUDA_BFLOAT16 = "cacheinf_cuda_bf16"
+    TORCH_CUDA = "torch_cuda"
+    TORCH_CUDA_TF32 = "torch_cuda_tf32"
+    TORCH_CUDA_FLOAT16 = "torch_cuda_f16"
+    TORCH_CUDA_BFLOAT16 = "torch_cuda_bf16"
+    ONNXRUNTIME_CUDA = "onnxruntime_cuda"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it computes on the device that it is prepared for; the others on the CPU."""
+        return self in _ON_GPU
 
     @property
     def precision(self) -> DensePrecision:
@@ -57,14 +71,27 @@ _LOWER = {
     Backend.OWN_BFLOAT16: DensePrecision.BFLOAT16,
     Backend.OPENVINO_INT8: DensePrecision.INT8,
     Backend.ONNXRUNTIME_INT8: DensePrecision.INT8,
+    Backend.TORCH_CUDA_TF32: DensePrecision.FLOAT16,  # as many bits of mantissa
+    Backend.TORCH_CUDA_FLOAT16: DensePrecision.FLOAT16,
+    Backend.TORCH_CUDA_BFLOAT16: DensePrecision.BFLOAT16,
+    Backend.OWN_CUDA_BFLOAT16: DensePrecision.BFLOAT16,
 }
-_IN_OPENVINO = {
-    DensePrecision.FLOAT32: ("f32", "FP32"),
-    DensePrecision.FLOAT16: ("f16", "FP16"),
-    DensePrecision.BFLOAT16: ("bf16", "BF16"),
+_ON_GPU = frozenset(backend for backend in Backend if "_cuda" in backend.value)
+_OWN = (Backend.OWN, Backend.OWN_BFLOAT16, Backend.OWN_CUDA, Backend.OWN_CUDA_BFLOAT16)
+_TORCH_ON_GPU = {
+    Backend.TORCH_CUDA: torch.float32,
+    Backend.TORCH_CUDA_TF32: torch.float32,
+    Backend.TORCH_CUDA_FLOAT16: torch.float16,
+    Backend.TORCH_CUDA_BFLOAT16: torch.bfloat16,
 }
-FULL_PRECISION = tuple(backend for backend in Backend if backend not in _LOWER)
-"""The backends that compute in float32."""
+FULL_PRECISION = tuple(backend for backend in Backend if backend not in _LOWER and not backend.on_gpu)
+"""The backends that compute in float32 on the CPU."""
+
+
+def backends_for(device: str, *precisions: DensePrecision) -> tuple[Backend, ...]:
+    """The backends that compute in these precisions where an engine on this device does."""
+    on_gpu = torch.device(device).type == "cuda"
+    return tuple(backend for backend in Backend if backend.on_gpu == on_gpu and backend.precision in precisions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +123,19 @@ class DenseBackend(Prepared):
 
 
 def fastest_backends(
-    model: Model, threads: int, backends: Sequence[Backend] = FULL_PRECISION
+    model: Model, threads: int, backends: Sequence[Backend] = FULL_PRECISION, device: str = "cpu"
 ) -> tuple[DenseBackend, ...]:
     """Prepare a model for every float32 backend that is installed, and measure which is the fastest; takes seconds.
 
     torch is always there; what is not installed, or cannot run the model, is named in the log.
 
+    Args:
+        device: of backends on a GPU.
+
     Returns:
         the fastest first, then those that are nearly as fast: which one is under load only use can tell.
     """
-    found = {backend: run for backend in backends if (run := _prepared(backend, model, threads))}
+    found = {backend: run for backend in backends if (run := _prepared(backend, model, threads, device=device))}
     medians = {backend: float(np.median(values)) for backend, values in _measured(found, model.input_size).items()}
     least = min(medians.values())
     return tuple(
@@ -116,7 +146,12 @@ def fastest_backends(
 
 
 def faster_backends(
-    model: Model, threads: int, full: DenseBackend, backends: Sequence[Backend], int8: bytes | None = None
+    model: Model,
+    threads: int,
+    full: DenseBackend,
+    backends: Sequence[Backend],
+    int8: bytes | None = None,
+    device: str = "cpu",
 ) -> tuple[DenseBackend, ...]:
     """Prepare a model for backends of lower precision, and choose those that are clearly faster.
 
@@ -125,15 +160,16 @@ def faster_backends(
     Args:
         full: the fastest of those that compute in float32.
         int8: the model quantised, see :func:`prepare`.
+        device: of backends on a GPU.
 
     Returns:
         the most precise first, each clearly faster than all before it.
     """
-    found = {backend: run for backend in backends if (run := _prepared(backend, model, threads, int8))}
+    found = {backend: run for backend in backends if (run := _prepared(backend, model, threads, int8, device))}
     if not found:
         return ()
     # one of its own, as the other may be in use in another thread, and runs only once at a time
-    runs = {Backend(full.name): prepare(Backend(full.name), model, threads), **found}
+    runs = {Backend(full.name): prepare(Backend(full.name), model, threads, device=device), **found}
     # the least, not the median: what else the machine does now should not decide for as long as the node runs
     took_ms = {backend: min(values) for backend, values in _measured(runs, model.input_size).items()}
     chosen: list[DenseBackend] = []
@@ -154,10 +190,12 @@ def _backend(backend: Backend, prepared: Prepared, milliseconds: float) -> Dense
     )
 
 
-def _prepared(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Prepared | None:
+def _prepared(
+    backend: Backend, model: Model, threads: int, int8: bytes | None = None, device: str = "cpu"
+) -> Prepared | None:
     """Prepare a model for a backend; None, and a line in the log, where it is not installed or cannot run the model."""
     try:
-        return prepare(backend, model, threads, int8)
+        return prepare(backend, model, threads, int8, device)
     except ImportError as error:
         _log.info("dense frames are not tried on %s: %s", backend.value, error)
     except NotImplementedError as error:
@@ -168,19 +206,24 @@ def _prepared(backend: Backend, model: Model, threads: int, int8: bytes | None =
     return None
 
 
-def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = None) -> Prepared:
+def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = None, device: str = "cpu") -> Prepared:
     """Prepare a model for a backend; raises what the backend raises where it cannot run the model.
 
     Args:
         int8: the model quantised (:func:`cacheinf_ros.engine.int8_content.int8_content`), for a backend of int8.
+        device: of backends on a GPU; in tests the CPU.
     """
-    if backend in (Backend.OWN, Backend.OWN_BFLOAT16):
-        program = DenseProgram(model, threads, Precision(backend.precision.value))
+    if backend in _OWN:
+        program = DenseProgram(model, threads, Precision(backend.precision.value), device if backend.on_gpu else "cpu")
         return Prepared(read=program.read, run=program.run)
-    return Prepared(read=Preprocessor(model.card).input, run=_run_elsewhere(backend, model, threads, int8))
+    return Prepared(read=Preprocessor(model.card).input, run=_run_elsewhere(backend, model, threads, int8, device))
 
 
-def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | None) -> Dense:
+def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | None, device: str) -> Dense:
+    if dtype := _TORCH_ON_GPU.get(backend):
+        return TorchOnDevice(model.graph, torch.device(device), dtype, tf32=backend is Backend.TORCH_CUDA_TF32)
+    if backend is Backend.ONNXRUNTIME_CUDA:
+        return _by_session(Shared(None, onnxruntime_on_cuda(onnx_content(model), threads, torch.device(device))))
     if backend is Backend.TORCH:
         return run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last)
     if backend.precision is DensePrecision.INT8:
@@ -188,10 +231,10 @@ def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | N
         return (run_by_openvino if backend is Backend.OPENVINO_INT8 else run_by_onnxruntime)(int8, threads)
     shared, kind = model.shared, (backend, threads)
     if backend is Backend.ONNXRUNTIME:
-        session = shared.get(model.graph, kind, lambda: _session_of_onnxruntime(onnx_content(model), threads))
+        session = shared.get(model.graph, kind, lambda: session_of_onnxruntime(onnx_content(model), threads))
         return _by_session(session)
     compiled = shared.get(
-        model.graph, kind, lambda: _compiled_by_openvino(onnx_content(model), threads, backend.precision)
+        model.graph, kind, lambda: compiled_by_openvino(onnx_content(model), threads, backend.precision)
     )
     return _by_request(compiled)
 
@@ -210,7 +253,7 @@ def run_by_torch(module: Callable[..., Any], memory_format: torch.memory_format 
 
 def run_by_onnxruntime(content: bytes, threads: int) -> Dense:
     """Prepare an ONNX model for ONNX Runtime."""
-    return _by_session(Shared(None, _session_of_onnxruntime(content, threads)))
+    return _by_session(Shared(None, session_of_onnxruntime(content, threads)))
 
 
 def run_by_openvino(content: bytes, threads: int, precision: DensePrecision = DensePrecision.FLOAT32) -> Dense:
@@ -222,34 +265,13 @@ def run_by_openvino(content: bytes, threads: int, precision: DensePrecision = De
     Raises:
         NotImplementedError: this processor does not compute in that precision.
     """
-    return _by_request(Shared(None, _compiled_by_openvino(content, threads, precision)))
-
-
-def _session_of_onnxruntime(content: bytes, threads: int) -> Any:
-    """Only its errors are printed, as some files get a warning per weight."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = _ERRORS
-    # not session.set_denormal_as_zero: that stays set in the caller's thread
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return _by_request(Shared(None, compiled_by_openvino(content, threads, precision)))
 
 
 def _by_session(session: Shared[Any]) -> Dense:
     """A session may run in several threads at once."""
     name = session.value.get_inputs()[0].name
     return lambda image: list(session.value.run(None, {name: image}))
-
-
-def _compiled_by_openvino(content: bytes, threads: int, precision: DensePrecision) -> Any:
-    import openvino
-
-    core, (hint, capability) = openvino.Core(), _IN_OPENVINO[precision]
-    if capability not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        raise NotImplementedError(f"this processor does not compute in {precision.value}")
-    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": hint}
-    return core.compile_model(core.read_model(content), "CPU", options)
 
 
 def _by_request(compiled: Shared[Any]) -> Dense:
@@ -264,12 +286,16 @@ def _by_request(compiled: Shared[Any]) -> Dense:
 
 
 def _measured(backends: Mapping[Backend, Prepared], size: tuple[int, int]) -> dict[Backend, list[float]]:
-    """Milliseconds of some runs of each on a frame of the model's size, measured in turn."""
+    """Milliseconds of some runs of each on a frame of the model's size, measured in turn.
+
+    Outputs are on the CPU when a run ends, so a GPU has been waited for.
+    """
+    uncounted = _UNCOUNTED_ON_GPU if any(backend.on_gpu for backend in backends) else 1
     frame = np.zeros((*size, 3), np.uint8)
     took: dict[Backend, list[float]] = {backend: [] for backend in backends}
-    for _ in range(_ROUNDS):
+    for _ in range(uncounted + _ROUNDS):
         for backend, prepared in backends.items():
             started = time.perf_counter_ns()
             prepared.run(prepared.read(frame))
             took[backend].append((time.perf_counter_ns() - started) / 1e6)
-    return {backend: values[1:] for backend, values in took.items()}
+    return {backend: values[uncounted:] for backend, values in took.items()}

@@ -20,7 +20,9 @@ from cacheinf_ros.graph import Model
 class DenseProgram:
     """A model compiled for dense execution. For one thread at a time."""
 
-    def __init__(self, model: Model, threads: int, precision: Precision = Precision.FLOAT32) -> None:
+    def __init__(
+        self, model: Model, threads: int, precision: Precision = Precision.FLOAT32, device: str = "cpu"
+    ) -> None:
         """Compile; packed weights are shared with the model's engines.
 
         What its operators cost, and so which of their kernels are the fastest, is measured where no engine has done so.
@@ -28,18 +30,16 @@ class DenseProgram:
         Raises:
             NotImplementedError: there are no compiled kernels, or they do not compute in this precision here.
         """
-        library = kernel_library()
-        if library is None:
-            raise NotImplementedError("the compiled kernels are not built")
-        if precision is Precision.BFLOAT16 and not library.ci_has_bfloat16():
-            raise NotImplementedError(f"this processor does not compute in {precision.value}")
-        config = EngineConfig(threads=threads, precision=precision, cache_budget_mb=0)
+        if torch.device(device).type == "cpu":
+            _check_compiled_kernels(precision)
+        config = EngineConfig(device=device, threads=threads, precision=precision, cache_budget_mb=0)
         executed, backend = executed_model(model, config)
         self._program, cost = compile_program(executed, config, backend)
         self._program.profile.switch_kernels({name: curve.switch_from for name, curve in cost.curves.items()})
         self._preprocessor = Preprocessor(model.card)
         self._input = backend.input(self._preprocessor, self._program.input)
 
+    @torch.inference_mode()
     def read(self, frame: NDArray[np.uint8]) -> None:
         """Write a frame, uint8 [height, width, 3], BGR, to where :meth:`run` starts from."""
         self._input.write_all(self._preprocessor.resize(frame), self._program.changed_input)
@@ -48,4 +48,12 @@ class DenseProgram:
     def run(self, _: None) -> list[NDArray[Any]]:
         """Compute the outputs for the frame that was read last; they are overwritten by the next run."""
         with self._program.awake():
-            return [value.numpy() for value in self._program.execute(refresh=True).values()]
+            return [value.cpu().numpy() for value in self._program.execute(refresh=True).values()]
+
+
+def _check_compiled_kernels(precision: Precision) -> None:
+    library = kernel_library()
+    if library is None:
+        raise NotImplementedError("the compiled kernels are not built")
+    if precision is Precision.BFLOAT16 and not library.ci_has_bfloat16():
+        raise NotImplementedError(f"this processor does not compute in {precision.value}")

@@ -70,7 +70,7 @@ class Activation:
             return x.relu() if (self.low, self.high) == (0.0, UNBOUNDED[1]) else x.clamp(self.low, self.high)
         if self.kind is ActivationKind.PRELU:
             assert self.slope is not None
-            return functional.prelu(x, self.slope.to(x.device))
+            return functional.prelu(x, self.slope.to(x))
         if self.kind is ActivationKind.GELU_TANH:
             return functional.gelu(x, approximate="tanh")
         if self.kind is ActivationKind.ELU:

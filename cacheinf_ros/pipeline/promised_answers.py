@@ -31,7 +31,7 @@ from cacheinf_ros.engine import (
     Selection,
 )
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
-from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends, fastest_backends
+from cacheinf_ros.engine.dense_backends import DenseBackend, backends_for, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.backend_ranking import BackendRanking
@@ -50,7 +50,7 @@ PREPARING = "being prepared"
 _log = logging.getLogger(__name__)
 _BURSTS_SHARE = 0.1  # of computing time that judging may add, as long as most frames are computed
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
-_OF_16_BITS = (Backend.OPENVINO_FLOAT16, Backend.OPENVINO_BFLOAT16, Backend.OWN_BFLOAT16)
+_OF_16_BITS = (DensePrecision.FLOAT16, DensePrecision.BFLOAT16)
 _STOP_S = 0.5
 
 
@@ -327,7 +327,8 @@ class PromisedAnswers:
     def _prepare(self, config: EngineConfig) -> None:
         """Prepare the dense backends, and last of all what answers are judged by: with that they come into use."""
         with guarded("preparing a dense backend for bounded mode") as failure:
-            self._ranking = BackendRanking(fastest_backends(self._model, config.threads))
+            full = backends_for(config.device, DensePrecision.FLOAT32)
+            self._ranking = BackendRanking(fastest_backends(self._model, config.threads, full, config.device))
             best = self._ranking.best
             self._note("dense_backend", f"{best.name}, {best.milliseconds:.1f} ms")
             photographs = [
@@ -343,10 +344,10 @@ class PromisedAnswers:
             return
         with guarded("frames are not computed in a lower precision"):
             allows, threads = config.dense_precision.allows, config.threads
-            if allows(DensePrecision.INT8):
+            if allows(DensePrecision.INT8) and backends_for(config.device, DensePrecision.INT8):
                 self._quantiser = BackgroundQuantiser(self._model, threads, best, self._lower.offer)
-            narrower = [backend for backend in _OF_16_BITS if allows(backend.precision)]
-            for backend in faster_backends(self._model, threads, best, narrower):
+            narrower = backends_for(config.device, *filter(allows, _OF_16_BITS))
+            for backend in faster_backends(self._model, threads, best, narrower, None, config.device):
                 self._lower.offer(backend)
 
 

@@ -29,7 +29,7 @@ from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
-LOWER = [backend for backend in Backend if backend not in FULL_PRECISION]
+LOWER = [backend for backend in Backend if backend not in FULL_PRECISION and not backend.on_gpu]
 
 
 @pytest.fixture(scope="module")
