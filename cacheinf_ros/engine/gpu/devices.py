@@ -16,7 +16,7 @@ class Arithmetic(Enum):
     BFLOAT16 = "bfloat16"
     """Factors are rounded to bfloat16."""
     FLOAT16 = "float16"
-    """As fast as bfloat16; of the dense engine that sparse frames are compared with."""
+    """As fast as bfloat16; the dense engine that sparse frames are compared with computes in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Device:
     copy_us: float
 
     def product_tflops(self, arithmetic: Arithmetic) -> float:
-        """Of matrix products on Tensor Cores."""
+        """Return the rate of matrix products on Tensor Cores, in TFLOPS."""
         return self.tf32_tflops / 3 if arithmetic is Arithmetic.TF32X3 else self.float16_tflops
 
 
@@ -69,9 +69,9 @@ class Assumptions:
 
 
 SPARSE = Assumptions(of_memory=0.6, of_peak=0.3)
-"""Of the Triton kernels: rows are gathered, and tiles were not tuned."""
+"""Assumed for the Triton kernels: rows are gathered, and tiles were not tuned."""
 DENSE = Assumptions(of_memory=0.8, of_peak=0.6)
-"""Of a good dense engine, as TensorRT: layouts and tiles are chosen for each layer."""
+"""Assumed for a good dense engine, as TensorRT: layouts and tiles are chosen for each layer."""
 
 # Jetson Orin Series technical brief (NVIDIA, v1.2) and data sheets. AGX Orin 64 GB: 2048 cores in 16 multiprocessors at
 # 1.3 GHz, 5.3 TFLOPS float32, 170 sparse int8 TOPS of the GPU (so 85 dense, and 42.5 TFLOPS float16), 204.8 GB/s. Orin
@@ -92,4 +92,4 @@ H100 = Device(
     float32_tflops=66.9, bus_gb_s=64.0, launch_gap_us=1.5, copy_us=10.0,
 )  # fmt: skip
 DEVICES: Mapping[str, Device] = {"orin-agx": ORIN_AGX, "orin-nano": ORIN_NANO, "h100": H100}
-"""By name, for the command line."""
+"""The devices by the names that the command line takes."""

@@ -50,17 +50,17 @@ class FrameTime:
 
     @property
     def milliseconds(self) -> float:
-        """Of all."""
+        """Return the time of the whole frame."""
         return sum(self.microseconds.values()) / 1e3
 
     @property
     def bound(self) -> Bound:
-        """What takes most of the time."""
+        """Return what most of the time is spent on."""
         return max(self.microseconds, key=lambda bound: self.microseconds[bound])
 
 
 def launch_us(launch: Launch, device: Device, arithmetic: Arithmetic, assumed: Assumptions) -> tuple[float, Bound]:
-    """Microseconds of a launch, and what they are the time of."""
+    """Return the microseconds of a launch, and what bounds it."""
     found = {Bound.GAP: device.launch_gap_us}
     if launch.programs:
         found[Bound.BYTES] = launch.moved / (1e3 * device.memory_gb_s * assumed.of_memory)
@@ -82,7 +82,7 @@ def sparse_frame(
     arithmetic: Arithmetic = Arithmetic.TF32X3,
     assumed: Assumptions = SPARSE,
 ) -> FrameTime:
-    """A frame as the Triton executor computes it, from its changed pixels in the CPU's memory to the outputs there.
+    """Predict a frame as the Triton executor computes it, from its changed pixels in the CPU's memory to the outputs there.
 
     Args:
         counts: by set of the plan, how many pixels are active.
@@ -99,7 +99,7 @@ def sparse_frame(
 
 
 def dense_frame(layout: Layout, device: Device, assumed: Assumptions = DENSE) -> FrameTime:
-    """The same graph computed densely by a good float16 engine: one launch for each operator, the same tiles, but more
+    """Predict the graph computed densely by a good float16 engine: one launch for each operator, the same tiles, but more
     of the peak. The whole picture is uploaded, a byte for each channel.
     """
     work = []

@@ -58,18 +58,18 @@ class Launch:
 
 
 def listed_sets(plan: Plan) -> frozenset[ActiveSet]:
-    """The sets whose pixels somebody computes, so that they are listed; the others are masks."""
+    """Return the sets whose pixels somebody computes, so that they are listed; the others are masks."""
     return frozenset(step.active for step in plan.steps if isinstance(step, Compute))
 
 
 def entering_sets(plan: Plan) -> tuple[ActiveSet, ...]:
-    """The sets that steps read and none fills: they are uploaded, and listed on the device."""
+    """Return the sets that steps read and none fills: they are uploaded, and listed on the device."""
     filled = {target for step in plan.steps for target in _filled(step)}
     return tuple(dict.fromkeys(each for step in plan.steps for each in _read(step) if each not in filled))
 
 
 def launches(plan: Plan, layout: Layout) -> int:
-    """How many a frame's graph consists of, whatever is active; those of an ATen call count as one.
+    """Count the launches that a frame's graph consists of, whatever is active; those of an ATen call count as one.
 
     Before the graph come a memset of all sets, one of the flags, and the copies of the input.
     """
@@ -77,7 +77,7 @@ def launches(plan: Plan, layout: Layout) -> int:
 
 
 def plan_work(plan: Plan, layout: Layout, counts: Mapping[ActiveSet, int], tiles: Tiles | None = None) -> list[Launch]:
-    """The launches of a frame's graph, in order, as many as :func:`launches` says.
+    """Return the launches of a frame's graph, in order, as many as :func:`launches` says.
 
     Args:
         counts: by set of the plan, how many pixels are active.
@@ -93,7 +93,7 @@ def plan_work(plan: Plan, layout: Layout, counts: Mapping[ActiveSet, int], tiles
 def operator_work(
     operator: Operator, layout: Layout, active: int, tiles: Tiles, value_bytes: int = FLOAT32_BYTES
 ) -> Launch:
-    """Of computing so many pixels of an operator's output.
+    """Return the work of computing so many pixels of an operator's output.
 
     Args:
         value_bytes: of a value of maps and weights.
@@ -116,7 +116,7 @@ def operator_work(
 
 
 def aten_work(operator: Global, layout: Layout, value_bytes: int = FLOAT32_BYTES) -> Launch:
-    """Of a global operator: whatever it does, it reads its inputs and writes its output."""
+    """Return the work of a global operator: whatever it does, it reads its inputs and writes its output."""
     output = _values(layout, operator.output)
     inputs = sum(_values(layout, name) for name in operator.inputs)
     return _even("call", value_bytes * (inputs + output), output)
@@ -144,7 +144,7 @@ def _product_work(op: Conv, active: int, tiles: Tiles, value_bytes: int) -> Laun
 
 
 def read_pixels(window: Window, active: int) -> int:
-    """How many pixels of the input are read for so many of the output that lie together, about as a square.
+    """Estimate the pixels of the input that are read for so many of the output that lie together, about as a square.
 
     Never more than each tap of each of them, nor than there are; of those in the padding some are counted.
     """

@@ -113,7 +113,8 @@ class TritonExecutor:
         self._captures = False
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
+            # what other threads do on the device meanwhile, such as preparing dense frames, is no error
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 for action in [*self._entering, *self._actions]:
                     action()
         except RuntimeError as error:
