@@ -82,7 +82,7 @@ def sparse_frame(
     arithmetic: Arithmetic = Arithmetic.TF32X3,
     assumed: Assumptions = SPARSE,
 ) -> FrameTime:
-    """Predict a frame as the Triton executor computes it, from its changed pixels in the CPU's memory to the outputs there.
+    """Predict a frame as the Triton executor computes it, from changed pixels in the CPU's memory to the outputs there.
 
     Args:
         counts: by set of the plan, how many pixels are active.
@@ -99,8 +99,8 @@ def sparse_frame(
 
 
 def dense_frame(layout: Layout, device: Device, assumed: Assumptions = DENSE) -> FrameTime:
-    """Predict the graph computed densely by a good float16 engine: one launch for each operator, the same tiles, but more
-    of the peak. The whole picture is uploaded, a byte for each channel.
+    """Predict the graph computed densely by a good float16 engine: one launch for each operator, the same tiles, but
+    more of the peak. The whole picture is uploaded, a byte for each channel.
     """
     work = []
     for operator in layout.operators:
