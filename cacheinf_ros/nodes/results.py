@@ -27,6 +27,9 @@ from cacheinf_ros.pipeline.result_overlay import draw_instances, draw_result
 
 _DEPTH = 10
 _CAPTION_CLASSES = 3
+_OUTPUT_TYPES = frozenset(
+    ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+)
 
 
 def result_message(
@@ -95,11 +98,18 @@ def _decoded_fields(decoded: Decoded | None) -> dict[str, Any]:
 
 
 def outputs_from(message: msg.InferenceResult) -> dict[str, NDArray[Any]]:
-    """The outputs in a result message, without those that were left out."""
+    """Return the outputs in a result message, without those that were left out.
+
+    Raises:
+        ValueError: the message contradicts itself, or names a type that no output has.
+        TypeError: a size is none of the type that is named.
+    """
     outputs, data, at, shape_at = {}, np.frombuffer(message.data, np.uint8), 0, 0
     for name, dtype, rank, size in zip(
         message.output_names, message.output_dtypes, message.output_ranks, message.output_sizes, strict=True
     ):
+        if dtype not in _OUTPUT_TYPES:  # numpy's own reader of types fails in many ways on what strangers write
+            raise ValueError(f"{dtype!r} is no type of an output: one of {', '.join(sorted(_OUTPUT_TYPES))}")
         shape = tuple(message.output_shapes[shape_at : shape_at + rank])
         if size:
             outputs[name] = data[at : at + size].view(dtype).reshape(shape)

@@ -41,6 +41,8 @@ BAD: list[dict[str, Any]] = [
     {"box_outlines": [1], "outline_corners": [3]},
     {"output_names": []},
     {"output_dtypes": ["object"]},
+    {"output_dtypes": [","]},  # numpy would parse it as Python
+    {"output_dtypes": ["4u1"]},
     {"output_shapes": [2, 10]},
     {"output_sizes": [36]},
     {"data": byte_array(np.full(10, NAN, np.float32).tobytes())},
