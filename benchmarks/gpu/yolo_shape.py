@@ -11,21 +11,23 @@ _DEPTHS = (1, 2, 2, 1)
 _CLASSES, _BOX_VALUES = 80, 64
 
 
-def _conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
+def conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
+    """Make a convolution that keeps the size at stride 1, with its norm and SiLU."""
     layer = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
     return nn.Sequential(layer, nn.BatchNorm2d(outputs), nn.SiLU())
 
 
-class _C2f(nn.Module):
+class C2f(nn.Module):
     """Half of the channels goes through a row of bottlenecks; what each of them makes is kept."""
 
     def __init__(self, inputs: int, outputs: int, depth: int, *, adds: bool) -> None:
         super().__init__()
         half, self._adds = outputs // 2, adds
-        self.first, self.last = _conv(inputs, outputs), _conv((2 + depth) * half, outputs)
-        self.inner = nn.ModuleList(nn.Sequential(_conv(half, half, 3), _conv(half, half, 3)) for _ in range(depth))
+        self.first, self.last = conv(inputs, outputs), conv((2 + depth) * half, outputs)
+        self.inner = nn.ModuleList(nn.Sequential(conv(half, half, 3), conv(half, half, 3)) for _ in range(depth))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Compute [1, outputs, height, width]."""
         parts = list(self.first(x).chunk(2, 1))
         for inner in self.inner:
             made = inner(parts[-1])
@@ -33,15 +35,16 @@ class _C2f(nn.Module):
         return self.last(torch.cat(parts, 1))
 
 
-class _Pyramid(nn.Module):
+class Pyramid(nn.Module):
     """SPPF: one maximum after the other."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.first, self.last = _conv(channels, channels // 2), _conv(2 * channels, channels)
+        self.first, self.last = conv(channels, channels // 2), conv(2 * channels, channels)
         self.pool = nn.MaxPool2d(5, 1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Compute [1, channels, height, width]."""
         parts = [self.first(x)]
         for _ in range(3):
             parts.append(self.pool(parts[-1]))
@@ -52,9 +55,9 @@ class _Head(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         boxes, classes = max(16, _WIDTHS[2] // 4, _BOX_VALUES), max(_WIDTHS[2], _CLASSES)
-        self.boxes = nn.Sequential(_conv(channels, boxes, 3), _conv(boxes, boxes, 3), nn.Conv2d(boxes, _BOX_VALUES, 1))
+        self.boxes = nn.Sequential(conv(channels, boxes, 3), conv(boxes, boxes, 3), nn.Conv2d(boxes, _BOX_VALUES, 1))
         self.classes = nn.Sequential(
-            _conv(channels, classes, 3), _conv(classes, classes, 3), nn.Conv2d(classes, _CLASSES, 1)
+            conv(channels, classes, 3), conv(classes, classes, 3), nn.Conv2d(classes, _CLASSES, 1)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -67,17 +70,17 @@ class Yolo8s(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         stem, *widths = _WIDTHS
-        self.stem = _conv(3, stem, 3, 2)
+        self.stem = conv(3, stem, 3, 2)
         self.down = nn.ModuleList(
-            nn.Sequential(_conv(a, b, 3, 2), _C2f(b, b, depth, adds=True))
+            nn.Sequential(conv(a, b, 3, 2), C2f(b, b, depth, adds=True))
             for a, b, depth in zip(_WIDTHS, widths, _DEPTHS, strict=False)
         )
-        self.pyramid, self.enlarge = _Pyramid(widths[3]), nn.Upsample(scale_factor=2)
+        self.pyramid, self.enlarge = Pyramid(widths[3]), nn.Upsample(scale_factor=2)
         _, fine, middle, coarse = widths
-        self.up_middle = _C2f(coarse + middle, middle, 1, adds=False)
-        self.up_fine = _C2f(middle + fine, fine, 1, adds=False)
-        self.to_middle, self.down_middle = _conv(fine, fine, 3, 2), _C2f(fine + middle, middle, 1, adds=False)
-        self.to_coarse, self.down_coarse = _conv(middle, middle, 3, 2), _C2f(middle + coarse, coarse, 1, adds=False)
+        self.up_middle = C2f(coarse + middle, middle, 1, adds=False)
+        self.up_fine = C2f(middle + fine, fine, 1, adds=False)
+        self.to_middle, self.down_middle = conv(fine, fine, 3, 2), C2f(fine + middle, middle, 1, adds=False)
+        self.to_coarse, self.down_coarse = conv(middle, middle, 3, 2), C2f(middle + coarse, coarse, 1, adds=False)
         self.heads = nn.ModuleList(_Head(channels) for channels in (fine, middle, coarse))
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.dense_on_cpu import compiled_by_openvino, session_of_onnxruntime
-from cacheinf_ros.engine.dense_on_gpu import TorchOnDevice, onnxruntime_on_cuda
+from cacheinf_ros.engine.dense_onnxruntime import onnxruntime_on_cpu, onnxruntime_on_cuda
+from cacheinf_ros.engine.dense_openvino import compiled_by_openvino
 from cacheinf_ros.engine.dense_program import DenseProgram
+from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -84,14 +85,16 @@ _TORCH_ON_GPU = {
     Backend.TORCH_CUDA_FLOAT16: torch.float16,
     Backend.TORCH_CUDA_BFLOAT16: torch.bfloat16,
 }
-FULL_PRECISION = tuple(backend for backend in Backend if backend not in _LOWER and not backend.on_gpu)
-"""The backends that compute in float32 on the CPU."""
 
 
 def backends_for(device: str, *precisions: DensePrecision) -> tuple[Backend, ...]:
     """The backends that compute in these precisions where an engine on this device does."""
     on_gpu = torch.device(device).type == "cuda"
     return tuple(backend for backend in Backend if backend.on_gpu == on_gpu and backend.precision in precisions)
+
+
+FULL_PRECISION = backends_for("cpu", DensePrecision.FLOAT32)
+"""The backends that compute in float32 on the CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +234,7 @@ def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | N
         return (run_by_openvino if backend is Backend.OPENVINO_INT8 else run_by_onnxruntime)(int8, threads)
     shared, kind = model.shared, (backend, threads)
     if backend is Backend.ONNXRUNTIME:
-        session = shared.get(model.graph, kind, lambda: session_of_onnxruntime(onnx_content(model), threads))
+        session = shared.get(model.graph, kind, lambda: onnxruntime_on_cpu(onnx_content(model), threads))
         return _by_session(session)
     compiled = shared.get(
         model.graph, kind, lambda: compiled_by_openvino(onnx_content(model), threads, backend.precision)
@@ -253,7 +256,7 @@ def run_by_torch(module: Callable[..., Any], memory_format: torch.memory_format 
 
 def run_by_onnxruntime(content: bytes, threads: int) -> Dense:
     """Prepare an ONNX model for ONNX Runtime."""
-    return _by_session(Shared(None, session_of_onnxruntime(content, threads)))
+    return _by_session(Shared(None, onnxruntime_on_cpu(content, threads)))
 
 
 def run_by_openvino(content: bytes, threads: int, precision: DensePrecision = DensePrecision.FLOAT32) -> Dense:

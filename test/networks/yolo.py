@@ -14,45 +14,11 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from benchmarks.gpu.yolo_shape import C2f, Pyramid, conv
+
 STRIDES = (8, 16, 32)
 _BINS = 16
 _ANCHORS = ((10, 13, 16, 30, 33, 23), (30, 61, 62, 45, 59, 119), (116, 90, 156, 198, 373, 326))
-
-
-def conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs), nn.SiLU()
-    )
-
-
-class C2f(nn.Module):
-    """Two halves; one of them goes on through a bottleneck."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        half = outputs // 2
-        self.first, self.last = conv(inputs, outputs), conv(3 * half, outputs)
-        self.inner = nn.Sequential(conv(half, half, 3), conv(half, half, 3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        parts = list(self.first(x).chunk(2, 1))
-        parts.append(parts[-1] + self.inner(parts[-1]))
-        return self.last(torch.cat(parts, 1))
-
-
-class Pyramid(nn.Module):
-    """SPPF: one maximum after the other."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.first, self.last = conv(channels, channels // 2), conv(2 * channels, channels)
-        self.pool = nn.MaxPool2d(5, 1, 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        parts = [self.first(x)]
-        for _ in range(3):
-            parts.append(self.pool(parts[-1]))
-        return self.last(torch.cat(parts, 1))
 
 
 class Attention(nn.Module):
@@ -78,10 +44,12 @@ class Body(nn.Module):
 
     def __init__(self, width: int, *, attends: bool) -> None:
         super().__init__()
-        self.stem = nn.Sequential(conv(3, width, 3, 2), conv(width, width, 3, 2), C2f(width, width))
-        self.down = nn.ModuleList(nn.Sequential(conv(width, width, 3, 2), C2f(width, width)) for _ in STRIDES)
+        self.stem = nn.Sequential(conv(3, width, 3, 2), conv(width, width, 3, 2), C2f(width, width, 1, adds=True))
+        self.down = nn.ModuleList(
+            nn.Sequential(conv(width, width, 3, 2), C2f(width, width, 1, adds=True)) for _ in STRIDES
+        )
         self.wide = nn.Sequential(Pyramid(width), Attention(width) if attends else nn.Identity())
-        self.up = nn.ModuleList(C2f(2 * width, width) for _ in STRIDES[1:])
+        self.up = nn.ModuleList(C2f(2 * width, width, 1, adds=True) for _ in STRIDES[1:])
         self.enlarge = nn.Upsample(scale_factor=2)
 
     def forward(self, image: Tensor) -> list[Tensor]:

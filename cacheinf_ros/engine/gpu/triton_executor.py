@@ -7,7 +7,6 @@ once. A frame is therefore one CUDA graph, captured after a few frames and repla
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -21,6 +20,7 @@ from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
+from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.set_launches import REFRESH, Action, SetLaunches
@@ -29,7 +29,6 @@ from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
 from cacheinf_ros.graph.ir import resolve
 
-_log = logging.getLogger(__name__)
 _EAGER_FRAMES = 3
 """Frames before one is captured: in the first kernels are compiled, and steps can be timed one by one."""
 _Computing = Callable[..., None]
@@ -94,12 +93,11 @@ class TritonExecutor:
         return self._timed(self._actions[index])
 
     def _run(self) -> None:
+        if self._device.type != "cuda":
+            self._launch()
+            return
         for action in self._entering:
             action()
-        if self._device.type != "cuda":
-            for action in self._actions:
-                action()
-            return
         events = [torch.cuda.Event(enable_timing=True) for _ in range(len(self._actions) + 1)]
         for event, action in zip(events, self._actions, strict=False):
             event.record()
@@ -109,19 +107,13 @@ class TritonExecutor:
         self.microseconds[:] = [1e3 * first.elapsed_time(second) for first, second in pairwise(events)]
 
     def _capture(self) -> None:
-        """Capture a frame, or say why that cannot be, and go on launch by launch."""
+        """Capture a frame; where that cannot be, go on launch by launch."""
         self._captures = False
-        graph = torch.cuda.CUDAGraph()
-        try:
-            # what other threads do on the device meanwhile, such as preparing dense frames, is no error
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                for action in [*self._entering, *self._actions]:
-                    action()
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            _log.warning("a frame cannot be one CUDA graph (%s): every kernel is launched by itself, slower", reason)
-            return
-        self._graph = graph
+        self._graph = captured(self._launch, "a frame")
+
+    def _launch(self) -> None:
+        for action in [*self._entering, *self._actions]:
+            action()
 
     def _timed(self, action: Action) -> float:
         first, second = (torch.cuda.Event(enable_timing=True) for _ in range(2))

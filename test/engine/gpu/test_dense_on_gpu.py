@@ -15,7 +15,7 @@ from triton_devices import DEVICE, DEVICE_NAME, TRITON
 
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.dense_backends import Backend, backends_for, faster_backends, fastest_backends, prepare
-from cacheinf_ros.engine.dense_on_gpu import TorchOnDevice
+from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 

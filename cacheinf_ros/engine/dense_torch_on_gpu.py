@@ -1,9 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Dense engines of others on a CUDA device. Nothing here has run on one: none was at hand."""
+"""Plain torch as a dense engine on a CUDA device. It has never run on one: none was at hand."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
 from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.ir import Global, Pointwise
 
-_log = logging.getLogger(__name__)
-_ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
 _WARM_UP = 3  # runs before one is captured, in which cuDNN chooses its kernels
 
 
@@ -47,14 +45,14 @@ class TorchOnDevice:
         """Compute the outputs, in the graph's order, on the CPU: it has waited for the device by then."""
         self._image.copy_(torch.from_numpy(image))
         if self._graph is None:
-            self._outputs = self._computed()
+            self._compute()
         else:
             self._graph.replay()
         return [_as_array(value) for value in self._outputs]
 
-    def _computed(self) -> list[torch.Tensor]:
+    def _compute(self) -> None:
         with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=self._tf32):
-            return list(self._module(self._image).values())
+            self._outputs = list(self._module(self._image).values())
 
     @torch.inference_mode()
     def _captured(self) -> torch.cuda.CUDAGraph | None:
@@ -62,41 +60,9 @@ class TorchOnDevice:
         stream.wait_stream(torch.cuda.current_stream(self._image.device))
         with torch.cuda.stream(stream):
             for _ in range(_WARM_UP):
-                self._computed()
+                self._compute()
         torch.cuda.current_stream(self._image.device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            # what other threads do on the device meanwhile, such as frames of the engine, is no error
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._outputs = self._computed()
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            _log.warning("torch's dense frame cannot be one CUDA graph (%s): slower, launch by launch", reason)
-            return None
-        return graph
-
-
-def onnxruntime_on_cuda(content: bytes, threads: int, device: torch.device) -> Any:
-    """A session of ONNX Runtime on a CUDA device, in float32 without TF32.
-
-    Raises:
-        NotImplementedError: the device is no CUDA device, or this ONNX Runtime computes on none.
-    """
-    import onnxruntime
-
-    provider = "CUDAExecutionProvider"
-    if device.type != "cuda":
-        raise NotImplementedError(f"{provider} does not run on device {device}")
-    if provider not in onnxruntime.get_available_providers():
-        raise NotImplementedError(f"this ONNX Runtime has no {provider}: pip install onnxruntime-gpu in its place")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = _ERRORS
-    settings = {"device_id": str(device.index or 0), "use_tf32": "0"}
-    session = onnxruntime.InferenceSession(content, options, providers=[(provider, settings), "CPUExecutionProvider"])
-    if provider not in session.get_providers():  # without its libraries it falls back to the CPU, and does not raise
-        raise NotImplementedError(f"{provider} could not be loaded: its CUDA and cuDNN are missing")
-    return session
+        return captured(self._compute, "torch's dense frame")
 
 
 def _constants_on(graph: Graph, device: torch.device) -> Graph:

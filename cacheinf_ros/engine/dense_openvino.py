@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Models prepared by dense engines of others that compute on the CPU."""
+"""Models prepared by OpenVINO for dense execution on the CPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from cacheinf_ros.engine.engine_config import DensePrecision
 
-_ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
 _IN_OPENVINO = {
     DensePrecision.FLOAT32: ("f32", "FP32"),
     DensePrecision.FLOAT16: ("f16", "FP16"),
@@ -15,19 +14,8 @@ _IN_OPENVINO = {
 }
 
 
-def session_of_onnxruntime(content: bytes, threads: int) -> Any:
-    """A session of ONNX Runtime. Only its errors are printed, as some files get a warning per weight."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = _ERRORS
-    # not session.set_denormal_as_zero: that stays set in the caller's thread
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-
-
 def compiled_by_openvino(content: bytes, threads: int, precision: DensePrecision) -> Any:
-    """An ONNX model compiled by OpenVINO.
+    """Compile an ONNX model for the CPU.
 
     Raises:
         NotImplementedError: this processor does not compute in that precision.
