@@ -9,6 +9,7 @@ import torch
 
 from cacheinf_ros.engine.buffers import MapBuffer, MapShape, allocate_maps, maps_at
 from cacheinf_ros.engine.caching import Caching
+from cacheinf_ros.engine.execution.strips import Segment
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.optimal import optimal
@@ -25,7 +26,12 @@ class FeatureMaps(Mapping[str, MapBuffer]):
     """
 
     def __init__(
-        self, layout: Layout, caching: Caching, lifetimes: Sequence[TensorRecord], device: torch.device
+        self,
+        layout: Layout,
+        caching: Caching,
+        lifetimes: Sequence[TensorRecord],
+        device: torch.device,
+        segments: Sequence[Segment] = (),
     ) -> None:
         """Allocate: maps that are kept lie behind one another, the others where the memory planner places them.
 
@@ -33,8 +39,10 @@ class FeatureMaps(Mapping[str, MapBuffer]):
 
         Args:
             lifetimes: when each map is used that is not kept.
+            segments: what is computed strip by strip; of some of its maps there are only as many lines as it needs.
         """
         self._layout = layout
+        self._lines = {name: lines for segment in segments for name, lines in segment.buffers.items()}
         self._maps: dict[str, MapBuffer] = {}
         self.arena_bytes = 0
         kept = [name for name in layout.maps if name not in layout.views and name not in caching.dropped]
@@ -75,7 +83,10 @@ class FeatureMaps(Mapping[str, MapBuffer]):
 
     def _shapes(self, names: Sequence[str]) -> list[MapShape]:
         specs = [self._layout.spec(name) for name in names]
-        return [(spec.size, spec.channels, spec.levels) for spec in specs]
+        return [
+            ((self._lines.get(name, spec.size[0]), spec.size[1]), spec.channels, spec.levels)
+            for name, spec in zip(names, specs, strict=True)
+        ]
 
     def _view(self, tensor: str) -> MapBuffer:
         if tensor not in self._maps:

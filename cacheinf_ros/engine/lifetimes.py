@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.steps import Call, Compute, Poison, Step
+from cacheinf_ros.engine.execution.strips import Segment
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord
 from cacheinf_ros.memory.records import aligned
@@ -17,37 +17,52 @@ ALIGNMENT = 64
 
 
 def lifetimes(
-    steps: Sequence[Step], layout: Layout, caching: Caching, alignment: int = ALIGNMENT
+    steps: Sequence[Step],
+    layout: Layout,
+    caching: Caching,
+    alignment: int = ALIGNMENT,
+    segments: Sequence[Segment] = (),
 ) -> list[TensorRecord]:
     """A record for each map that is dropped; times are positions among the steps that compute.
 
-    A map is alive from the first computation of any of its pixels to the last that reads one.
+    A map is alive from the first computation of any of its pixels to the last that reads one. What is computed strip by
+    strip is computed at the same time, all of it.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for time, step in enumerate(_computations(steps)):
+    computations = _computations(steps)
+    for times, step in zip(_times(computations, segments), computations, strict=True):
         for name in (step.operator.output, *step.operator.inputs):
             root = layout.root(name)
-            first.setdefault(root, time)
-            last[root] = time
+            first.setdefault(root, times.start)
+            last[root] = times.stop - 1
+    lines = {name: count for segment in segments for name, count in segment.buffers.items()}
     return [
-        TensorRecord(size=aligned(map_bytes(layout, name), alignment), first=first[name], last=last[name], name=name)
+        TensorRecord(
+            size=aligned(map_bytes(layout, name, lines.get(name)), alignment),
+            first=first[name],
+            last=last[name],
+            name=name,
+        )
         for name in first
         if name in caching.dropped
     ]
 
 
-def map_bytes(layout: Layout, name: str) -> int:
-    """Of a feature map."""
+def map_bytes(layout: Layout, name: str, lines: int | None = None) -> int:
+    """Of a feature map, or of some of its lines."""
     spec = layout.spec(name)
-    return spec.value_bytes * math.prod(spec.shape)
+    height, width = spec.size
+    return spec.value_bytes * spec.channels * width * (height if lines is None else lines)
 
 
-def with_poison(steps: Sequence[Step], layout: Layout, caching: Caching) -> tuple[Step, ...]:
+def with_poison(
+    steps: Sequence[Step], layout: Layout, caching: Caching, segments: Sequence[Segment] = ()
+) -> tuple[Step, ...]:
     """The steps, and before and after the life of each map that is dropped one that overwrites it."""
     births: dict[int, list[str]] = {}
     deaths: dict[int, list[str]] = {}
-    for record in lifetimes(steps, layout, caching):
+    for record in lifetimes(steps, layout, caching, segments=segments):
         births.setdefault(record.first, []).append(record.name)
         deaths.setdefault(record.last, []).append(record.name)
     poisoned: list[Step] = []
@@ -65,3 +80,13 @@ def with_poison(steps: Sequence[Step], layout: Layout, caching: Caching) -> tupl
 
 def _computations(steps: Sequence[Step]) -> list[Compute | Call]:
     return [step for step in steps if isinstance(step, (Compute, Call))]
+
+
+def _times(computations: Sequence[Compute | Call], segments: Sequence[Segment]) -> list[range]:
+    """By position: the positions that are computed at the same time."""
+    times = [range(time, time + 1) for time in range(len(computations))]
+    place = {step.operator.output: time for time, step in enumerate(computations)} if segments else {}
+    for segment in segments:
+        together = range(place[segment.outputs[0]], place[segment.outputs[-1]] + 1)
+        times[together.start : together.stop] = [together] * len(together)
+    return times

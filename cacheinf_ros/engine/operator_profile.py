@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cacheinf_ros.engine.backends import Executor
 from cacheinf_ros.engine.execution.active import ActiveSet
-from cacheinf_ros.engine.execution.native_executor import NEVER
 from cacheinf_ros.engine.execution.steps import Call, Compute, Step
 from cacheinf_ros.engine.kernels import PreparedKernel
+from cacheinf_ros.engine.kernels.abi import NEVER
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Operator
 

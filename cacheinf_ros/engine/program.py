@@ -19,7 +19,9 @@ from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.plan import Plan
+from cacheinf_ros.engine.execution.segments import Segmenting
 from cacheinf_ros.engine.execution.steps import Compute
+from cacheinf_ros.engine.execution.strips import Segment
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.feature_maps import FeatureMaps
 from cacheinf_ros.engine.kernels import PreparedKernel
@@ -29,7 +31,6 @@ from cacheinf_ros.engine.operator_profile import Profile
 from cacheinf_ros.engine.partition.partition import PartitionSpace, Side
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.graph.ir import Global, Graph
-from cacheinf_ros.memory import TensorRecord
 
 
 class Program:
@@ -64,7 +65,8 @@ class Program:
         self._backend = backend
         self._planner = Planner(self.layout)
         self.replicas = TensorReplicas(PartitionSpace(self.layout, caching.dropped), side) if side else None
-        self.maps = FeatureMaps(self.layout, caching, self._lifetimes() if caching.dropped else [], backend.device)
+        self._segments: list[Segment] = []
+        self.maps = self._allocated(backend)
         values = {name: self._shaped(name) for name in self.maps}
         self._tensors = Tensors(maps=self.maps, values=values, specs=graph.tensors)
         self._kernels: dict[str, PreparedKernel] = {}  # by the operator's output: weights are packed once
@@ -110,13 +112,21 @@ class Program:
         same = {name: NOTHING_CHANGED for name in self.kept if self.layout.spec(name).levels}
         self.plan: Plan = self._planner.plan(self.caching, {**same, **thresholds}, self.replicas)
         if self._debug_memory:
-            self.plan = replace(self.plan, steps=with_poison(self.plan.steps, self.layout, self.caching))
+            self.plan = replace(
+                self.plan, steps=with_poison(self.plan.steps, self.layout, self.caching, self._segments)
+            )
         steps = self.plan.steps
         for step in steps:
             if isinstance(step, Compute) and step.operator.output not in self._kernels:
                 self._kernels[step.operator.output] = self._prepared(step)
         self._executor = self._backend.executor(
-            Executable(steps=steps, kernels=self._kernels, tensors=self._tensors, replicas=self.replicas)
+            Executable(
+                steps=steps,
+                kernels=self._kernels,
+                tensors=self._tensors,
+                replicas=self.replicas,
+                segments=self._segments,
+            )
         )
         self.profile.watch(steps, self._kernels, self._executor)
         convolutions = [step for step in steps if isinstance(step, Compute) and step.flops_per_pixel]
@@ -152,10 +162,17 @@ class Program:
         moved = [buffer for buffer in self.maps.kept if len(buffer.pixels) > 1]
         self._backend.shift([(b, dx * b.size[1] // width, dy * b.size[0] // height) for b in moved])
 
-    def _lifetimes(self) -> list[TensorRecord]:
+    def _allocated(self, backend: Backend) -> FeatureMaps:
+        """All maps; also finds out what is computed strip by strip."""
+        layout, caching = self.layout, self.caching
+        if not caching.dropped:
+            return FeatureMaps(layout, caching, [], backend.device)
         # where changes may be held back, operators share fewest sets and most is computed in several steps
-        longest = self._planner.plan(self.caching, dict.fromkeys(self.kept, NOTHING_CHANGED), self.replicas)
-        return lifetimes(longest.steps, self.layout, self.caching)
+        steps = self._planner.plan(caching, dict.fromkeys(self.kept, NOTHING_CHANGED), self.replicas).steps
+        if caching.dense and backend.strip_bytes:
+            self._segments = Segmenting(steps, layout, caching, backend.strip_bytes).segments()
+        records = lifetimes(steps, layout, caching, segments=self._segments)
+        return FeatureMaps(layout, caching, records, backend.device, self._segments)
 
     def _shaped(self, name: str) -> torch.Tensor:
         image = self.maps[name].image

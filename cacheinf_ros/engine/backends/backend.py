@@ -21,13 +21,12 @@ from cacheinf_ros.graph.ir import Levels, Operator
 
 
 class Executor(Protocol):
-    """Executes the steps of one plan.
+    """Executes the steps of one plan."""
 
-    Attributes:
-        microseconds: float32 [steps], of each step in the last execution.
-    """
-
-    microseconds: NDArray[np.float32]
+    @property
+    def microseconds(self) -> NDArray[np.float32]:
+        """float32 [steps], of each step in the last execution."""
+        ...
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
         """Execute all steps.
@@ -54,11 +53,14 @@ class Backend(Protocol):
         name: for messages.
         device: where the maps are.
         takes_levels: whether it runs graphs in which tensors are levels.
+        strip_bytes: what the caches of its processors hold of maps, for operators that it runs strip by strip; 0: it
+            runs each as a whole.
     """
 
     name: str
     device: torch.device
     takes_levels: bool
+    strip_bytes: int
 
     def prepare(
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None

@@ -32,6 +32,9 @@ from cacheinf_ros.geometry.painting import TILE
 from cacheinf_ros.graph.ir import Levels, Operator
 from cacheinf_ros.graph.shared_values import SharedValues
 
+_SHARE_OF_CACHES = 0.7  # for maps; weights, lists of pixels and packed rows take the rest
+_CACHE_BYTES = 1 << 20  # the L2 of one processor, as native/isa/igemm.h takes it too
+
 
 class NativeBackend:
     """See :class:`Backend`. What no compiled kernel computes is left to torch.
@@ -42,6 +45,7 @@ class NativeBackend:
         library: the compiled functions.
         threads: the ``ci_threads``, alive as long as this object.
         takes_levels: whether it was made for graphs with levels.
+        strip_bytes: see :class:`Backend`.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class NativeBackend:
         self._kernels = NativeKernels(library, shared or SharedValues(), bfloat16=bfloat16)
         self._int8 = Int8Kernels(library, self._kernels)
         self.takes_levels = int8
+        self.strip_bytes = int(_SHARE_OF_CACHES * threads * _CACHE_BYTES)
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else "int8, " if int8 else ""
         self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"

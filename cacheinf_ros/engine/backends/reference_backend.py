@@ -32,12 +32,14 @@ class ReferenceBackend:
         name: for messages.
         device: where the maps are.
         takes_levels: see :class:`Backend`.
+        strip_bytes: see :class:`Backend`; 0.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.name = "reference"
         self.device = device
         self.takes_levels = False
+        self.strip_bytes = 0
         self._kernels = ReferenceKernels(device)
 
     def prepare(

@@ -32,6 +32,7 @@ class TritonBackend(ReferenceBackend):
         name: for messages.
         device: where the maps are.
         takes_levels: see :class:`Backend`.
+        strip_bytes: see :class:`Backend`; 0.
     """
 
     def __init__(

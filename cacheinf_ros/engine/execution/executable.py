@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cacheinf_ros.engine.execution.steps import Step
+from cacheinf_ros.engine.execution.strips import Segment
 from cacheinf_ros.engine.execution.tensors import Tensors
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
@@ -19,9 +20,11 @@ class Executable:
     Attributes:
         kernels: of the operators of all :class:`.steps.Compute` steps, by the operator's output.
         replicas: what another machine has of each tensor; None: there is none.
+        segments: which steps that follow one another are executed strip by strip; none where a step holds changes back.
     """
 
     steps: Sequence[Step]
     kernels: Mapping[str, PreparedKernel]
     tensors: Tensors
     replicas: TensorReplicas | None = None
+    segments: Sequence[Segment] = ()

@@ -19,7 +19,8 @@ from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_call, prepared_compute, prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
-from cacheinf_ros.engine.kernels.abi import ChangeKind, CStep, CTapTable, CWindow, StepKind, failure
+from cacheinf_ros.engine.execution.strip_encoding import in_strips
+from cacheinf_ros.engine.kernels.abi import NEVER, ChangeKind, CStep, CTapTable, CWindow, StepKind, failure
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
@@ -33,16 +34,10 @@ _CHANGE_KINDS = {
     Criterion.ENERGY: ChangeKind.SUM_OF_SQUARES,
     Criterion.POOLED_ENERGY: ChangeKind.POOLED_SQUARES,
 }
-NEVER = 2**31 - 1
-"""More active pixels than there can be."""
 
 
 class NativeExecutor:
-    """Runs the steps of a plan on the CPU.
-
-    Attributes:
-        microseconds: float32 [steps], of each step in the last run; 0 for those that torch did.
-    """
+    """Runs the steps of a plan on the CPU."""
 
     def __init__(self, executable: Executable, library: ctypes.CDLL, threads: int) -> None:
         """``threads``: the ``ci_threads``, which live as long as this object is used."""
@@ -50,9 +45,9 @@ class NativeExecutor:
         self._library = library
         self._replicas = executable.replicas
         self._kept: list[object] = [executable]
-        self._steps = (CStep * len(steps))()
         self._python: dict[int, Callable[[Border, bool], None]] = {}
         self._transfers: dict[int, tuple[Send | Receive, Callable[[Border, bool], None]]] = {}
+        encoded: list[CStep] = []
         for i, step in enumerate(steps):
             if isinstance(step, Call):
                 self._python[i] = prepared_call(step, tensors, _CPU)
@@ -60,24 +55,35 @@ class NativeExecutor:
                 self._python[i] = prepared_poison(step, tensors)
             elif isinstance(step, (Send, Receive)):
                 self._transfers[i] = step, prepared_transfer(step, executable.replicas, tensors)
-                self._steps[i] = CStep(kind=StepKind.NOTHING)
             elif isinstance(step, Compute) and (function := kernels[step.operator.output].function):
                 self._python[i] = prepared_compute(step, function, tensors, _CPU)
-            else:
-                self._steps[i] = self._encoded(step, kernels, tensors.maps)
+            is_compiled = i not in self._python and i not in self._transfers
+            encoded.append(self._encoded(step, kernels, tensors.maps) if is_compiled else CStep(kind=StepKind.NOTHING))
+        order, kept = in_strips(executable, encoded)
+        self._kept += kept
+        self._steps = (CStep * len(order))(*(step for _, step in order))
+        self._owners = np.array([owner for owner, _ in order], np.intp)  # by compiled step: the plan's step
+        self._times = np.zeros(len(order), np.float32)
+        self._places: list[list[int]] = [[] for _ in steps]  # by the plan's step: the compiled ones
+        for place, (owner, _) in enumerate(order):
+            self._places[owner].append(place)
         self._find_breaks()
-        self.microseconds = np.zeros(len(steps), np.float32)
         self._program = library.ci_program_create(threads, *_scratch(steps, tensors.maps))
         if self._program is None:
             raise EngineError("there is not enough memory for the engine: take a smaller model or input")
         # not at the interpreter's exit: a daemon thread may be running it then
         weakref.finalize(self, library.ci_program_destroy, self._program).atexit = False
 
+    @property
+    def microseconds(self) -> NDArray[np.float32]:
+        """float32 [steps], of each step of the plan in the last run; 0 for those that torch did."""
+        return np.bincount(self._owners, self._times, minlength=len(self._places)).astype(np.float32)
+
     def execute(self, *, outside: Border, refresh: bool) -> None:
         """As :meth:`Executor.execute`."""
         if self._replicas is not None and self._replicas.partition is not self._partition:
             self._find_breaks()
-        times = self.microseconds.ctypes.data
+        times = self._times.ctypes.data
         for first, last in self._spans:
             if status := self._library.ci_program_run(self._program, self._steps, first, last, outside, refresh, times):
                 raise failure("ci_program_run", status)
@@ -87,21 +93,25 @@ class NativeExecutor:
     def _find_breaks(self) -> None:
         """Find out which steps are done in Python: also those that send or receive, in this partition."""
         self._partition = None if self._replicas is None else self._replicas.partition
-        self._breaks = self._python | {i: run for i, (step, run) in self._transfers.items() if step.is_needed}
+        needed = {i: run for i, (step, run) in self._transfers.items() if step.is_needed}
+        self._breaks = {self._places[i][0]: run for i, run in {**self._python, **needed}.items()}
         self._spans = _spans(len(self._steps), sorted(self._breaks))
 
     def switch_from(self, index: int, pixels: int) -> None:
         """Use the alternative kernel of a step from so many active pixels on."""
-        self._steps[index].alternative_from = pixels if self._steps[index].alternative_params else NEVER
+        for place in self._places[index]:
+            step = self._steps[place]
+            step.alternative_from = pixels if step.alternative_params else NEVER
 
     def time(self, index: int) -> float:
         """Microseconds of one step on the active pixels that its set holds."""
-        status = self._library.ci_program_run(
-            self._program, self._steps, index, index + 1, Border.NONE, True, self.microseconds.ctypes.data
-        )
-        if status:
-            raise failure("ci_program_run", status)
-        return float(self.microseconds[index])
+        for place in self._places[index]:
+            status = self._library.ci_program_run(
+                self._program, self._steps, place, place + 1, Border.NONE, True, self._times.ctypes.data
+            )
+            if status:
+                raise failure("ci_program_run", status)
+        return float(self._times[self._places[index]].sum())
 
     def _encoded(self, step: Step, kernels: Mapping[str, PreparedKernel], maps: Mapping[str, MapBuffer]) -> CStep:
         match step:

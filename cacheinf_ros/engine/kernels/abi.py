@@ -18,6 +18,9 @@ from cacheinf_ros.graph.activation import ActivationKind
 from cacheinf_ros.graph.ir import Combine, Levels
 from cacheinf_ros.graph.window import Window
 
+NEVER = 2**31 - 1
+"""More active pixels than there can be."""
+
 
 class KernelKind(IntEnum):
     """Which kernel a parameter structure is for: ``ci_kernel``."""

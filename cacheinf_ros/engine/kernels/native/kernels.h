@@ -218,7 +218,8 @@ enum ci_step_kind : int32_t {
   CI_UNION,                // target: first and second
   CI_DIFFERENCE,           // target: first without second
   CI_FILL_IF_ANY,          // target: everything if first has any pixel or padding changed, otherwise nothing
-  CI_COMPUTE,              // runs a kernel on first's active pixels; target: those whose value changed, if it is given
+  CI_COMPUTE,              // runs a kernel on first's active pixels; target: those whose value changed, if it is given;
+                           // second: of which first is a part, if it is given; where it is empty, nothing is computed
   CI_LOCAL_ROWS,           // target: of a ci_replica's local rows first, and what is stale
   CI_FORWARD,              // target: of a ci_replica's local rows first, elsewhere second
   CI_NOTHING               // left to somebody else

@@ -47,7 +47,7 @@ void copy_set(const ci_set& from, ci_set& to) {
 
 void run_kernel(ci_program& program, const ci::Isa& isa, const ci_step& step, const ci_rows& rows, float* out,
                 int64_t pitch) {
-  const bool many = step.first->count >= step.alternative_from;
+  const bool many = (step.second ? step.second : step.first)->count >= step.alternative_from;
   const int kernel = many ? step.alternative : step.kernel;
   if (kernel < 0 || kernel >= CI_KERNELS) throw std::out_of_range("no such kernel");
   isa.kernels[kernel](program.threads, many ? step.alternative_params : step.params, rows, out, pitch);
@@ -103,6 +103,7 @@ void compute_and_compare(ci_program& program, const ci::Isa& isa, const ci_step&
 // hold_back: whether small changes are.
 void compute(ci_program& program, const ci::Isa& isa, const ci_step& step, bool hold_back) {
   const ci_set& active = *step.first;
+  if (step.second && step.second->count == 0) return;
   if (active.count == 0) {
     if (step.target) ci::clear(*step.target);
     return;

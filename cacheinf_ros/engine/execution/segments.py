@@ -1,0 +1,91 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Which operators of a dense plan are computed strip by strip: those whose maps do not fit into the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cacheinf_ros.engine.caching import Caching
+from cacheinf_ros.engine.execution.steps import Call, Compute, Step
+from cacheinf_ros.engine.execution.strips import Division, Segment, line_bytes
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.engine.lifetimes import lifetimes
+from cacheinf_ros.graph.ir import (
+    ChannelNorm,
+    ChannelSoftmax,
+    Conv,
+    Convert,
+    Elementwise,
+    Operator,
+    PixelShuffle,
+    Pool,
+    Resample,
+    Select,
+)
+from cacheinf_ros.memory import TensorRecord
+
+_BY_LINES = (ChannelNorm, ChannelSoftmax, Conv, Convert, Elementwise, PixelShuffle, Pool, Resample, Select)
+_MORE_STRIPS = 1.25  # until their lines fit
+
+
+class Segmenting:
+    """Divides the operators of one plan, in which everything is computed and nothing held back."""
+
+    def __init__(self, steps: Sequence[Step], layout: Layout, caching: Caching, cache_bytes: int) -> None:
+        """``cache_bytes``: of maps that the caches of the processors hold, where they compute a strip together."""
+        self._layout = layout
+        self._caching = caching
+        self._cache_bytes = cache_bytes
+        self._computations = [step.operator for step in steps if isinstance(step, (Compute, Call))]
+        self._records = lifetimes(steps, layout, caching)
+        times = range(len(self._computations))
+        self._peak = max(sum(r.size for r in self._records if r.first <= time <= r.last) for time in times)
+
+    def segments(self) -> list[Segment]:
+        """Those that take less memory traffic in strips, in order, and no more memory."""
+        found = (self._segment(times) for times in self._chains() if len(times) > 1)
+        return [segment for segment in found if segment is not None]
+
+    def _chains(self) -> Iterator[range]:
+        """Positions of operators among which those maps are small that lie between two chains."""
+        between = [
+            sum(record.size for record in self._records if record.first <= time < record.last)
+            for time in range(len(self._computations))
+        ]
+        first = 0
+        for time, operator in enumerate(self._computations):
+            if not self._is_by_lines(operator):
+                yield range(first, time)
+                first = time + 1
+            elif 0 < time < len(between) - 1 and between[time - 1] > between[time] <= between[time + 1]:
+                yield range(first, time + 1)
+                first = time + 1
+        yield range(first, len(self._computations))
+
+    def _is_by_lines(self, operator: Operator) -> bool:
+        return isinstance(operator, _BY_LINES) and self._layout.root(operator.output) in self._caching.dropped
+
+    def _segment(self, times: range) -> Segment | None:
+        operators = [self._computations[time] for time in times]
+        division = self._fitting(operators)
+        if division is None or division.count == 1:
+            return None
+        alive = [record for record in self._records if record.first < times.stop and record.last >= times.start]
+        private = [r.name for r in alive if r.first >= times.start and r.last < times.stop]
+        segment = division.segment(private)
+        return segment if sum(self._bytes(record, segment) for record in alive) <= self._peak else None
+
+    def _fitting(self, operators: Sequence[Operator]) -> Division | None:
+        """The fewest strips of which each works with no more than the caches hold; None: a line is too long."""
+        count, most = 1, min(self._layout.spec(operator.output).size[0] for operator in operators)
+        while True:
+            division = Division(self._layout, operators, count)
+            if division.working_set <= self._cache_bytes:
+                return division
+            if count == most:
+                return None
+            count = min(most, max(count + 1, int(count * _MORE_STRIPS)))
+
+    def _bytes(self, record: TensorRecord, segment: Segment) -> int:
+        lines = segment.buffers.get(record.name)
+        return record.size if lines is None else lines * line_bytes(self._layout, record.name)

@@ -1,0 +1,166 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Operators that follow one another, computed strip by strip: what one writes is read while it is in the caches.
+
+Each operator computes, strip after strip, the lines that are still missing for the next ones, so that none is computed
+twice and every value is the same bit for bit. A map that nobody else reads never exists as a whole: a buffer holds the
+lines that are still needed, and slides down the map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from cacheinf_ros.engine.execution.lines import lines_read
+from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.graph.ir import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Computes some lines of an operator's output, by its name."""
+
+    output: str
+    lines: range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slide:
+    """From now on the buffer of a map begins at the first of these lines, which are moved there: perhaps none."""
+
+    map: str
+    lines: range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Operators that follow one another in a plan, in strips.
+
+    Attributes:
+        outputs: of the operators, in order.
+        work: what is done, in order.
+        buffers: by map that nobody else reads: how many lines its buffer holds. Buffers begin at line 0.
+        lies_in: by input and output of the operators that lies in such a map, the map.
+    """
+
+    outputs: tuple[str, ...]
+    work: tuple[Part | Slide, ...]
+    buffers: Mapping[str, int]
+    lies_in: Mapping[str, str]
+
+
+class Division:
+    """One way to divide operators into strips.
+
+    Attributes:
+        count: of the strips.
+    """
+
+    def __init__(self, layout: Layout, operators: Sequence[Operator], count: int) -> None:
+        self.count = count
+        self._layout = layout
+        self._operators = operators
+        self._roots = list(dict.fromkeys(layout.root(name) for o in operators for name in (o.output, *o.inputs)))
+        self._strips = list(_parts(layout, operators, count))
+
+    @cached_property
+    def working_set(self) -> int:
+        """Bytes of the lines of all maps that one strip works with, and of those that later ones read again."""
+        return max(
+            sum(line_bytes(self._layout, root) * len(lines) for root, lines in alive.items()) for alive in self._alive
+        )
+
+    def segment(self, private: Sequence[str]) -> Segment:
+        """What is to be done; ``private``: the maps that only these operators read and write."""
+        buffers = {root: self._buffer_lines(root) for root in private}
+        first = dict.fromkeys(private, 0)
+        work: list[Part | Slide] = []
+        for strip, parts in enumerate(self._strips):
+            for root in private:
+                needed = self._alive[strip][root]
+                if needed.stop - first[root] > buffers[root]:
+                    work.append(Slide(map=root, lines=self._kept(root, strip)))
+                    first[root] = needed.start
+            work += parts
+        names = (name for o in self._operators for name in (o.output, *o.inputs))
+        return Segment(
+            outputs=tuple(operator.output for operator in self._operators),
+            work=tuple(work),
+            buffers=buffers,
+            lies_in={name: self._layout.root(name) for name in names if self._layout.root(name) in buffers},
+        )
+
+    @cached_property
+    def _alive(self) -> list[dict[str, range]]:
+        """By strip and map: the lines from the first that is used from now on to the last that has been used."""
+        first = {root: self._layout.spec(root).size[0] for root in self._roots}
+        firsts: list[dict[str, int]] = []
+        for parts in reversed(self._strips):
+            for root, lines in self._touched(parts):
+                first[root] = min(first[root], lines.start)
+            firsts.append(dict(first))
+        end = dict.fromkeys(self._roots, 0)
+        alive = []
+        for parts, first in zip(self._strips, reversed(firsts), strict=True):
+            for root, lines in self._touched(parts):
+                end[root] = max(end[root], lines.stop)
+            alive.append({root: range(min(first[root], end[root]), end[root]) for root in self._roots})
+        return alive
+
+    def _touched(self, parts: Sequence[Part]) -> Iterator[tuple[str, range]]:
+        operators = {operator.output: operator for operator in self._operators}
+        for part in parts:
+            operator = operators[part.output]
+            yield self._layout.root(part.output), part.lines
+            for position, name in enumerate(operator.inputs):
+                if lines := lines_read(self._layout, operator, position, part.lines):
+                    yield self._layout.root(name), lines
+
+    def _kept(self, root: str, strip: int) -> range:
+        """The lines that a strip finds computed and that are still needed."""
+        first = self._alive[strip][root].start
+        return range(first, max(first, self._alive[strip - 1][root].stop if strip else 0))
+
+    def _buffer_lines(self, root: str) -> int:
+        """Room for a strip's lines, and for what is kept: it is moved to where nothing of it lies."""
+        lines = max(len(self._alive[strip][root]) + len(self._kept(root, strip)) for strip in range(self.count))
+        return min(lines, self._layout.spec(root).size[0])
+
+
+def line_bytes(layout: Layout, name: str) -> int:
+    """Of a line of a map."""
+    spec = layout.spec(name)
+    return spec.value_bytes * spec.channels * spec.size[1]
+
+
+def _parts(layout: Layout, operators: Sequence[Operator], count: int) -> Iterator[list[Part]]:
+    """By strip, what is computed: an even part of what none of these operators reads, of the others what is needed."""
+    place = {operator.output: index for index, operator in enumerate(operators)}
+    makers = [[_makers(layout, place, index, name) for name in o.inputs] for index, o in enumerate(operators)]
+    read = {maker for inputs in makers for found in inputs for maker in found}
+    heights = [layout.spec(operator.output).size[0] for operator in operators]
+    done = [0] * len(operators)
+    for strip in range(1, count + 1):
+        is_last = strip == count
+        needed = [
+            height if is_last else so_far if index in read else height * strip // count
+            for index, (height, so_far) in enumerate(zip(heights, done, strict=True))
+        ]
+        for index in reversed(range(len(operators))):
+            if needed[index] > done[index]:
+                for position, found in enumerate(makers[index]):
+                    end = lines_read(layout, operators[index], position, range(done[index], needed[index])).stop
+                    for maker in found:
+                        needed[maker] = max(needed[maker], end)
+        yield [
+            Part(output=operator.output, lines=range(first, end))
+            for operator, first, end in zip(operators, done, needed, strict=True)
+            if end > first
+        ]
+        done = needed
+
+
+def _makers(layout: Layout, place: Mapping[str, int], index: int, name: str) -> list[int]:
+    """The operators before this one that compute a tensor, or parts of it."""
+    return [place[leaf] for leaf in layout.leaves.get(name, (name,)) if place.get(leaf, index) < index]
