@@ -26,6 +26,7 @@ from cacheinf_ros.memory import TensorRecord
 
 _BY_LINES = (ChannelNorm, ChannelSoftmax, Conv, Convert, Elementwise, PixelShuffle, Pool, Resample, Select)
 _MORE_STRIPS = 1.25  # until their lines fit
+_SMALL_PART = 8
 
 
 class Segmenting:
@@ -76,14 +77,18 @@ class Segmenting:
         return segment if sum(self._bytes(record, segment) for record in alive) <= self._peak else None
 
     def _fitting(self, operators: Sequence[Operator]) -> Division | None:
-        """The fewest strips of which each works with no more than the caches hold; None: a line is too long."""
+        """The fewest strips of which each works with no more than the caches hold; None: that would be no gain.
+
+        Where a single line is too long for them, it is still worth it to work with a small part of the maps.
+        """
         count, most = 1, min(self._layout.spec(operator.output).size[0] for operator in operators)
+        whole = Division(self._layout, operators, count).working_set
         while True:
             division = Division(self._layout, operators, count)
             if division.working_set <= self._cache_bytes:
                 return division
             if count == most:
-                return None
+                return division if division.working_set * _SMALL_PART <= whole else None
             count = min(most, max(count + 1, int(count * _MORE_STRIPS)))
 
     def _bytes(self, record: TensorRecord, segment: Segment) -> int:
