@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.steps import Call, Compute, Step
-from cacheinf_ros.engine.execution.strips import Division, Segment, line_bytes
+from cacheinf_ros.engine.execution.strips import Division, Segment
 from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.engine.lifetimes import lifetimes
+from cacheinf_ros.engine.lifetimes import ALIGNMENT, lifetimes, map_bytes
 from cacheinf_ros.graph.ir import (
     ChannelNorm,
     ChannelSoftmax,
@@ -23,6 +23,7 @@ from cacheinf_ros.graph.ir import (
     Select,
 )
 from cacheinf_ros.memory import TensorRecord
+from cacheinf_ros.memory.records import aligned
 
 _BY_LINES = (ChannelNorm, ChannelSoftmax, Conv, Convert, Elementwise, PixelShuffle, Pool, Resample, Select)
 _MORE_STRIPS = 1.25  # until their lines fit
@@ -93,4 +94,4 @@ class Segmenting:
 
     def _bytes(self, record: TensorRecord, segment: Segment) -> int:
         lines = segment.buffers.get(record.name)
-        return record.size if lines is None else lines * line_bytes(self._layout, record.name)
+        return record.size if lines is None else aligned(map_bytes(self._layout, record.name, lines), ALIGNMENT)

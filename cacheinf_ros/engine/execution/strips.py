@@ -68,7 +68,7 @@ class Division:
     def working_set(self) -> int:
         """Bytes of the lines of all maps that one strip works with, and of those that later ones read again."""
         return max(
-            sum(line_bytes(self._layout, root) * len(lines) for root, lines in alive.items()) for alive in self._alive
+            sum(_line_bytes(self._layout, root) * len(lines) for root, lines in alive.items()) for alive in self._alive
         )
 
     def segment(self, private: Sequence[str]) -> Segment:
@@ -128,7 +128,7 @@ class Division:
         return min(lines, self._layout.spec(root).size[0])
 
 
-def line_bytes(layout: Layout, name: str) -> int:
+def _line_bytes(layout: Layout, name: str) -> int:
     """Of a line of a map."""
     spec = layout.spec(name)
     return spec.value_bytes * spec.channels * spec.size[1]
