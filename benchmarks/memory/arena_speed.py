@@ -10,6 +10,8 @@ import numpy as np
 
 from cacheinf_ros.bench.timing import measured
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine.caching import EVERYTHING, Caching, droppable
+from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.memory import MIB
 
@@ -20,15 +22,14 @@ _WARM_UP = 3
 def arena_speed(models: Sequence[str] = MODELS, *, frames: int, threads: int) -> list[dict[str, Any]]:
     """Time dense frames with all maps in one arena, and with memory of its own for every map, in turn.
 
-    Kernels are the same: only where maps lie differs.
+    Kernels are the same: only where maps lie differs. Nothing is computed strip by strip, which has no maps as a whole.
     """
     rows = []
     for reference in models:
         model = load_model(reference)
-        arena, naive = (
-            Engine(model, EngineConfig(mode=Mode.DENSE, threads=threads, cache_budget_mb=budget))
-            for budget in (0.0, -1.0)
-        )
+        config = EngineConfig(mode=Mode.DENSE, threads=threads)
+        nothing_kept = Caching(dropped=frozenset(droppable(lay_out(model.graph))))
+        arena, naive = (Engine(model, config, caching) for caching in (nothing_kept, EVERYTHING))
         image = np.random.default_rng(0).integers(0, 256, (*model.input_size, 3), dtype=np.uint8)
         took: dict[str, list[float]] = {"arena": [], "naive": []}
         for turn in range(frames + _WARM_UP):
