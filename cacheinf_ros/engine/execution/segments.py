@@ -27,7 +27,7 @@ from cacheinf_ros.memory.records import aligned
 
 _BY_LINES = (ChannelNorm, ChannelSoftmax, Conv, Convert, Elementwise, PixelShuffle, Pool, Resample, Select)
 _MORE_STRIPS = 1.25  # until their lines fit
-_SMALL_PART = 8
+_SMALL_PART = 8  # of what the whole maps take
 
 
 class Segmenting:
@@ -70,7 +70,7 @@ class Segmenting:
     def _segment(self, times: range) -> Segment | None:
         operators = [self._computations[time] for time in times]
         division = self._fitting(operators)
-        if division is None or division.count == 1:
+        if division is None:
             return None
         alive = [record for record in self._records if record.first < times.stop and record.last >= times.start]
         private = [r.name for r in alive if r.first >= times.start and r.last < times.stop]
@@ -78,19 +78,21 @@ class Segmenting:
         return segment if sum(self._bytes(record, segment) for record in alive) <= self._peak else None
 
     def _fitting(self, operators: Sequence[Operator]) -> Division | None:
-        """The fewest strips of which each works with no more than the caches hold; None: that would be no gain.
+        """About the fewest strips of which each works with no more than the caches hold; None: that would be no gain.
 
         Where a single line is too long for them, it is still worth it to work with a small part of the maps.
         """
-        count, most = 1, min(self._layout.spec(operator.output).size[0] for operator in operators)
-        whole = Division(self._layout, operators, count).working_set
-        while True:
-            division = Division(self._layout, operators, count)
-            if division.working_set <= self._cache_bytes:
-                return division
-            if count == most:
-                return division if division.working_set * _SMALL_PART <= whole else None
-            count = min(most, max(count + 1, int(count * _MORE_STRIPS)))
+        most = min(self._layout.spec(operator.output).size[0] for operator in operators)
+        whole, finest = (Division(self._layout, operators, count) for count in (1, most))
+        if whole.working_set <= self._cache_bytes:
+            return None
+        if finest.working_set > self._cache_bytes:
+            return finest if finest.working_set * _SMALL_PART <= whole.working_set else None
+        division = whole
+        while division.working_set > self._cache_bytes:
+            count = max(division.count + 1, int(division.count * _MORE_STRIPS))
+            division = Division(self._layout, operators, min(most, count))
+        return division
 
     def _bytes(self, record: TensorRecord, segment: Segment) -> int:
         lines = segment.buffers.get(record.name)

@@ -71,6 +71,18 @@ def test_random_networks(seed: int, is_merged: bool) -> None:
     assert_cached_is_dense(graph, seed, Caching(dropped=dropped))
 
 
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), cache_bytes=st.sampled_from([1_000, 4_000, 15_000]))
+def test_strip_by_strip(seed: int, cache_bytes: int) -> None:
+    module = random_network(seed)
+    size = module.input_size
+    model = Model(module=module, graph=graph_of(module, size), card=ModelCard(name="random", input_size=size))
+    graph = int8_graph(model.graph, scales_of(model))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BACKEND, "strip_bytes", cache_bytes)
+        assert_cached_is_dense(graph, seed, Caching.nothing(lay_out(graph)))
+
+
 def test_all_operators_of_a_mixed_network() -> None:
     model = load_model(f"{SMALL}:mixed", input_size=(61, 47))
     graph = int8_graph(model.graph, scales_of(model))
