@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def f1(self) -> float | None:
-        """Of detections; None where the model is no detector."""
+        """How well detections agree; None where the model is no detector."""
         return None if self._detections is None else self._detections.f1
 
     def report(self) -> dict[str, Any]:

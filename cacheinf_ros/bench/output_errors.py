@@ -111,7 +111,7 @@ class Agreement:
 
 
 def mean_square(values: NDArray[np.float32]) -> float:
-    """Of all values."""
+    """Average the squares of all values."""
     flat = values.ravel()
     return float(np.dot(flat, flat)) / flat.size
 

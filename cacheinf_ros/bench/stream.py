@@ -87,7 +87,7 @@ class StreamPlan:
 
     @property
     def config(self) -> EngineConfig:
-        """Of bounded mode."""
+        """How bounded mode is configured."""
         return self.own[BOUNDED].config
 
 

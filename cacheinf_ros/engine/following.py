@@ -72,7 +72,7 @@ def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> N
 
 
 def move_class_map(classes: NDArray[np.uint8], motion: Motion, input_size: Size) -> NDArray[np.uint8]:
-    """The same of a class of each pixel, [height, width]; nearest."""
+    """Move a map with a class of each pixel, [height, width], as :func:`move_map` does; nearest."""
     if motion.is_none:
         return classes
     height, width = classes.shape

@@ -15,7 +15,7 @@ from cacheinf_ros.graph.ir import Operator
 
 
 class Profile:
-    """Of one program; its plan may change."""
+    """Sums up what the operators of one program take; its plan may change."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

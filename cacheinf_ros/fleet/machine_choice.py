@@ -91,7 +91,7 @@ class MachineLoad:
         return sum(demand.cores for demand in self.demands) / self.machine.cores
 
     def joined_by(self, demand: Demand) -> MachineLoad:
-        """The same with one more session, in a process of its own unless one has room."""
+        """Add a session, in a process of its own unless one has room."""
         hosts = self.hosts + (demand.network not in self.networks)
         return MachineLoad(machine=self.machine, demands=(*self.demands, demand), networks=self.networks, hosts=hosts)
 

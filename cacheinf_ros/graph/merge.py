@@ -35,12 +35,12 @@ class Merged:
 
     @property
     def flops_apart(self) -> int:
-        """Of the convolutions and linear layers, each model on its own."""
+        """What convolutions and linear layers take, each model on its own."""
         return sum(self.graph.flops(o) * len(self.users[o.output]) for o in self.graph.operators)
 
     @property
     def flops(self) -> int:
-        """The same, shared."""
+        """What convolutions and linear layers take where models share them."""
         return sum(self.graph.flops(operator) for operator in self.graph.operators)
 
 

@@ -59,7 +59,7 @@ class ModelState:
 
     @property
     def begun_share(self) -> float:
-        """Of its requests, those before which another model was asked."""
+        """Which share of its requests comes after one of another model."""
         return (1 + self.begun) / (1 + self.requests)
 
 

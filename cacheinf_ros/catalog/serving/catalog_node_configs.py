@@ -126,7 +126,7 @@ class CatalogBudgetConfig(Config):
 
     @property
     def prices(self) -> PriceConfig:
-        """Of the server."""
+        """What the server asks."""
         return PriceConfig(price_server_s=self.price_server_s, price_mb=self.price_mb)
 
 

@@ -153,5 +153,5 @@ def _adjusted(factor: float, used: float) -> float:
 
 
 def _share(error: float, promised: float) -> float:
-    """Of what was promised."""
+    """Which share of what was promised an error is."""
     return error / max(promised, _ROUNDING)

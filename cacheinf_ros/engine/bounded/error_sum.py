@@ -32,7 +32,7 @@ class ErrorSum:
         self.add_squares(mean_squares(ours, exact), mean_squares(self._stale, exact))
 
     def add_squares(self, errors: Squares, changes: Squares) -> None:
-        """The same with :func:`mean_squares` of the frame's outputs and of the stale ones, against exact ones."""
+        """Take a frame into account by :func:`mean_squares` of its outputs and of stale ones, against exact ones."""
         self._frames += 1
         self._errors += errors
         self._changes += changes

@@ -16,7 +16,7 @@ Footprint = Window | TapTable
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AccessPattern:
-    """Of an operator's first input; the others are read where the output is computed, and so is the first by default.
+    """Tells where an operator reads its first input: by default, as it reads the others, where the output is computed.
 
     Attributes:
         forward: which input pixels each output pixel reads.

@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def propagated_pixels(self) -> int:
-        """Of all sets that steps fill which compute nothing."""
+        """How many pixels the sets have that steps fill which compute nothing."""
         growing = (Propagate, Union, Difference, FillIfAny)
         return sum(step.target.pixels for step in self.steps if isinstance(step, growing))
 

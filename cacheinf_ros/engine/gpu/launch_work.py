@@ -158,7 +158,7 @@ def read_pixels(window: Window, active: int) -> int:
 
 
 def _read_values(operator: Operator, layout: Layout, active: int) -> int:
-    """Of all inputs, and of the weights of a depthwise convolution."""
+    """How many values are read of all inputs, and of the weights of a depthwise convolution."""
     if not active:
         return 0
     values = operator.weight.numel() if isinstance(operator, Conv) else 0

@@ -37,7 +37,7 @@ class DenseRuns:
 
 
 class Observed:
-    """Of one tensor: some of its values, its ends, and its means.
+    """Keeps some of the values of one tensor, its ends, and its means.
 
     Attributes:
         low, high: of all values.
@@ -70,7 +70,7 @@ class Observed:
 
 
 def observe(runs: DenseRuns, images: Sequence[Image]) -> dict[str, Observed]:
-    """Of every feature map of the graph."""
+    """Run the images, and observe every feature map of the graph."""
     maps = {name: buffer for name, buffer in runs.program.maps.items() if name in runs.graph.tensors}
     observed = {name: Observed(buffer.pixels.shape[1]) for name, buffer in maps.items()}
     generator = torch.Generator().manual_seed(0)

@@ -120,7 +120,7 @@ class _Judging:
 
     @property
     def convolutions(self) -> list[Conv]:
-        """Of the model."""
+        """The model's, in the order of execution."""
         return [operator for operator in self._model.graph.operators if isinstance(operator, Conv)]
 
     def judge(self, what: str, scales: Scales) -> float:

@@ -49,7 +49,7 @@ class Goal(ABC):
         """What is to be small and what is limited, as if there were no limit, each over what is usual."""
 
     def lenient(self, found: Assessment) -> float:
-        """The same, but the promise may be broken on the way to something better."""
+        """What a choice is worth where the promise may be broken on the way to something better."""
         return self.worth(found) + _LENIENT * self.excess(found)
 
 

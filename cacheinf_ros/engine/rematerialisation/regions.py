@@ -130,7 +130,7 @@ def _bounds(table: TapTable) -> tuple[_Bounds, _Bounds]:
 
 
 def _axis_bounds(positions: NDArray[np.int32]) -> _Bounds:
-    """Of int32 [outputs, taps]. What reads nothing inside lies between its neighbours: nobody finds it."""
+    """Bound the int32 [outputs, taps]. What reads nothing inside lies between its neighbours: nobody finds it."""
     inside, far = positions >= 0, np.iinfo(np.int32).max
     first = np.where(inside, positions, far).min(axis=1).astype(np.int64)
     last = np.where(inside, positions, -1).max(axis=1).astype(np.int64)

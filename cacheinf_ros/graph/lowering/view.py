@@ -113,7 +113,7 @@ class View:
         return replace(self, moves=(*self.moves, replace(move, shape=shape)))
 
     def reshaped(self, shape: Shape) -> View:
-        """The same elements in the same order."""
+        """View the same elements in the same order in another shape."""
         if self.moves and self.moves[-1].target is aten.reshape.default:
             return replace(self, moves=self.moves[:-1]).reshaped(shape)
         if shape == self.shape:
@@ -141,7 +141,7 @@ class View:
         return replace(self, moves=self.moves[:count])
 
     def on(self, source: View) -> View:
-        """The same moves of another tensor of the same shape."""
+        """Move another tensor of the same shape in the same way."""
         assert source.is_whole and source.shape == self.source.shape
         return replace(self, source=source.source)
 
@@ -191,7 +191,7 @@ class Layout:
         return self.dim == 1 and self.shape[0] == 1 and len(self.shape) in (2, 4)
 
     def map_shape(self, channels: int) -> Shape:
-        """Of the map."""
+        """What shape the map has."""
         if self.is_plain:
             return (1, channels, *self.shape[2:])
         return (1, channels, *self.size)

@@ -43,5 +43,5 @@ class TrackRecord:
 
     @property
     def _usual(self) -> float:
-        """Of all, and of one more that is as predicted: a single one does not say whether it or all are praised."""
+        """Average all, and one more that is as predicted: a single one does not say whether it or all are praised."""
         return sum(self._found.values()) / (1 + len(self._found))

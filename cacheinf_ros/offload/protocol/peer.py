@@ -63,7 +63,7 @@ class FramePeer:
 
     @property
     def bytes_received(self) -> int:
-        """Of rows."""
+        """How many bytes of rows have come."""
         return self._crossing.received if self._crossing else 0
 
     @property
