@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the launches of a frame do: bytes, products and programs of each step, without a GPU.
 
-It follows :mod:`.triton_executor` launch by launch, and does not import it, nor Triton.
+It follows :mod:`cacheinf_ros.engine.gpu.triton_executor` launch by launch, and does not import it, nor Triton.
 """
 
 from __future__ import annotations
