@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from cacheinf_ros.engine.decoders.probabilities import softmax
+
 Floats = NDArray[np.float32]
 Classes = NDArray[np.int64]
 
@@ -34,9 +36,7 @@ class Linear:
 
     def probabilities(self, features: Floats) -> Floats:
         """float32 [samples, channels] -> [samples, classes], each row a distribution."""
-        logits = features @ self.weight.T + self.bias
-        likely: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return likely / likely.sum(axis=1, keepdims=True)
+        return softmax(features @ self.weight.T + self.bias)
 
 
 class LinearFit:

@@ -24,7 +24,6 @@ from cacheinf_ros.graph.ir import Conv, Graph, Pool, Resample
 from cacheinf_ros.graph.taps import AxisTaps
 
 Size = tuple[int, int]
-Mask = NDArray[np.uint8]
 
 
 def in_input(motion: Motion, image_size: Size, input_size: Size) -> Motion:
