@@ -82,7 +82,7 @@ def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None
 
 
 def rtdetr_head(graph: Graph) -> dict[str, Any] | None:
-    """As DETR, but others give as many scores, which are probabilities already: its output must be called logits."""
+    """Recognise it as DETR's; others give as many scores, which are probabilities: its output must be called logits."""
     decoder = detr_head(graph, 300, _COCO_CLASSES)
     return decoder if decoder is not None and "logits" in decoder["scores"] else None
 

@@ -179,7 +179,7 @@ class _Demo:
         progress("all robots share their frames")
 
     def run(self, progress: Callable[[str], None]) -> None:
-        """All phases."""
+        """Go through all phases."""
         seconds = self._config.phase_s
         self._film(seconds, Phase.STEADY)
         self._gateways = self._by_gateway

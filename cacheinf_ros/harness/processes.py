@@ -104,7 +104,7 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """Its process ID."""
+        """Which process ID it has."""
         return self._process.pid
 
     @property

@@ -65,7 +65,7 @@ class ModelState:
 
 @dataclass(slots=True, kw_only=True)
 class Situation:
-    """All models, and what is left for them.
+    """Knows all models, and what is left for them.
 
     Attributes:
         models: by name.

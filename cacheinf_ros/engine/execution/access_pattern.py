@@ -28,7 +28,7 @@ class AccessPattern:
 
 
 def access_patterns(layout: Layout) -> dict[str, AccessPattern]:
-    """By operator's output, of the operators that read other pixels than they write. Equal ones are the same object."""
+    """Describe, by output, the operators that read other pixels than they write. Equal ones are the same object."""
     found: dict[object, AccessPattern] = {}
     result = {}
     for operator in layout.operators:

@@ -103,7 +103,7 @@ class Planning:
         self.changed: dict[str, ActiveSet] = {graph.input: self._input}
 
     def plan(self) -> Plan:
-        """All operators in order."""
+        """Plan all operators in order."""
         for operator in self._layout.operators:
             if isinstance(operator, Global):
                 self._call(operator)

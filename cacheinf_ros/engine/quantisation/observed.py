@@ -30,7 +30,7 @@ class DenseRuns:
         self._input.touch_all()
 
     def run(self, images: Sequence[Image]) -> Iterator[dict[str, torch.Tensor]]:
-        """For each frame the outputs, valid until the next; the program's maps hold everything else."""
+        """Yield each frame's outputs, valid until the next; the program's maps hold everything else."""
         for image in images:
             self._input.write(self._preprocessor.resize(image), self.program.changed_input, everything=True)
             yield self.program.execute(refresh=True)

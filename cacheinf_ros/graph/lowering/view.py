@@ -88,7 +88,7 @@ class View:
 
     @property
     def shape(self) -> Shape:
-        """After the moves."""
+        """What shape the moves lead to."""
         return self.moves[-1].shape if self.moves else self.source.shape
 
     @property
@@ -102,7 +102,7 @@ class View:
         return prod(self.shape)
 
     def then(self, target: Callable[..., Any], *arguments: Any, item: int | None = None, **keywords: Any) -> View:
-        """With one more move."""
+        """Make one more move."""
         move = Move(target=target, arguments=arguments, keywords=keywords, item=item)
         shape = tuple(move(torch.empty(self.shape, device="meta")).shape)
         if target in _RESHAPES:
@@ -137,7 +137,7 @@ class View:
         return self if shape == self.shape else self.then(aten.broadcast_to.default, shape)
 
     def first(self, count: int) -> View:
-        """With only the first moves."""
+        """Make only the first moves."""
         return replace(self, moves=self.moves[:count])
 
     def on(self, source: View) -> View:
@@ -173,7 +173,7 @@ class Layout:
 
     @classmethod
     def of(cls, view: View, dim: int) -> Layout:
-        """With the height and width of the view's own dimensions or of its source, if there are such."""
+        """Find height and width in the view's own dimensions or in its source, if there are such."""
         dim %= len(view.shape)
         others = view.shape[:dim] + view.shape[dim + 1 :]
         pixels = prod(others)

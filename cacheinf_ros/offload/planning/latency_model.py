@@ -39,7 +39,7 @@ class LatencyModel:
 
     @property
     def slowdown(self) -> float:
-        """Times."""
+        """How many times as long as in the profile operators take."""
         return float(self._found[0])
 
     def overhead_ms(self, amounts: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ _KNOWN = 200  # schedules
 
 
 class TrackRecord:
-    """By schedule, the logarithm of what frames took over what was predicted."""
+    """Keeps, by schedule, the logarithm of what frames took over what was predicted."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, float] = {}
