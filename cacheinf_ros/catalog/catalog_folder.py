@@ -152,7 +152,7 @@ class CatalogFolder:
         return load_variant(entry, self.path, module, sized(card, self.file))
 
     def network(self, name: str) -> Model:
-        """As :meth:`load`, but from the graph that this machine has kept since it was loaded for the first time.
+        """Load as :meth:`load` does, but from the graph that this machine has kept since the first time.
 
         Then nothing of the folder is read. Its module gives a dict of outputs, as graphs do.
         """
@@ -287,7 +287,7 @@ def _named(card: ModelCard, entry: VariantEntry) -> ModelCard:
 
 
 def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
-    """As they are written."""
+    """Write costs as the file has them."""
     return {place: CostEntry(**asdict(cost)) for place, cost in costs.items()}
 
 

@@ -15,7 +15,7 @@ from cacheinf_ros.graph.graph_io import decode_graph, encode_graph
 from cacheinf_ros.graph.ir import Graph
 
 MOST_BYTES = 4_000_000_000
-"""Of all kept graphs; those that were used least recently go first."""
+"""Kept graphs take no more than that together; those that were used least recently go first."""
 
 _log = logging.getLogger(__name__)
 

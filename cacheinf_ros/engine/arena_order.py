@@ -20,7 +20,7 @@ _SEARCH_S = 1.0  # for the arena of each order
 
 
 def in_smallest_order(graph: Graph, caching: Caching) -> Graph:
-    """The same operators, each after those whose results it reads, in another order where that saves memory.
+    """Put the operators in another order where that saves memory, each after those whose results it reads.
 
     What a frame computes is the same bit for bit. The exact placement of both orders decides; the graph's own stays
     where the other one is no better, or where maps would lie in other ones.

@@ -17,7 +17,7 @@ _SEARCH_S = 2.0  # for an arena smaller than what the greedy strategies find, wh
 
 
 class FeatureMaps(Mapping[str, MapBuffer]):
-    """All maps by tensor; what is not kept holds something only while a frame needs it.
+    """Holds all maps by tensor; what is not kept holds something only while a frame needs it.
 
     Attributes:
         kept: those between frames, without what is part of another one.

@@ -38,7 +38,7 @@ def lifetimes(
 
 
 def map_bytes(layout: Layout, name: str) -> int:
-    """Of a feature map."""
+    """How many bytes a feature map takes."""
     spec = layout.spec(name)
     return spec.value_bytes * math.prod(spec.shape)
 

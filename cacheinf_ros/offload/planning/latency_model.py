@@ -39,11 +39,11 @@ class LatencyModel:
 
     @property
     def slowdown(self) -> float:
-        """Times."""
+        """How many times as long as in the profile operators take."""
         return float(self._found[0])
 
     def overhead_ms(self, amounts: Sequence[float]) -> float:
-        """Of a frame that has so much of each kind."""
+        """What a frame takes beside its operators that has so much of each kind."""
         return float(self._found[1:] @ amounts)
 
     def __str__(self) -> str:

@@ -66,7 +66,7 @@ class _Units:
         self.count = len(self._first)
 
     def rows(self, shares: Numbers) -> Integers:
-        """Of float64 [units]."""
+        """Turn shares, float64 [units], into rows of each tensor."""
         drawn = shares[self.of]
         drawn = np.where(self._whole, np.rint(drawn), drawn)
         return np.rint(drawn * self._heights).astype(np.int64)

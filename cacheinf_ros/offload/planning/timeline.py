@@ -151,7 +151,7 @@ class Timeline:
         return float(self._progress.total[0])
 
     def times(self, rows: Integers) -> Times:
-        """As :meth:`end`, with all that leads to it."""
+        """Compute what :meth:`end` does, with all that leads to it."""
         end = self.end(rows)
         sent, received, robot_busy, server_busy, transfers = self._progress.total[1:].tolist()
         return Times(
