@@ -18,12 +18,12 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from cacheinf_ros.catalog.build.techniques import Change, Recipe, perform, unpack
-from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin, load_card, load_module, model_of
+from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.interpret import DeferredGraph
 from cacheinf_ros.graph.known_models import possible_cards, recognised
@@ -193,7 +193,7 @@ class CatalogFolder:
 
     def _kept(self, entry: VariantEntry) -> Path:
         network = entry.model_dump_json(include={"changes", "bits", "graph", "sha256"})
-        return kept_file(f"{self.file.model}/{self.file.input_size}/{torch.__version__}/{network}")
+        return kept_file(f"{self.file.model}/{self.file.input_size}/{network}")
 
 
 def prepare_catalogs(

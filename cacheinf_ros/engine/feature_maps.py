@@ -11,7 +11,6 @@ from cacheinf_ros.engine.buffers import MapBuffer, MapShape, allocate_maps, maps
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord
-from cacheinf_ros.memory.optimal import optimal
 
 _SEARCH_S = 2.0  # for an arena smaller than what the greedy strategies find, where there may be one
 
@@ -67,6 +66,8 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         return len(self._maps)
 
     def _allocate_arena(self, lifetimes: Sequence[TensorRecord], device: torch.device) -> None:
+        from cacheinf_ros.memory.optimal import optimal  # here: it loads numba, and often all maps are kept
+
         placement = optimal(lifetimes, time_limit_s=_SEARCH_S).placement
         self.arena_bytes = placement.size
         names = [record.name for record in lifetimes]

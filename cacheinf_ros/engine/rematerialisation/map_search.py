@@ -11,7 +11,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import differential_evolution
 
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
 
@@ -154,6 +153,8 @@ def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float)
 
     def worth(flags: NDArray[np.float64]) -> float:
         return goal(assess(_named(names, flags)))
+
+    from scipy.optimize import differential_evolution  # here: it takes a while, and few search
 
     found = differential_evolution(
         worth,
