@@ -36,7 +36,7 @@ class Motion:
 
     @classmethod
     def none(cls) -> Motion:
-        """No motion: every pixel stays where it is."""
+        """Let every pixel stay where it is."""
         return _NONE
 
     @classmethod

@@ -62,7 +62,7 @@ class KeptFile:
             return None
 
     def read_json(self, parse: Callable[[Any], Content]) -> Content | None:
-        """As :meth:`read`, from JSON."""
+        """Read as :meth:`read` does, from JSON."""
         return self.read(lambda content: parse(json.loads(bytes(content))))
 
     def write(self, content: bytes) -> bool:
@@ -87,7 +87,7 @@ class KeptFile:
         return True
 
     def write_json(self, content: Any) -> bool:
-        """As :meth:`write`, as JSON."""
+        """Write as :meth:`write` does, as JSON."""
         return self.write(json.dumps(content).encode())
 
 

@@ -80,7 +80,7 @@ class Argument:
         )
 
     def but(self, default: str) -> Argument:
-        """The same with another default."""
+        """Give the argument another default."""
         return replace(self, default=default)
 
     def value(self, text: str) -> Value:
@@ -165,7 +165,7 @@ class Given:
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """Of the nodes: they win over those of the file."""
+        """What the nodes are given: it wins over what the file says."""
         return {name: value for name, value in self._values.items() if name in self._parameters}
 
     def text(self, name: str) -> str:

@@ -78,7 +78,7 @@ server.wire_compress server.wire_dtype server.wire_image settle_s source special
 tracks wait_for_subscribers wait_timeout_s weights
 """
 KNOWN = frozenset(_NAMES.split())
-"""Of all nodes together."""
+"""All nodes together know these."""
 
 
 def what_became_of(name: str) -> str:

@@ -44,12 +44,12 @@ def end_quietly_on_signals(leave: Callable[[], None] = lambda: None) -> None:
 
 
 def call_on_signals(callback: Callable[[], None]) -> None:
-    """From now on a signal only calls this, in the main thread."""
+    """Let a signal only call this from now on, in the main thread."""
     for number in _SIGNALS:
         signal.signal(number, lambda *_: callback())
 
 
 def ignore_signals() -> None:
-    """From now on nothing interrupts the way out: Ctrl-C in a terminal often comes twice."""
+    """Let nothing interrupt the way out from now on: Ctrl-C in a terminal often comes twice."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)

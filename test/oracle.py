@@ -30,7 +30,7 @@ def assert_equals_dense(engine: Engine, image: NDArray[np.uint8], cache_map: Cac
 
 
 def assert_result_equals_dense(engine: Engine, result: EngineResult, image: NDArray[np.uint8]) -> None:
-    """1e-5 of the outputs' spread; where torch itself is further from float64 than that, as close as torch."""
+    """1e-5 of the outputs' standard deviation; where torch itself is further from float64, as close as torch."""
     ours, exact = list(result.outputs.values()), dense(engine.model, image)
     errors = [_error(a, b) for a, b in zip(ours, exact, strict=True)]
     if max(errors) <= 1e-5:

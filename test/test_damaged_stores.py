@@ -15,7 +15,6 @@ from catalogs import made_catalog
 from networks.lowered import graph_of
 from networks.random_graphs import random_network
 
-from cacheinf_ros.catalog.graph_cache import keep, kept_graph
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.disk_cache import KeptFile
 from cacheinf_ros.engine.bounded.calibration import Calibration
@@ -24,6 +23,7 @@ from cacheinf_ros.engine.bounded.store import load_calibration, save_calibration
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.quality import OutputScale
 from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph.graph_cache import keep, kept_graph
 from cacheinf_ros.graph.identity import graph_hash
 
 TIMES = int(os.environ.get("CACHEINF_DAMAGED", "200"))

@@ -2,6 +2,7 @@
 """What import-linter's contracts, which `make test` checks beside these tests, cannot say."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,3 +108,17 @@ def test_no_public_class_has_more_than_fifteen_public_attributes() -> None:
     counts = {name: len(of(each)) for name, each in classes.items() if not name.startswith("_")}
     assert len(counts) > 100
     assert {name: count for name, count in counts.items() if count > 15} == {}
+
+
+def test_architecture_tells_of_every_folder_and_names_no_file_that_is_gone() -> None:
+    told = (ROOT / "docs" / "architecture.md").read_text()
+    folders = {file.parent.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py")}
+    folders = {folder for folder in folders if folder not in (".", "msg") and not folder.startswith("msg/")}
+    assert {folder for folder in folders if f"`{folder}/`" not in told} == set()
+    named = re.findall(r"`([\w/]+\.(?:py|cpp|svg))`", told)
+    assert named
+    assert [
+        name
+        for name in named
+        if not any(base.glob(f"**/{name}") for base in (PACKAGE, ROOT / "scripts", ROOT / "test"))
+    ] == []

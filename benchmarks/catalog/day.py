@@ -33,7 +33,7 @@ from cacheinf_ros.nodes.recorder import Recorded, Recorder
 from cacheinf_ros.pipeline.polling import wait_until
 
 POLICIES = ("server_only", "device_only", "accuracy")
-"""Of the node's parameter ``policy``; the last one is ours. The others have the originals alone."""
+"""What the node's parameter ``policy`` is set to; the last one is ours. The others have the originals alone."""
 _NODE = "catalog_inference"
 _START_S = 120.0
 _BIN_S = 1.0
@@ -68,7 +68,7 @@ class Day:
 
     @property
     def connected_share(self) -> float:
-        """Of the day."""
+        """Which share of the day the robot is connected."""
         return 1.0 - sum(end - begin for begin, end in self.away)
 
 

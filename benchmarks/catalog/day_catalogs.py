@@ -49,7 +49,7 @@ def original_of(folder: CatalogFolder) -> VariantEntry:
 
 
 def without_variants(folder: CatalogFolder, path: Path) -> CatalogFolder:
-    """The same catalog with nothing but the original: a robot without catalogs."""
+    """Write the catalog with nothing but the original: a robot without catalogs."""
     original = original_of(folder)
     path.mkdir(parents=True)
     shutil.copy(weights_file(folder.path, original.name), path)

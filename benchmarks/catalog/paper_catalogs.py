@@ -66,7 +66,7 @@ class Network:
     variants: Mapping[str, Sequence[tuple[float, float, float]]]
 
     def catalog(self, model: str, machines: Machines) -> Catalog:
-        """Of a model of this kind."""
+        """Make up the catalog of a model of this kind."""
         groups = {"": ((1.0, 1.0, self.accuracy),), **self.variants}
         everything = [(technique, *shares) for technique, group in groups.items() for shares in group]
         return Catalog(

@@ -37,7 +37,7 @@ class Scheme(Enum):
 
     @property
     def preference(self) -> Preference:
-        """Of the scheduler."""
+        """What the scheduler prefers."""
         return Preference.ACCURACY if self is Scheme.PLANNED else Preference.MCDNN
 
 

@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Of a trace.
+    """What became of a trace.
 
     Attributes:
         requests, served: how many there were, and how many of them were not refused.
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def energy_per_request_j(self) -> float:
-        """Of those that were served, loading included; 0 where none was."""
+        """What a request took that was served, loading included; 0 where none was."""
         return self.energy_j / self.served if self.served else 0.0
 
     @property

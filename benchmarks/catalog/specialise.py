@@ -46,7 +46,7 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Log:
-    """Of a phase, frame by frame."""
+    """Keeps what a phase took, frame by frame."""
 
     chain_ms: list[float] = field(default_factory=list)
     generic_ms: list[float] = field(default_factory=list)

@@ -18,7 +18,7 @@ from cacheinf_ros.matching import MatchingConfig, make_matcher, matching_for
 from cacheinf_ros.mode import Mode
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""Of the convolutions whose input is matched, from the first on."""
+"""The input of so many of the convolutions is matched, from the first on."""
 _SMALLEST_BLOCK = 2
 _PLANES = 3  # channels that the matcher looks at together
 

@@ -14,7 +14,7 @@ from cacheinf_ros.graph.window import Window
 
 Rectangle = tuple[int, int, int, int]  # x, y, width, height
 REGION: Rectangle = (100, 100, 100, 40)
-"""Of figure 8, in a picture of 227 x 227."""
+"""Figure 8 has it, in a picture of 227 x 227."""
 _SIDE = 227
 
 

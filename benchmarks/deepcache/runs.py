@@ -98,7 +98,7 @@ def accuracy(model: Model, clips: Sequence[Clip], *, frames: int, threads: int) 
 
 
 def _answers(engines: dict[str, PaperEngine], clip: Clip, frames: int) -> dict[str, list[Answer]]:
-    """Of all engines to the same frames, in turn; without the first ones."""
+    """Ask all engines for the same frames, in turn; without the first ones."""
     answers: dict[str, list[Answer]] = {name: [] for name in engines}
     for image in clip.images(frames + WARM_UP):
         for name, engine in engines.items():

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What a frame would take on a GPU by the model of :mod:`cacheinf_ros.engine.gpu.frame_time`.
+"""What a frame would take on a GPU by the model of :mod:`benchmarks.gpu.predicted_frames`.
 
 python -m benchmarks.gpu.frame_time --device orin-agx --json orin.json
 
@@ -17,14 +17,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.gpu.devices import DEVICES, Arithmetic
 from benchmarks.gpu.measured_frames import measured_ms
+from benchmarks.gpu.predicted_frames import dense_frame, sparse_frame
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import JsonFile
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.execution.graph_planner import Planner
-from cacheinf_ros.engine.gpu.devices import DEVICES, Arithmetic
-from cacheinf_ros.engine.gpu.frame_time import dense_frame, sparse_frame
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.rematerialisation.regions import RegionModel
 from cacheinf_ros.graph import Model, load_model

@@ -13,7 +13,7 @@ from cacheinf_ros.jit.compiled import compiled
 from cacheinf_ros.matching import MatchingConfig
 
 BINS = 16
-"""Of a channel's 256 levels."""
+"""A channel's 256 levels fall into so many."""
 ALLOWED_DISTANCE = 0.1
 """Largest chi-square distance of histograms that count as equal; they sum to 1 per channel."""
 

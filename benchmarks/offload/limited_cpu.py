@@ -57,8 +57,8 @@ class LimitedCpu:
 
 
 class DutyCycle:
-    """The same without root: processes are stopped and continued; those with a whole processor or more are kept to so
-    many. Use as a context manager.
+    """Limits processes without root: they are stopped and continued; those with a whole processor or more are kept to
+    so many. Use as a context manager.
     """
 
     def __init__(self, cores: float) -> None:

@@ -50,7 +50,7 @@ class Truth:
         self._scale = ErrorScale(_outputs(engine, image) for image in varied_images(images))
 
     def error(self, results: Sequence[Outputs]) -> dict[str, float] | None:
-        """Of results for these frames, in their order; None where outputs were too large to be sent."""
+        """How wrong results for these frames are, in their order; None where outputs were too large to be sent."""
         pairs = list(zip(results, self._outputs, strict=False))
         if not pairs or any(len(ours) != len(exact) for ours, exact in pairs):
             return None

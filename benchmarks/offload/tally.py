@@ -14,7 +14,7 @@ from cacheinf_ros.harness.playback import Played
 
 
 class Tally:
-    """Of one policy and one link."""
+    """Counts what one policy does over one link."""
 
     def __init__(self, warm: int) -> None:
         """``warm``: how many frames do not count whenever the source is played: caches are filled with them."""

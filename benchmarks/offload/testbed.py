@@ -54,7 +54,7 @@ class Testbed(ABC):
 
     @abstractmethod
     def parameters(self, link: str) -> Mapping[str, str]:
-        """Of both nodes, to be on this link."""
+        """What both nodes are told, to be on this link."""
 
     @abstractmethod
     def link(self, trace: Trace) -> AbstractContextManager[None]:

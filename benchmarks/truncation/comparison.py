@@ -60,12 +60,12 @@ def single_maximum(setting: Setting) -> Base:
 
 
 def single_rms(setting: Setting) -> Base:
-    """The same; the root mean square over channels counts."""
+    """One threshold for all tensors, as :func:`single_maximum`; the root mean square over channels counts."""
     return spread_base(setting.model.graph, setting.spreads, setting.spreads, Criterion.ENERGY)
 
 
 def pooled_rms(setting: Setting) -> Base:
-    """The same where changes would spread, averaged over neighbours."""
+    """As :func:`single_rms` where changes would spread, averaged over neighbours."""
     graph = setting.model.graph
     return spread_base(graph, propagation_points(graph), setting.spreads, Criterion.POOLED_ENERGY)
 
@@ -154,7 +154,7 @@ def measured_savings(
     curves: Mapping[str, Sequence[Mapping[str, float]]],
     scale: OutputScale,
 ) -> dict[float, dict[str, Any]]:
-    """The same by the clock, strategies in turn, medians: "saved", and the "missed_change" that each reached."""
+    """Take times by the clock, strategies in turn, medians: "saved", and the "missed_change" that each reached."""
     judged = [name for name in bases if name == CALIBRATED or name.startswith(_SINGLE)]
 
     def measured(missed: float) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _saved(milliseconds: Mapping[str, float]) -> float:
 
 
 def _at(curve: Sequence[Mapping[str, float]], missed: float, value: str) -> float:
-    """Of a curve where it misses this share of the change: interpolated between points, logarithmically."""
+    """Read a curve where it misses this share of the change: interpolated between points, logarithmically."""
     reached = np.maximum.accumulate([p["missed_change"] for p in curve])  # it may waver where hardly anything is missed
     return float(np.exp(np.interp(missed, reached, [np.log(max(p[value], _TINY)) for p in curve])))
 

@@ -20,7 +20,7 @@ from cacheinf_ros.engine.decisions import Task
 SKIPPED = "frame_skip"
 """Dense answers as often as the time of bounded mode allows, and the last one in between."""
 SKIPS = (2, 3)
-"""Of how many frames one is computed, where frames are skipped regularly."""
+"""One of so many frames is computed, where frames are skipped regularly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
 SCORE_THRESHOLD = 0.5
-"""Of detections that are compared; that of the model's card is for use."""
+"""Detections with a lower score are not compared; the threshold of the model's card is for use."""
 
 
 class Answer:
@@ -49,7 +49,7 @@ class Answer:
         return list(self.outputs.values())
 
     def copy(self) -> Answer:
-        """The same with outputs of its own."""
+        """Copy the answer, its outputs included."""
         return self.changed({name: value.copy() for name, value in self.outputs.items()}, self.motion)
 
     def changed(self, outputs: Mapping[str, NDArray[Any]], motion: Motion | None = None) -> Answer:

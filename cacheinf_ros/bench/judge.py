@@ -46,11 +46,11 @@ class Judge:
         return sum((self.classes.score(answer, objects) for answer, objects in told), TruthScore()).report()
 
     def missed_frames(self, answers: Sequence[Any]) -> int | None:
-        """For how many frames in a row, at most, an object of the consensus is missed; None without boxes."""
+        """Count the most frames in a row in which an object of the consensus is missed; None without boxes."""
         return longest_miss(self.agreed, answers) if isinstance(self.task, BoxDecisions) else None
 
     def judge(self, answers: Sequence[Any], arrived: Sequence[Any], sources: Sequence[int | None]) -> dict[str, Any]:
-        """All of it, for JSON.
+        """Give all of it for JSON.
 
         Args:
             answers: for each frame, however late.

@@ -10,7 +10,7 @@ from cacheinf_ros.engine.decisions import Loss, Score, Task, consensus_of_all, s
 
 DENSE = "dense"
 MOST_PIXELS = 131_072
-"""Of class maps that are judged."""
+"""Class maps that have more are judged smaller."""
 
 
 class LossMeter:

@@ -54,11 +54,11 @@ class Comparison:
 
     @property
     def f1(self) -> float | None:
-        """Of detections; None where the model is no detector."""
+        """How well detections agree; None where the model is no detector."""
         return None if self._detections is None else self._detections.f1
 
     def report(self) -> dict[str, Any]:
-        """All of it."""
+        """Give all of it for JSON."""
         return {"output_error": self.error, "agreement": self.agreement, "f1": self.f1}
 
 
@@ -148,5 +148,5 @@ class Measures:
 
 
 def mean_and_max(values: Sequence[float]) -> dict[str, float] | None:
-    """None without values."""
+    """Summarise values by their mean and maximum; None without values."""
     return {"mean": float(np.mean(values)), "max": float(np.max(values))} if values else None

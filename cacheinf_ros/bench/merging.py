@@ -34,7 +34,7 @@ TORCHVISION_MODELS = (
     "torchvision:convnext_tiny",
     "torchvision:resnet50",
 )
-"""Of CacheInf's Table 6."""
+"""CacheInf's Table 6 has these models."""
 _TIMED = ("cache_all", "merged")
 _BUDGETS = (0.75, 0.5, 0.25, 0.1)  # of the memory of everything
 

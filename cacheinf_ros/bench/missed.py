@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_iou
-from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
+from cacheinf_ros.engine.accuracy import DEFAULT_IOU
+from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes, class_overlaps
 
 _SEEN = 0.5  # weight of a box whose score is at the threshold
 _SAME_IOU = 0.4  # of an object's boxes in neighbouring frames
@@ -28,9 +28,9 @@ def longest_miss(expected: Sequence[SoftBoxes], answers: Sequence[SoftBoxes | No
     for there, answer in zip(expected, answers, strict=True):
         now = _chosen(there, there.weights >= _SEEN)
         if answer is not None:
-            overlaps = _overlaps(now, _chosen(answer, answer.weights > 0))
+            overlaps = class_overlaps(now, _chosen(answer, answer.weights > 0))
             now = _chosen(now, overlaps.max(axis=1, initial=0.0) < DEFAULT_IOU)
-        same = _overlaps(now, missed) >= _SAME_IOU
+        same = class_overlaps(now, missed) >= _SAME_IOU
         runs = 1 + np.where(same, runs[None, :], 0).max(axis=1, initial=0)
         missed = now
         longest = max(longest, int(runs.max(initial=0)))
@@ -43,8 +43,3 @@ def _none() -> SoftBoxes:
 
 def _chosen(found: SoftBoxes, which: NDArray[np.bool_]) -> SoftBoxes:
     return SoftBoxes(boxes=found.boxes[which], classes=found.classes[which], weights=found.weights[which])
-
-
-def _overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
-    """float64 [n, m]: intersection over union, 0 between classes."""
-    return np.where(first.classes[:, None] == second.classes[None, :], box_iou(first.boxes, second.boxes), 0.0)

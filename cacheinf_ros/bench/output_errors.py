@@ -21,7 +21,7 @@ Outputs = Sequence[NDArray[Any]]
 Mask = NDArray[np.bool_]
 
 _NOTICEABLE = 1e-4
-"""Change of outputs, over their spread, below which nothing can be said about how much of it was missed."""
+"""Change of outputs, over their standard deviation, below which nothing can be said about how much of it was missed."""
 
 
 class ErrorScale:
@@ -77,7 +77,7 @@ class MissedChange:
 
     @property
     def value(self) -> float | None:
-        """None where the outputs hardly changed."""
+        """Divide what was missed by what changed; None where the outputs hardly changed."""
         if not self._count or math.sqrt(self._changed / self._count) < _NOTICEABLE:
             return None
         return math.sqrt(self._missed / self._changed)
@@ -106,12 +106,12 @@ class Agreement:
 
     @property
     def value(self) -> float | None:
-        """None where nothing was decided."""
+        """Divide equal decisions by all; None where nothing was decided."""
         return self._equal / self._total if self._total else None
 
 
 def mean_square(values: NDArray[np.float32]) -> float:
-    """Of all values."""
+    """Average the squares of all values."""
     flat = values.ravel()
     return float(np.dot(flat, flat)) / flat.size
 

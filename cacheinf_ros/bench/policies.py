@@ -70,7 +70,7 @@ class Skipping:
 
 
 def skipping(took_ms: Sequence[float], dense_ms: float, between_ms: float = 0.0) -> list[int]:
-    """For each frame the last one that dense inference could compute in the time given so far; the first is a gift.
+    """Tell for each frame the last that dense inference could compute in the time given so far; the first is a gift.
 
     Args:
         took_ms: the time given for each frame.

@@ -76,7 +76,7 @@ class Log:
 
 
 class Race:
-    """All contenders, frame by frame, with the measures of what they answer.
+    """Runs all contenders, frame by frame, and measures what they answer.
 
     Attributes:
         log: times and shares.

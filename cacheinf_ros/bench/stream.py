@@ -87,7 +87,7 @@ class StreamPlan:
 
     @property
     def config(self) -> EngineConfig:
-        """Of bounded mode."""
+        """How bounded mode is configured."""
         return self.own[BOUNDED].config
 
 
@@ -263,7 +263,7 @@ class _Stream:
         self._lossy.intersection_update(self._engines)
 
     def forget_kept(self) -> None:
-        """All frames are done: nothing has to be kept for going on."""
+        """Forget what was kept for going on: all frames are done."""
         if self._kept is not None:
             self._kept.forget()
 

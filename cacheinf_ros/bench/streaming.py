@@ -85,7 +85,7 @@ def answer_at_rate(answer: Callable[[int], float], frames: int, period_ms: float
 
 
 def newest(emissions: Iterable[Emission], times_ms: Sequence[float]) -> list[int | None]:
-    """For each frame of the camera the one whose answer was the newest when it came; None: there was none.
+    """Tell for each frame of the camera the one whose answer was the newest when it came; None: there was none.
 
     Args:
         times_ms: when each frame came, ascending.
@@ -101,7 +101,7 @@ def newest(emissions: Iterable[Emission], times_ms: Sequence[float]) -> list[int
 
 
 def newest_of_frames(answered: Iterable[int], frames: int) -> list[int | None]:
-    """For each frame the last one up to it that was answered, however late; None: there was none."""
+    """Tell for each frame the last one up to it that was answered, however late; None: there was none."""
     times = [Emission(at_ms=float(frame), frame=frame) for frame in answered]
     return newest(times, [float(index) for index in range(frames)])
 

@@ -22,7 +22,7 @@ Arguments = ParamSpec("Arguments")
 def timed(
     call: Callable[Arguments, Result], *arguments: Arguments.args, **keywords: Arguments.kwargs
 ) -> tuple[Result, float]:
-    """As :func:`measured`, after a rest."""
+    """Measure as :func:`measured` does, after a rest."""
     _rest()
     return measured(call, *arguments, **keywords)
 

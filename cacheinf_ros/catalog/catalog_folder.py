@@ -18,12 +18,12 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from cacheinf_ros.catalog.build.techniques import Change, Recipe, perform, unpack
-from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin, load_card, load_module, model_of
+from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.interpret import DeferredGraph
 from cacheinf_ros.graph.known_models import possible_cards, recognised
@@ -152,7 +152,7 @@ class CatalogFolder:
         return load_variant(entry, self.path, module, sized(card, self.file))
 
     def network(self, name: str) -> Model:
-        """As :meth:`load`, but from the graph that this machine has kept since it was loaded for the first time.
+        """Load as :meth:`load` does, but from the graph that this machine has kept since the first time.
 
         Then nothing of the folder is read. Its module gives a dict of outputs, as graphs do.
         """
@@ -193,7 +193,7 @@ class CatalogFolder:
 
     def _kept(self, entry: VariantEntry) -> Path:
         network = entry.model_dump_json(include={"changes", "bits", "graph", "sha256"})
-        return kept_file(f"{self.file.model}/{self.file.input_size}/{torch.__version__}/{network}")
+        return kept_file(f"{self.file.model}/{self.file.input_size}/{network}")
 
 
 def prepare_catalogs(
@@ -287,7 +287,7 @@ def _named(card: ModelCard, entry: VariantEntry) -> ModelCard:
 
 
 def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
-    """As they are written."""
+    """Write costs as the file has them."""
     return {place: CostEntry(**asdict(cost)) for place, cost in costs.items()}
 
 

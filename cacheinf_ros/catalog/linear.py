@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from cacheinf_ros.engine.decoders.probabilities import softmax
+
 Floats = NDArray[np.float32]
 Classes = NDArray[np.int64]
 
@@ -34,9 +36,7 @@ class Linear:
 
     def probabilities(self, features: Floats) -> Floats:
         """float32 [samples, channels] -> [samples, classes], each row a distribution."""
-        logits = features @ self.weight.T + self.bias
-        likely: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return likely / likely.sum(axis=1, keepdims=True)
+        return softmax(features @ self.weight.T + self.bias)
 
 
 class LinearFit:
@@ -76,7 +76,7 @@ class LinearFit:
 
     @property
     def layer(self) -> Linear:
-        """As it is now, for features as they were given."""
+        """What has been fitted by now, for features as they were given."""
         weight = self._weight.detach().numpy() / self._deviation
         bias = self._bias.detach().numpy() - weight @ self._mean
         return Linear(weight=weight.astype(np.float32), bias=bias.astype(np.float32))
@@ -91,7 +91,7 @@ class LinearFit:
 
 
 def fit_linear(features: Floats, labels: Classes, classes: int) -> Linear:
-    """All steps at once; samples count alike."""
+    """Take all steps at once; samples count alike."""
     fit = LinearFit(features, labels, classes)
     while not fit.step():
         pass

@@ -36,7 +36,7 @@ class PriceConfig(Config):
     )
 
     def dollars(self, server_ms: float, sent_bytes: float) -> float:
-        """For so much of the server's time, and so many bytes to and from it."""
+        """Charge for so much of the server's time, and so many bytes to and from it."""
         return self.price_server_s * server_ms / 1e3 + self.price_mb * sent_bytes / 1e6
 
 
@@ -67,7 +67,7 @@ class Measured:
 def costs_of(
     measured: Measured, stored_bytes: int, pixel_bytes: float, prices: PriceConfig, power: PowerModel
 ) -> dict[Place, Cost]:
-    """By place; without :attr:`Place.SPLIT` where no cut between two operators beats both others.
+    """Predict costs by place; without :attr:`Place.SPLIT` where no cut between two operators beats both others.
 
     Args:
         stored_bytes: of the variant's weights in storage.

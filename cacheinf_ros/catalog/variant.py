@@ -78,7 +78,7 @@ class Catalog:
 
 
 def dominates(one: Variant, other: Variant) -> bool:
-    """At least as accurate and as cheap in every place and respect, and better in one."""
+    """Whether one is at least as accurate and as cheap in every place and respect, and better in one."""
     if one.accuracy < other.accuracy or not set(other.costs) <= set(one.costs):
         return False
     ours = [value for place in other.costs for value in _values(one.costs[place])]

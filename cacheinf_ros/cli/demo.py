@@ -154,7 +154,7 @@ def _index(stamp_ns: int, fps: float) -> int:
 
 
 def _f1(source: str, played: Played) -> float | None:
-    """Of the detections against what is truly in a scene; None for other sources."""
+    """Compare the detections with what is truly in a scene; None for other sources."""
     scene = open_source(source)
     if not isinstance(scene, Scene):
         return None

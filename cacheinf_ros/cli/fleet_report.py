@@ -31,7 +31,7 @@ def load_table(status: FleetStatus) -> Table:
 
 
 def status_tables(status: FleetStatus) -> list[Table]:
-    """All that there is."""
+    """Put all that there is into tables."""
     gateways = Table("gateway", "sessions", "models", "silent, s", "frames", "p95, ms", title="gateways")
     for gateway in status.gateways:
         gateways.add_row(

@@ -94,7 +94,7 @@ class Ina3221:
         self._last_s, self._last_w = clock(), self._watts()
 
     def joules(self) -> float:
-        """By the trapezoidal rule over all readings."""
+        """Integrate all readings by the trapezoidal rule."""
         now_s, now_w = self._clock(), self._watts()
         self._joules += (now_s - self._last_s) * (now_w + self._last_w) / 2
         self._last_s, self._last_w = now_s, now_w

@@ -75,11 +75,9 @@ class DetectionScore(Counts):
         return _share(2 * self.true_positives, 2 * self.true_positives + wrong)
 
 
-def score_sequence(
-    pairs: Iterable[tuple[Detections, Detections]], iou_threshold: float = DEFAULT_IOU
-) -> DetectionScore:
+def score_sequence(pairs: Iterable[tuple[Detections, Detections]]) -> DetectionScore:
     """Add up the frames of a sequence, each as (found, expected)."""
-    return sum((score_frame(found, expected, iou_threshold) for found, expected in pairs), DetectionScore())
+    return sum((score_frame(found, expected) for found, expected in pairs), DetectionScore())
 
 
 def score_frame(found: Detections, expected: Detections, iou_threshold: float = DEFAULT_IOU) -> DetectionScore:

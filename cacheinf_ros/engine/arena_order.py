@@ -13,14 +13,13 @@ from cacheinf_ros.engine.lifetimes import ALIGNMENT, lifetimes, map_bytes
 from cacheinf_ros.graph.ir import Graph, Operator
 from cacheinf_ros.memory import TensorRecord, least_for_offsets
 from cacheinf_ros.memory.operator_order import OperatorUse, smallest_order
-from cacheinf_ros.memory.optimal import optimal
 from cacheinf_ros.memory.records import aligned
 
 _SEARCH_S = 1.0  # for the arena of each order
 
 
 def in_smallest_order(graph: Graph, caching: Caching) -> Graph:
-    """The same operators, each after those whose results it reads, in another order where that saves memory.
+    """Put the operators in another order where that saves memory, each after those whose results it reads.
 
     What a frame computes is the same bit for bit. The exact placement of both orders decides; the graph's own stays
     where the other one is no better, or where maps would lie in other ones.
@@ -37,6 +36,8 @@ def in_smallest_order(graph: Graph, caching: Caching) -> Graph:
     other = lay_out(reordered)
     if dict(other.views) != dict(layout.views):
         return graph
+    from cacheinf_ros.memory.optimal import optimal  # here: it loads numba
+
     own, others = (optimal(r, time_limit_s=_SEARCH_S).placement.size for r in (records, records_of(other, caching)))
     return reordered if others < own else graph
 

@@ -52,7 +52,7 @@ class MapBuffer:
         return cls(pixels=values.view(-1, channels), size=size, levels=levels)
 
     def channels(self, first: int, count: int) -> MapBuffer:
-        """The same pixels, some of the channels."""
+        """View some of the channels at all pixels."""
         return MapBuffer(pixels=self.pixels[:, first : first + count], size=self.size, levels=self.levels)
 
     @property
@@ -76,7 +76,7 @@ MapShape = tuple[Size, int, Levels | None]
 
 
 def value_bytes(levels: Levels | None) -> int:
-    """Of a value of a map."""
+    """How many bytes a value of a map takes."""
     return 4 if levels is None else 1
 
 

@@ -25,7 +25,7 @@ class Criterion(Enum):
     ENERGY = "energy"
     """The square root of the sum of (weight * change)**2."""
     POOLED_ENERGY = "pooled energy"
-    """The same, the squares averaged over 5x5 computed pixels, weights falling linearly. A change of a single pixel, as
+    """As energy, the squares averaged over 5x5 computed pixels, weights falling linearly. A change of one pixel, as
     noise makes, is held back, and what is passed on lies together, so that the next window makes less of it."""
 
 

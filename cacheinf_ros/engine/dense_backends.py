@@ -259,16 +259,9 @@ def run_by_onnxruntime(content: bytes, threads: int) -> Dense:
     return _by_session(Shared(None, onnxruntime_on_cpu(content, threads)))
 
 
-def run_by_openvino(content: bytes, threads: int, precision: DensePrecision = DensePrecision.FLOAT32) -> Dense:
-    """Prepare an ONNX model for OpenVINO.
-
-    Args:
-        precision: of what is not quantised.
-
-    Raises:
-        NotImplementedError: this processor does not compute in that precision.
-    """
-    return _by_request(Shared(None, compiled_by_openvino(content, threads, precision)))
+def run_by_openvino(content: bytes, threads: int) -> Dense:
+    """Prepare an ONNX model for OpenVINO; what is not quantised is computed in float32."""
+    return _by_request(Shared(None, compiled_by_openvino(content, threads, DensePrecision.FLOAT32)))
 
 
 def _by_session(session: Shared[Any]) -> Dense:

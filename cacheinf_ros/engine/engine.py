@@ -90,7 +90,7 @@ class Engine:
 
     @property
     def config(self) -> EngineConfig:
-        """As it was last given."""
+        """What was given last."""
         return self._config
 
     @property

@@ -91,14 +91,18 @@ class EngineConfig(Config):
         "one kernel for each operator, whatever share of it changed: exact results equal dense ones in every bit",
     )
     max_error: float = parameter(
-        0.02, "bounded mode: engine_error to stay below, RMS over the outputs' spread", low=0.0, high=0.4, live=True
+        0.02,
+        "bounded mode: engine_error to stay below, RMS over the outputs' standard deviation",
+        low=0.0,
+        high=0.4,
+        live=True,
     )
     max_missed: float = unlisted(
         0.2, "bounded mode: share of the outputs' change that may be missed, RMS", low=0.0, high=1.0, live=True
     )
     max_motion_error: float = setting(
         0.8,
-        "bounded mode: error that following a moving camera may cost, RMS over the outputs' spread",
+        "bounded mode: error that following a moving camera may cost, RMS over the outputs' standard deviation",
         low=0.0,
         high=10.0,
     )

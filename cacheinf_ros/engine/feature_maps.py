@@ -12,13 +12,12 @@ from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.strips import Segment
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.memory import TensorRecord
-from cacheinf_ros.memory.optimal import optimal
 
 _SEARCH_S = 2.0  # for an arena smaller than what the greedy strategies find, where there may be one
 
 
 class FeatureMaps(Mapping[str, MapBuffer]):
-    """All maps by tensor; what is not kept holds something only while a frame needs it.
+    """Holds all maps by tensor; what is not kept holds something only while a frame needs it.
 
     Attributes:
         kept: those between frames, without what is part of another one.
@@ -75,6 +74,8 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         return len(self._maps)
 
     def _allocate_arena(self, lifetimes: Sequence[TensorRecord], device: torch.device) -> None:
+        from cacheinf_ros.memory.optimal import optimal  # here: it loads numba, and often all maps are kept
+
         placement = optimal(lifetimes, time_limit_s=_SEARCH_S).placement
         self.arena_bytes = placement.size
         names = [record.name for record in lifetimes]

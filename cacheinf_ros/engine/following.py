@@ -24,7 +24,6 @@ from cacheinf_ros.graph.ir import Conv, Graph, Pool, Resample
 from cacheinf_ros.graph.taps import AxisTaps
 
 Size = tuple[int, int]
-Mask = NDArray[np.uint8]
 
 
 def in_input(motion: Motion, image_size: Size, input_size: Size) -> Motion:
@@ -72,7 +71,7 @@ def move_map(values: NDArray[np.float32], motion: Motion, input_size: Size) -> N
 
 
 def move_class_map(classes: NDArray[np.uint8], motion: Motion, input_size: Size) -> NDArray[np.uint8]:
-    """The same of a class of each pixel, [height, width]; nearest."""
+    """Move a map with a class of each pixel, [height, width], as :func:`move_map` does; nearest."""
     if motion.is_none:
         return classes
     height, width = classes.shape

@@ -71,12 +71,12 @@ class InputWriter(ABC):
         self.write(resized, changed, everything=True)
 
     def touch_pixels(self, mask: NDArray[np.uint8]) -> None:
-        """Only these pixels of the input count; uint8 [height, width], 0 or 1."""
+        """Let only these pixels of the input count; uint8 [height, width], 0 or 1."""
         np.copyto(self._touched.mask, mask)
         self._touched.use_mask()
 
     def touch(self, cache_map: CacheMap, *, with_margin: bool = False) -> None:
-        """Only what depends on an active pixel of the frame counts, and with ``with_margin`` what shows no frame."""
+        """Let only what depends on an active pixel of the frame count, and with ``with_margin`` what shows no frame."""
         key = (cache_map.image_size, cache_map.block_size)
         if self._blocks is None or self._blocks[0] != key:
             shape = (cache_map.reusable.shape[0], cache_map.reusable.shape[1])

@@ -49,7 +49,7 @@ class Layout:
         return name
 
     def spec(self, name: str) -> TensorSpec:
-        """Of a tensor of the graph, or of a copy."""
+        """What a tensor of the graph, or a copy, is like."""
         if name in self.graph.tensors:
             return self.graph.tensors[name]
         view = self.views[name]

@@ -50,7 +50,7 @@ def lifetimes(
 
 
 def map_bytes(layout: Layout, name: str, lines: int | None = None) -> int:
-    """Of a feature map, or of some of its lines."""
+    """How many bytes a feature map takes, or some of its lines."""
     spec = layout.spec(name)
     height, width = spec.size
     return spec.value_bytes * spec.channels * width * (height if lines is None else lines)

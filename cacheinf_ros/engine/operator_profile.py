@@ -15,14 +15,14 @@ from cacheinf_ros.graph.ir import Operator
 
 
 class Profile:
-    """Of one program; its plan may change."""
+    """Sums up what the operators of one program take; its plan may change."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._switch_from: dict[str, float] = {}
 
     def watch(self, steps: Sequence[Step], kernels: Mapping[str, PreparedKernel], executor: Executor) -> None:
-        """From now on tell of these steps, and choose between their kernels as it was said for the ones before.
+        """Tell of these steps from now on, and choose between their kernels as it was said for the ones before.
 
         Args:
             kernels: by operator's output.
@@ -37,12 +37,12 @@ class Profile:
 
     @property
     def active_shares(self) -> dict[str, float]:
-        """By operator: active pixels / all pixels in the last frame."""
+        """Which share of its pixels each operator computed in the last frame."""
         return _by_operator((step, step.active.count / step.active.pixels) for step in self._computations)
 
     @property
     def microseconds(self) -> dict[str, float]:
-        """By operator: what its kernel took in the last frame."""
+        """What each operator's kernel took in the last frame."""
         return _by_operator((step, took) for step, took in self._times() if isinstance(step, Compute))
 
     @property
@@ -70,7 +70,7 @@ class Profile:
         return took
 
     def switch_kernels(self, shares: Mapping[str, float]) -> None:
-        """By operator's output: the share of active pixels from which on the second kernel is used."""
+        """Use the second kernel from a share of active pixels on, which is given by operator's output."""
         self._switch_from = dict(shares)
         for output in self._index:
             self._switch(output)

@@ -92,7 +92,7 @@ class Program:
 
     @property
     def outputs(self) -> dict[str, torch.Tensor]:
-        """By name, as the last frame left them; without those that another machine computed and nobody here read."""
+        """What the last frame left, by name; without what another machine computed and nobody here read."""
         values = self._tensors.values
         return {name: values[tensor] for name, tensor in self.layout.graph.outputs if tensor in values}
 
@@ -105,7 +105,7 @@ class Program:
         return int(self._flops_per_pixel @ counts) / self._dense_flops
 
     def set_thresholds(self, thresholds: Mapping[str, DeltaThreshold]) -> None:
-        """From now on hold small changes of these tensors back; the cache stays as it is.
+        """Hold small changes of these tensors back from now on; the cache stays as it is.
 
         Of others only what rounds to the same levels as before is held back, which changes nothing.
         """

@@ -30,7 +30,7 @@ class OutputScale:
 
     @classmethod
     def of(cls, varied: Sequence[Outputs]) -> OutputScale:
-        """From the outputs of images that differ."""
+        """Measure the scale on the outputs of images that differ."""
         return cls(deviations=tuple(_deviation(values) for values in zip(*varied, strict=True)))
 
     def error(self, ours: Outputs, exact: Outputs) -> float:

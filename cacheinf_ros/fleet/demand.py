@@ -14,7 +14,7 @@ _ENOUGH = 5  # frames, after which measurements count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """Of one session.
+    """What one session asks of a machine.
 
     Attributes:
         network: hash of the model, see :class:`~cacheinf_ros.offload.Identity`.

@@ -62,7 +62,7 @@ class GatewayEntry:
 
 
 class FleetState:
-    """All that is known of a fleet.
+    """Holds all that is known of a fleet.
 
     Attributes:
         machines: that are there, by name.

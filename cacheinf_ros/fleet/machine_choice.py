@@ -91,7 +91,7 @@ class MachineLoad:
         return sum(demand.cores for demand in self.demands) / self.machine.cores
 
     def joined_by(self, demand: Demand) -> MachineLoad:
-        """The same with one more session, in a process of its own unless one has room."""
+        """Add a session, in a process of its own unless one has room."""
         hosts = self.hosts + (demand.network not in self.networks)
         return MachineLoad(machine=self.machine, demands=(*self.demands, demand), networks=self.networks, hosts=hosts)
 
@@ -135,17 +135,11 @@ def cost_ms(load: MachineLoad, demand: Demand, rules: FleetRules) -> float:
     return p95_ms(load.joined_by(demand), demand) + loading_ms
 
 
-def best_machine(
-    loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules, *, avoid: frozenset[str] = frozenset()
-) -> MachineLoad | str:
-    """The machine for a session, or why there is none.
-
-    Args:
-        avoid: machines that are taken only where no other will do.
-    """
+def best_machine(loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules) -> MachineLoad | str:
+    """Choose the machine for a session, or say why there is none."""
     if not loads:
         return "no machine is there"
-    found: list[tuple[bool, float, float, str, MachineLoad]] = []
+    found: list[tuple[float, float, str, MachineLoad]] = []
     objections = []
     for load in loads:
         joined = load.joined_by(demand)
@@ -153,6 +147,5 @@ def best_machine(
         if complaint:
             objections.append(f"{load.machine.name[:8]}: {complaint}")
         else:
-            key = load.machine.name in avoid, round(cost_ms(load, demand, rules), 3), joined.busy
-            found.append((*key, load.machine.name, load))
+            found.append((round(cost_ms(load, demand, rules), 3), joined.busy, load.machine.name, load))
     return min(found)[-1] if found else "; ".join(objections[:3])

@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # torch is for the processes that compute
     from cacheinf_ros.fleet.frame_stream import Address
     from cacheinf_ros.fleet.host import HostSetting
 
-LOCAL = "local"
-"""In place of an address: a cluster of its own on this machine."""
 _NAMESPACE = "cacheinf"
 _DIRECTOR = "cacheinf_director"
 _ENVIRONMENT = {  # of nodes that are started here
@@ -124,7 +122,7 @@ class RayCluster:
 
         Args:
             address: ``ray://HOST:PORT`` of a Ray client server, ``HOST:PORT`` of a head that this machine has joined,
-                or :data:`LOCAL`.
+                or ``local``: a cluster of its own on this machine.
             rules: where this is the first to join.
 
         Raises:

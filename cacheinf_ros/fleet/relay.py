@@ -132,7 +132,7 @@ class RelaySession:
 
     @property
     def took_ms(self) -> list[float]:
-        """Of the last frames, from the robot's word to the process' last."""
+        """What the last frames took, from the robot's word to the process' last."""
         with self._changed:
             return list(self._took_ms)
 

@@ -104,12 +104,12 @@ class SimulationReport:
 
     @property
     def p95_ms(self) -> float:
-        """Of shared frames."""
+        """Within which 95 % of the shared frames were answered."""
         return float(np.percentile(self.latencies_ms, 95)) if self.latencies_ms else float("nan")
 
     @property
     def shared_share(self) -> float:
-        """Of all frames."""
+        """Which share of all frames was shared."""
         return self.shared / max(1, self.shared + self.late + self.alone)
 
     @property

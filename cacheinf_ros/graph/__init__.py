@@ -3,10 +3,11 @@
 
 from cacheinf_ros.graph.card import ModelCard, read_card
 from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.kept_model import load_kept_model
 from cacheinf_ros.graph.load import Model, load_card, load_model, load_module, model_names, model_of
 from cacheinf_ros.graph.weights_origin import WeightsOrigin
 
 __all__ = [
-    "Graph", "Model", "ModelCard", "WeightsOrigin", "load_card", "load_model", "load_module", "model_names", "model_of",
-    "read_card",
+    "Graph", "Model", "ModelCard", "WeightsOrigin", "load_card", "load_kept_model", "load_model", "load_module",
+    "model_names", "model_of", "read_card",
 ]  # fmt: skip

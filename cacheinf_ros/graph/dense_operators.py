@@ -184,7 +184,7 @@ class DenseFunction(nn.Module):
         self._call = call
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """All inputs of the operator."""
+        """Compute from all inputs of the operator."""
         return self._call(*inputs)
 
 

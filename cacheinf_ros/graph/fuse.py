@@ -55,7 +55,7 @@ _RULES: dict[type[Operator], tuple[Callable[..., Rewrite | None], ...]] = {
 
 
 def fuse(graph: Graph) -> Graph:
-    """The same function with fewer operators.
+    """Build the graph that computes the same with fewer operators.
 
     Batch norms, activations, residuals and padding move into convolutions; operators that do nothing and those that
     nobody reads end.

@@ -86,7 +86,7 @@ def decode_graph(content: memoryview) -> Graph:
 
 
 def _header(content: memoryview) -> tuple[dict[str, Any], memoryview]:
-    """Of a safetensors file: what describes each tensor by its name, and the bytes of all of them."""
+    """Split a safetensors file: what describes each tensor by its name, and the bytes of all of them."""
     start = 8 + int.from_bytes(content[:8], "little")
     described = json.loads(bytes(content[8:start]))
     if not isinstance(described, dict):

@@ -58,7 +58,7 @@ class TensorSpec:
 
     @property
     def channels(self) -> int:
-        """Of a feature map."""
+        """How many channels a feature map has."""
         return self.shape[1]
 
     @property
@@ -68,7 +68,7 @@ class TensorSpec:
 
     @property
     def pixels(self) -> int:
-        """Of a feature map."""
+        """How many pixels a feature map has."""
         return self.size[0] * self.size[1]
 
 
@@ -305,7 +305,7 @@ class Graph:
         return tuple(sorted({o.target for o in self.operators if isinstance(o, Global) and not o.known}))
 
     def flops(self, operator: Operator) -> int:
-        """Of a convolution or linear layer; what the others take is small, or unknown to us: 0."""
+        """What a convolution or linear layer takes; what the others take is small, or unknown to us: 0."""
         return operator.flops_per_pixel * self.tensors[operator.output].pixels if isinstance(operator, Conv) else 0
 
 

@@ -60,7 +60,7 @@ def yolox_head(graph: Graph) -> dict[str, Any] | None:
 
 
 def nanodet_head(graph: Graph) -> dict[str, Any] | None:
-    """Of each of three grids [1, n, 80] and [1, n, 32]; or of NanoDet-Plus' four together [1, n, 80 + 32]."""
+    """Recognise three grids, each [1, n, 80] and [1, n, 32], or NanoDet-Plus' four together, [1, n, 80 + 32]."""
     cells = _cells(graph, _NANODET_PLUS_STRIDES)
     if _only_shape(graph) == (1, sum(cells), _COCO_CLASSES + _NANODET_LOGITS):
         return {"strides": _NANODET_PLUS_STRIDES, "cell_center": 0.0, "labels": "coco"}
@@ -82,7 +82,7 @@ def detr_head(graph: Graph, queries: int, classes: int) -> dict[str, Any] | None
 
 
 def rtdetr_head(graph: Graph) -> dict[str, Any] | None:
-    """As DETR, but others give as many scores, which are probabilities already: its output must be called logits."""
+    """Recognise it as DETR's; others give as many scores, which are probabilities: its output must be called logits."""
     decoder = detr_head(graph, 300, _COCO_CLASSES)
     return decoder if decoder is not None and "logits" in decoder["scores"] else None
 
@@ -105,7 +105,7 @@ def _cells(graph: Graph, strides: tuple[int, ...]) -> list[int]:
 
 
 def _only_shape(graph: Graph) -> Shape | None:
-    """Of the only output, if it has three dimensions."""
+    """The shape of the only output, if it has three dimensions."""
     shapes = [graph.tensors[tensor].shape for _, tensor in graph.outputs]
     return shapes[0] if len(shapes) == 1 and len(shapes[0]) == 3 else None
 

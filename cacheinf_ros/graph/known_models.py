@@ -36,7 +36,7 @@ def recognised(card: ModelCard, graph: Graph) -> ModelCard:
 
 
 def possible_cards(card: ModelCard) -> tuple[ModelCard, ...]:
-    """All that :func:`recognised` makes of a card, each of some graph, but for what depends on its classes."""
+    """List all that :func:`recognised` makes of a card for some graph, but for what depends on its classes."""
     if card.model_fields_set & _SAID:
         return (card,)
     return card, *(_completed(card, name, {}) for name in _KNOWN)

@@ -78,10 +78,7 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
     Raises:
         ModelError: there is no such model, or it cannot be loaded, exported or run at this size.
     """
-    card = load_card(reference)
-    card = card.model_copy(update={"weights": weights or card.weights, "input_size": input_size or card.input_size})
-    is_built_in = reference in model_names() and not weights
-    origin = WeightsOrigin.BUILT_IN if is_built_in else origin_of_weights(card)
+    card, origin = described(reference, weights, input_size)
     path = Path(card.factory)
     if path.suffix == ".pt2":
         program = _read_program(card)
@@ -94,6 +91,20 @@ def load_model(reference: str, *, weights: Path | None = None, input_size: tuple
             model.name,
         )
     return model
+
+
+def described(
+    reference: str, weights: Path | None, input_size: tuple[int, int] | None
+) -> tuple[ModelCard, WeightsOrigin]:
+    """The card of what :func:`load_model` takes, with what its other arguments say, and where its weights come from.
+
+    Raises:
+        ModelError: the card cannot be read.
+    """
+    card = load_card(reference)
+    card = card.model_copy(update={"weights": weights or card.weights, "input_size": input_size or card.input_size})
+    is_built_in = reference in model_names() and not weights
+    return card, WeightsOrigin.BUILT_IN if is_built_in else origin_of_weights(card)
 
 
 def load_card(reference: str) -> ModelCard:

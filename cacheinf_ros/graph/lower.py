@@ -209,7 +209,7 @@ def _views(arguments: Any) -> Iterator[View]:
 
 
 def _first_result(node: Node) -> torch.Tensor | None:
-    """Of the exported program: the result, or the first of several where no other is used."""
+    """The result in the exported program, or the first of several where no other is used."""
     value = node.meta["val"]
     if isinstance(value, torch.Tensor):
         return value

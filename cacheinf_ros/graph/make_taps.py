@@ -32,7 +32,7 @@ def weighted_taps(matrix: torch.Tensor) -> AxisTaps:
 
 
 def averaging_taps(in_size: int, out_size: int) -> AxisTaps:
-    """Of adaptive average pooling: output i is the mean from floor(i * in / out) up to ceil((i + 1) * in / out)."""
+    """Taps of adaptive average pooling: output i averages from floor(i * in / out) up to ceil((i + 1) * in / out)."""
     matrix = torch.zeros(out_size, in_size)
     for i in range(out_size):
         start, end = i * in_size // out_size, -((i + 1) * in_size // -out_size)
@@ -41,7 +41,7 @@ def averaging_taps(in_size: int, out_size: int) -> AxisTaps:
 
 
 def resized_taps(resize: Callable[[torch.Tensor], torch.Tensor], in_size: int) -> AxisTaps:
-    """Of a linear function [1, n, in_size, 2] -> [1, n, out_size, 2] of columns, found by trying it on unit vectors.
+    """Find the taps of a linear function [1, n, in_size, 2] -> [1, n, out_size, 2] of columns: try it on unit vectors.
 
     There are two columns because torch 2.13 resizes a single one wrongly when it smooths it too.
     """

@@ -29,18 +29,13 @@ class Merged:
     names: Mapping[str, Mapping[str, str]]
 
     @property
-    def shared(self) -> tuple[str, ...]:
-        """Outputs of the operators that serve more than one model, in the order of execution."""
-        return tuple(output for output, users in self.users.items() if len(users) > 1)
-
-    @property
     def flops_apart(self) -> int:
-        """Of the convolutions and linear layers, each model on its own."""
+        """What convolutions and linear layers take, each model on its own."""
         return sum(self.graph.flops(o) * len(self.users[o.output]) for o in self.graph.operators)
 
     @property
     def flops(self) -> int:
-        """The same, shared."""
+        """What convolutions and linear layers take where models share them."""
         return sum(self.graph.flops(operator) for operator in self.graph.operators)
 
 

@@ -61,7 +61,7 @@ def trunk_graph(graph: Graph, tensor: str = "") -> Graph:
     return replace(graph, outputs=((FEATURES, tensor),), operators=operators, tensors=tensors)
 
 
-def with_head(trunk: Graph, weight: torch.Tensor, bias: torch.Tensor, output: str = _LOGITS) -> Graph:
+def with_head(trunk: Graph, weight: torch.Tensor, bias: torch.Tensor) -> Graph:
     """A trunk followed by a linear layer, whose values [1, classes] are the only output.
 
     Args:
@@ -79,16 +79,16 @@ def with_head(trunk: Graph, weight: torch.Tensor, bias: torch.Tensor, output: st
             f"a head with weights {tuple(weight.shape)} and {tuple(bias.shape)} does not fit features {features.shape}"
         )
     head = Conv(
-        name=output,
+        name=_LOGITS,
         inputs=(features.name,),
-        output=output,
+        output=_LOGITS,
         weight=weight.reshape(classes, channels, 1, 1).contiguous(),
         bias=bias,
         window=Window(in_size=(1, 1), out_size=(1, 1), kernel=(1, 1)),
         groups=1,
     )
-    tensors = {**trunk.tensors, output: TensorSpec(name=output, shape=(1, classes))}
-    return replace(trunk, outputs=((output, output),), operators=(*trunk.operators, head), tensors=tensors)
+    tensors = {**trunk.tensors, _LOGITS: TensorSpec(name=_LOGITS, shape=(1, classes))}
+    return replace(trunk, outputs=((_LOGITS, _LOGITS),), operators=(*trunk.operators, head), tensors=tensors)
 
 
 def _leading_to(graph: Graph, tensor: str) -> tuple[Operator, ...]:

@@ -13,7 +13,7 @@ from cacheinf_ros.graph.ir import Graph
 
 
 def weight_bytes(graph: Graph) -> int:
-    """Of a graph's parameters, float32, each once."""
+    """How many bytes a graph's parameters take, float32, each counted once."""
     tensors = {id(tensor): tensor for operator in graph.operators for tensor in _tensors(operator)}
     return sum(4 * tensor.numel() for tensor in tensors.values())
 

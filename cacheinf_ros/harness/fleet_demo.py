@@ -36,7 +36,6 @@ from cacheinf_ros.sources import open_source
 _PICTURES = 16
 _PATIENCE_S = 10.0
 _START_S = 240.0
-_NS_PER_S = 10**9
 _BASE_NS = 10**15
 _TOLERANCE = 1e-4  # of the largest value of an output: sums in another order
 _ENGINE: dict[str, Value] = {
@@ -114,7 +113,6 @@ def run_demo(
     domain: int,
     folder: Path,
     progress: Callable[[str], None] = lambda line: None,
-    make_group: Callable[..., NodeGroup] = NodeGroup,
 ) -> DemoReport:
     """Run it.
 
@@ -122,7 +120,6 @@ def run_demo(
         domain: ROS domain of the nodes.
         folder: receives the nodes' logs.
         progress: takes a line now and then.
-        make_group: of what starts the nodes.
 
     Raises:
         ProcessError: a node does not start, or a robot gets no session.
@@ -131,7 +128,7 @@ def run_demo(
     machines = OwnMachines(2, config.cores)
     try:
         progress("a Ray cluster of two nodes is up")
-        with make_group(folder, domain=domain) as group, RobotStation(domain) as station:
+        with NodeGroup(folder, domain=domain) as group, RobotStation(domain) as station:
             cluster = RayCluster(machines.address)
             try:
                 demo = _Demo(config, machines, cluster, station)
@@ -182,7 +179,7 @@ class _Demo:
         progress("all robots share their frames")
 
     def run(self, progress: Callable[[str], None]) -> None:
-        """All phases."""
+        """Go through all phases."""
         seconds = self._config.phase_s
         self._film(seconds, Phase.STEADY)
         self._gateways = self._by_gateway

@@ -101,7 +101,7 @@ class DemoReport:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """All of it, for a JSON file."""
+        """Give all of it for a JSON file."""
         return {
             "requirements": [
                 {"what": each.what, "found": each.found, "limit": each.limit, "is_met": each.is_met}

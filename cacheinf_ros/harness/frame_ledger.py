@@ -50,7 +50,7 @@ class _Sent:
 
     @property
     def fate(self) -> Fate:
-        """Of one that has no answer."""
+        """What becomes of it where it has no answer."""
         return Fate.MISSING if self.must else Fate.EXCUSED if self.is_excused else Fate.UNOWED
 
 

@@ -14,7 +14,7 @@ from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.polling import wait_until
 
 FIRST_STAMP_NS = 1_000_000_000
-"""Of a replayed source: its own time, from one second on (see the replay node's parameter ``stamp``)."""
+"""A replayed source counts its own time, from one second on (see the replay node's parameter ``stamp``)."""
 IMAGE_TOPIC = "camera/image"
 RESULT_TOPIC = "results"
 MAP_TOPIC = "cache_map"

@@ -20,7 +20,7 @@ _OTHER_WEIGHTS = "0" * 32
 
 
 class Visitors:
-    """All visitors of one server.
+    """Sends all visitors to one server.
 
     Attributes:
         came: how many came, by kind of visit.

@@ -49,7 +49,7 @@ class Scalar:
 
     @property
     def codes(self) -> str:
-        """Of :mod:`struct`: 8 bytes, the number itself."""
+        """How :mod:`struct` packs it: 8 bytes, the number itself."""
         return "d" if self.dtype == "float64" else "q"
 
     def hand_over(self, value: Any, to: list[Any]) -> None:
@@ -77,7 +77,7 @@ class Array:
 
     @property
     def codes(self) -> str:
-        """Of :mod:`struct`: 8 bytes, the address of numpy's object."""
+        """How :mod:`struct` packs it: 8 bytes, the address of numpy's object."""
         return "q"
 
     def hand_over(self, value: Any, to: list[Any]) -> None:

@@ -132,7 +132,7 @@ class View:
 
     @cached_property
     def features(self) -> Features:
-        """In pixels of :attr:`grey`."""
+        """What stands out, in pixels of :attr:`grey`."""
         return self.finder.find(self.grey)
 
     @cached_property

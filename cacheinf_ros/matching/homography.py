@@ -75,7 +75,7 @@ def snapped(motion: Motion, size: tuple[int, int]) -> Motion:
 
 
 def largest_move(motion: Motion, size: tuple[int, int]) -> float:
-    """By how many pixels, across or along, a motion moves the corners of a picture of (height, width) at most."""
+    """Tell by how many pixels a motion moves the corners of a picture of (height, width) across or along at most."""
     return float(np.abs(_corners(motion, size) - _corners(Motion.none(), size)).max())
 
 

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from cacheinf_ros.memory.placement import Placement, SharedObject, in_objects
 from cacheinf_ros.memory.records import TensorRecord, by_breadth, by_size, columns, positional_maxima
@@ -133,6 +132,8 @@ def min_cost_flow(records: Sequence[TensorRecord]) -> Placement:
     follow = np.where(last[None, :] < first[:, None], np.maximum(0, size[:, None] - size[None, :]), dear)
     anew = np.full((count, count), dear)
     np.fill_diagonal(anew, size)
+    from scipy.optimize import linear_sum_assignment  # here: it takes a while, and no engine needs it
+
     _, before = linear_sum_assignment(np.concatenate([follow, anew], axis=1))
     objects: list[SharedObject] = []
     object_of = [0] * count

@@ -54,7 +54,7 @@ def describe(file: str, arguments: Sequence[Argument], nodes: Callable[[Given], 
 
 
 def set_middleware(environment: Mapping[str, str]) -> list[SetEnvironmentVariable]:
-    """For all processes of the launch, cameras among them, that start from now on: shared memory that takes images."""
+    """Give processes of the launch that start from now on, cameras among them, shared memory that takes images."""
     if environment.get(PROFILES_VARIABLE):
         return []
     profiles = set_up_middleware(dict(environment), largest_buffer=0)  # 0: receiving over UDP is for our nodes only

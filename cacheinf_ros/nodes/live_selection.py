@@ -11,7 +11,7 @@ from rclpy.parameter import Parameter
 
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import Selection
-from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.nodes.parameters import verdict
 from cacheinf_ros.pipeline.node_configs import AnswerConfig
 
 
@@ -52,8 +52,4 @@ class LiveSelection:
             self.current = selection
 
     def _check(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
-        try:
-            self._read(self._changed(parameters))
-        except ConfigError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
+        return verdict(lambda: self._read(self._changed(parameters)))

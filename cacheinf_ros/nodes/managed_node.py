@@ -198,7 +198,7 @@ class _Entities:
         self._known = [set(present()) for present, _ in self._kinds]
 
     def destroyers_of_newer(self) -> list[Callable[[], object]]:
-        """For each that it has now and did not have then, what destroys it if it is still there."""
+        """Tell for each that it has now and did not have then what destroys it if it is still there."""
         return [
             partial(destroy, each)
             for (present, destroy), known in zip(self._kinds, self._known, strict=True)

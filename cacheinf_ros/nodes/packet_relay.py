@@ -24,7 +24,7 @@ _SESSIONS = 64  # whose answers are handed on: of more, those that were silent l
 
 
 class Relay:
-    """Between robots with the topics' usual names, and a server with the parameters :data:`SERVER`.
+    """Carries packets between robots with the topics' usual names, and a server with the parameters :data:`SERVER`.
 
     Attributes:
         faults: what happens to packets, of both directions.

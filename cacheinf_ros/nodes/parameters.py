@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -71,11 +71,7 @@ class Parameters:
         ]
 
     def _validate(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
-        try:
-            self._checked(self._merged(parameters))
-        except ConfigError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
+        return verdict(lambda: self._checked(self._merged(parameters)))
 
     def _apply(self, parameters: list[Parameter[Any]]) -> None:
         self._values = self._merged(parameters)
@@ -89,6 +85,15 @@ class Parameters:
         return {
             cls: cls.checked(**{each.field: values[each.name] for each in cls.declarations()}) for cls in self._classes
         }
+
+
+def verdict(check: Callable[[], object]) -> SetParametersResult:
+    """Check new values; a :class:`ConfigError` refuses them, and says why."""
+    try:
+        check()
+    except ConfigError as error:
+        return SetParametersResult(successful=False, reason=str(error))
+    return SetParametersResult(successful=True)
 
 
 def given_parameters(node: Node) -> Mapping[str, Parameter[Any]]:

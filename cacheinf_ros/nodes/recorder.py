@@ -62,12 +62,12 @@ class Recorded:
 
     @property
     def compute_ms(self) -> float:
-        """All stages together."""
+        """What all stages took together."""
         return sum(self.stage_ms.values())
 
     @property
     def outputs(self) -> dict[str, NDArray[Any]]:
-        """By name, without those that were too large to be sent."""
+        """What was sent, by name; without outputs that were too large."""
         return outputs_from(deserialize_message(self.serialized, InferenceResult))
 
 

@@ -72,7 +72,7 @@ class ListeningNode(SpinningNode):
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_diagnostics, qos)
 
     def said(self, node: str) -> dict[str, str]:
-        """All values of a node's latest diagnostics."""
+        """Give all values of a node's latest diagnostics."""
         status = self.diagnostics.get(node)
         return {value.key: value.value for value in status.values} if status else {}
 

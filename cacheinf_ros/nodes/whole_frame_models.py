@@ -94,13 +94,13 @@ class WholeFrameModels:
 
     @property
     def used_bytes(self) -> int:
-        """By variants from catalogs."""
+        """How much memory variants from catalogs take."""
         with self._lock:
             return self._used_bytes()
 
     @property
     def busy_s(self) -> float:
-        """For how long the frame that takes longest has been computed, seconds."""
+        """How long the frame that takes longest has been computed, seconds."""
         with self._lock:
             return time.monotonic() - min(self._started.values()) if self._started else 0.0
 

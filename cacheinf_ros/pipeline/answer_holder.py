@@ -4,8 +4,9 @@
 A burst shows what is right (the consensus of neighbouring dense frames), how much of it the present limits would have
 lost, and which limits are better (:mod:`cacheinf_ros.pipeline.holding`). It shows as well what the cached engine's own
 answers lose, where they are given to it. Between bursts the limits follow what computed answers say about the held ones
-before them (:mod:`cacheinf_ros.pipeline.surprises`). Whatever they are, what comes into a picture at rest has a frame
-computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothing is held.
+before them (:mod:`cacheinf_ros.pipeline.surprises`), and of class maps no more are held than bursts showed to be
+affordable (:mod:`cacheinf_ros.pipeline.affordable`). Whatever the limits are, what comes into a picture at rest has a
+frame computed (:mod:`cacheinf_ros.pipeline.newcomers`). Before the first burst nothing is held.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decisions import Loss, Score, Task
+from cacheinf_ros.pipeline.affordable import AffordableShare
 from cacheinf_ros.pipeline.burst import LONGEST, Burst
 from cacheinf_ros.pipeline.holding import NEVER, Holding, best_holding, uncertainty
 from cacheinf_ros.pipeline.newcomers import Newcomers
@@ -77,6 +79,7 @@ class AnswerHolder:
         self._wait = _FIRST_WAIT
         self._holding = NEVER
         self._surprises = Surprises()
+        self._affordable = AffordableShare()
         self._newcomers = Newcomers()
         self._shown: Image | None = None  # thumbnail of the frame at hand
         self._answered: Image | None = None  # of the frame that the last answer was computed for
@@ -109,7 +112,7 @@ class AnswerHolder:
         if max_loss < self.max_loss and self._evidence:
             self._holding = best_holding(self._evidence, max_loss)
         if max_loss != self.max_loss and self._evidence:
-            self._surprises.learn(self._evidence, max_loss)
+            self._learn(max_loss)
         self.max_loss = max_loss
 
     def stands(self, image: Image) -> bool:
@@ -117,6 +120,7 @@ class AnswerHolder:
         if self._burst is None and self._burst_is_due:
             self._burst, self._of_engine = Burst(self._task, self._meter), []
         self._frames_since += 1
+        self._affordable.next_frame()
         if self._burst is None and self._holding.limit is None:  # nothing is held: no need to look
             self._shown = None
             self._newcomers.forget()
@@ -129,7 +133,7 @@ class AnswerHolder:
         limit = self._holding.limit
         if self._burst is not None or limit is None or self._held >= LONGEST:
             return False
-        if something_new or not change.within(self._surprises.scaled(limit)):
+        if something_new or not change.within(self._surprises.scaled(limit)) or not self._affordable.take():
             return False
         self._held += 1
         self._held_since += 1
@@ -193,7 +197,7 @@ class AnswerHolder:
         self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
         self._evidence.append(burst)
         self._holding = best_holding(self._evidence, self.max_loss)
-        self._surprises.learn(self._evidence, self.max_loss)
+        self._learn(self.max_loss)
         is_fruitless = self.bursts > 0 and limit is None and self._holding.limit is None
         self._rest = min(2 * self._rest, _LONGEST_REST) if is_fruitless else 1
         self.bursts += 1
@@ -205,3 +209,11 @@ class AnswerHolder:
             measured=measured, uncertain=uncertainty(ours, dense), kept=kept, holding=self._holding, engine=engine
         )
         return self.report
+
+    def _learn(self, max_loss: float) -> None:
+        """Have what goes on between bursts follow from what they showed."""
+        self._surprises.learn(self._evidence, max_loss)
+        if self._surprises.many_decisions:
+            self._affordable.learn(self._holding, max_loss)
+        else:
+            self._affordable.learn_nothing()

@@ -44,7 +44,7 @@ class BackendRanking:
         self._took_ms.setdefault(backend.name, []).append(milliseconds)
 
     def look_again(self) -> bool:
-        """Between bursts: rank anew where the best takes longer than the next did; returns whether another one leads.
+        """Rank anew between bursts where the best takes longer than the next did; returns whether another one leads.
 
         In bursts, where backends take turns, each may find threads and caches otherwise than alone.
         """

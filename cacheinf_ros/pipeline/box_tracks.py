@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from cacheinf_ros.engine import Box
 
@@ -124,6 +123,8 @@ class BoxTracks:
         classes = np.array([box.class_id for box in boxes])
         likeness -= _OTHER_CLASS * (np.array([track.class_id for track in self._tracks])[:, None] != classes)
         likeness[likeness < _LEAST_OVERLAP] = 0.0  # no sum shall be greater for a pair that is none
+        from scipy.optimize import linear_sum_assignment  # here: it takes a while, and few follow boxes
+
         pairs = zip(*linear_sum_assignment(likeness, maximize=True), strict=True)
         return {int(index): self._tracks[row] for row, index in pairs if likeness[row, index]}
 

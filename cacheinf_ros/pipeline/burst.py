@@ -57,7 +57,7 @@ class Burst(Generic[D]):
         return [change for changes in self._changes for change in changes[:reach]]
 
     def held(self, limit: Change | None) -> list[int]:
-        """For each frame, the one whose answer stands with these limits."""
+        """Tell for each frame the one whose answer stands with these limits."""
         answers = [0]
         for now in range(1, len(self)):
             last = answers[-1]

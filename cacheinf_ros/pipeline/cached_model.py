@@ -14,7 +14,7 @@ from cacheinf_ros.pipeline.runner import Runner
 
 
 class CachedModel:
-    """Not for use from several threads.
+    """Runs a model on frames whose maps it collects. Not for use from several threads.
 
     Attributes:
         chain: of maps; the maps of frames that the model is not shown belong in it too.
@@ -26,7 +26,7 @@ class CachedModel:
 
     @property
     def runner(self) -> Runner:
-        """That runs the model."""
+        """What runs the model."""
         return self._runner
 
     def add(self, link: MapUpdate) -> None:

@@ -37,7 +37,7 @@ class Way(Enum):
 
 
 class EngineTrial:
-    """For one thread at a time.
+    """Judges the cached engine against the dense backend by the clock. For one thread at a time.
 
     Attributes:
         way: how frames are computed between bursts.

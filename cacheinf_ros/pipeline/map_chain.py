@@ -165,7 +165,7 @@ class CacheChain:
 
     @property
     def stamps(self) -> set[int]:
-        """Of the frames whose maps are here."""
+        """When the frames were taken whose maps are here."""
         return {link.stamp_ns for link in self._links.values()}
 
     def fold(self, stamp_ns: int) -> FoldedMap:

@@ -16,7 +16,7 @@ from cacheinf_ros.jit import BYTES, FLOAT, FLOATS, IMAGES, INT, Array, kernel
 
 CHANNELS = 3
 RADIUS = 2
-"""Of the window that differences are averaged in, 5 x 5, which ``compare`` writes out.
+"""Differences are averaged in a window of 5 x 5, which ``compare`` writes out.
 
 Noise of sensor and codec goes, an object of 20 pixels of the model's input stays.
 """

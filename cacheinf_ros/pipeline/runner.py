@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, Mode, RemotePeer, Selection, decode
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph import Model, load_kept_model
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.engine_trial import Way
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 def open_model(config: ModelConfig) -> Model:
     """Load the configured model; :class:`ModelError` or :class:`ConfigError` where that cannot be done."""
     weights = Path(config.weights) if config.weights else None
-    return load_model(config.model, weights=weights, input_size=parse_size(config.input_size))
+    return load_kept_model(config.model, weights=weights, input_size=parse_size(config.input_size))
 
 
 class Runner:

@@ -30,13 +30,14 @@ class Surprises:
 
     Attributes:
         scale: of the limits that the bursts found.
+        many_decisions: whether bursts show so many that what they show can be believed.
     """
 
     def __init__(self) -> None:
         self.scale = 1.0
         self._flicker = 0.0  # decisions of a frame that differ from those of the next, on average
         self._decisions = 0.0  # in a frame, usually
-        self._is_sure = False  # whether bursts show many decisions
+        self.many_decisions = False
         self._allowed = 0.0  # share of the decisions that may be missed
         self._widest = Change(largest=0.0, mean=0.0)
 
@@ -54,8 +55,8 @@ class Surprises:
         usual = total.total / max(1, len(own))
         self._decisions = usual if first else (self._decisions + usual) / 2
         moving = total.moving_total / total.total if total.total else 0.0
-        self._is_sure = usual >= _MANY
-        moving = max(moving, _SURELY_MOVING if self._is_sure else _MOVING)
+        self.many_decisions = usual >= _MANY
+        moving = max(moving, _SURELY_MOVING if self.many_decisions else _MOVING)
         self._allowed = max_loss * min(1.0, MOVING_ALLOWANCE * moving)
         self.scale = min(self.scale, 1.0)
         changes = [change for burst in bursts for change in burst.changes(len(burst))]
@@ -90,4 +91,4 @@ class Surprises:
     @property
     def _most(self) -> float:
         """Limits that were found on few decisions may prove too tight; others only too wide for what came later."""
-        return 1.0 if self._is_sure else _MOST
+        return 1.0 if self.many_decisions else _MOST

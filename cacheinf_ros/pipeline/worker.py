@@ -99,7 +99,7 @@ class Worker(Generic[T]):
 
     @property
     def busy_s(self) -> float:
-        """For how long it has worked on the item at hand, in seconds; 0 when idle."""
+        """How long it has worked on the item at hand, in seconds; 0 when idle."""
         since = self._busy_since
         return 0.0 if since is None else time.monotonic() - since
 

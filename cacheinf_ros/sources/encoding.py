@@ -92,7 +92,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaved:
-    """All channels of a pixel side by side; of 16-bit channels the upper byte is kept."""
+    """Has all channels of a pixel side by side; of 16-bit channels the upper byte is kept."""
 
     channels: int
     depth: int = 1

@@ -14,7 +14,7 @@ from cacheinf_ros.errors import MessageError
 AS_STORED = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
 """BGR, not turned as a file's EXIF tags ask for: a camera's compressed images agree with its raw ones."""
 MOST_PIXELS = 2**25
-"""Of a picture, some 33 million: more than any robot's camera has, and 100 MB when decoded."""
+"""A picture may have some 33 million: more than any robot's camera has, and 100 MB when decoded."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""What matcher and replay take of a robot's memory: neither runs a model."""
+"""What matcher and replay take of a robot's memory, as neither runs a model; what no node loads before it needs it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,32 @@ def resident_mb(process: NodeProcess) -> float:
     return int(found[1]) / 1024
 
 
+def loaded(executable: str) -> set[str]:
+    """The modules that a node has loaded before it starts."""
+    script = f"import sys, cacheinf_ros.nodes.{executable}; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert f"cacheinf_ros.nodes.{executable}" in modules
+    return set(modules)
+
+
 @pytest.mark.parametrize("executable", ["matcher", "replay"])
 def test_neither_loads_torch_nor_numba(executable: str) -> None:
-    script = f"import sys, cacheinf_ros.nodes.{executable}; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
-    assert f"cacheinf_ros.nodes.{executable}" in loaded
-    assert not {"torch", "torchvision", "numba", "scipy", "skimage"} & set(loaded)
+    assert not {"torch", "torchvision", "numba", "scipy", "skimage"} & loaded(executable)
+
+
+@pytest.mark.parametrize("executable", ["cached_inference", "inference", "server"])
+def test_what_takes_long_to_load_waits_until_somebody_needs_it(executable: str) -> None:
+    others = {
+        "numba",
+        "scipy.optimize",
+        "onnx",
+        "onnxruntime",
+        "openvino",
+        "torchvision",
+        "torch._dynamo",
+        "matplotlib",
+    }
+    assert not others & loaded(executable)
 
 
 @pytest.fixture

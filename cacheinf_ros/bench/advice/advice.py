@@ -56,7 +56,7 @@ class Measured:
         return self.loss.within(target.limit)
 
     def report(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Give all of it for JSON."""
         return {
             "way": self.choice.name,
             "title": self.choice.title,
@@ -89,7 +89,7 @@ class Advice:
     verdict: Sequence[str]
 
     def report(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Give all of it for JSON."""
         return {
             "target": str(self.target),
             "recommended": self.chosen.choice.name,

@@ -22,7 +22,7 @@ DROPPED_TOPIC = "camera/image_drop"
 """Where frames come from when another node drops the others."""
 OFF = "off"
 SKIPS = tuple(range(2, 9))
-"""Of how many frames one is computed: skipping costs nothing to measure, and no user tries just one."""
+"""One of so many frames is computed: skipping costs nothing to measure, and no user tries just one."""
 
 
 class Kind(Enum):
@@ -37,7 +37,7 @@ class Kind(Enum):
     SERVER = "server"
     """Every frame is sent to a faster machine, and computed completely there."""
     CACHING = "caching"
-    """Of a frame only what has changed is computed, or its answer is held."""
+    """Only what has changed is computed in a frame, or its answer is held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ class Bar:
 
     @property
     def percent(self) -> str:
-        """Its length."""
+        """How long it is."""
         return f"{100 * min(max(self.share, 0.0), 1.0):.1f}"
 
 

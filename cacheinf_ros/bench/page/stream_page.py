@@ -145,7 +145,7 @@ def _verdict(run: StreamRun) -> list[str]:
 
 
 def ways_section(run: StreamRun, marked: str, note: str = "") -> Section:
-    """All ways in a table and a plot; ``marked``: stands out, ``note``: a paragraph before them."""
+    """Show all ways in a table and a plot; ``marked``: stands out, ``note``: a paragraph before them."""
     names = list(run.losses.decisions)
     rows = []
     for name in names:

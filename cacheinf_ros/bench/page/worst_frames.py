@@ -17,6 +17,7 @@ from cacheinf_ros.bench.trace import Still, as_jpeg
 from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
 
 Image = NDArray[np.uint8]
+_MOST = 4  # frames that are shown
 _APART = 5  # frames between two that are shown: neighbours show the same
 _QUALITY = 80  # of JPEG
 _SEEN = 0.5  # weight of a box whose score is at the threshold
@@ -40,12 +41,12 @@ class WorstFrame:
     ours: bytes
 
 
-def worst_frames(run: StreamRun, name: str, most: int = 4) -> list[WorstFrame]:
+def worst_frames(run: StreamRun, name: str) -> list[WorstFrame]:
     """The frames that a way lost most on, the worst first, none near another; fewer where it lost on fewer."""
     losses = run.frame_losses(name)
     chosen: list[int] = []
     for index in sorted(range(len(losses)), key=lambda index: -losses[index]):
-        if losses[index] <= 0 or len(chosen) == most:
+        if losses[index] <= 0 or len(chosen) == _MOST:
             break
         if all(abs(index - other) >= _APART for other in chosen):
             chosen.append(index)

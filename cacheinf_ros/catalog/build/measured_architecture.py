@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from cacheinf_ros.catalog.graph_cache import keep, kept_graph
+from cacheinf_ros.graph.graph_cache import keep, kept_graph
 from cacheinf_ros.catalog.prices import Measured
 from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
 from cacheinf_ros.engine.layout import lay_out

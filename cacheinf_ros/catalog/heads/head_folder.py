@@ -80,7 +80,7 @@ class HeadFolder:
         return tuple(head_model(self.trunk, head) for head in self.heads)
 
     def shared(self) -> SharedModel:
-        """All heads on one trunk."""
+        """Put all heads on one trunk."""
         return merge_models(self.models())
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 from scipy.sparse import coo_array, vstack
 
 from cacheinf_ros.catalog.scheduling.budgets import Account
@@ -86,6 +85,8 @@ def allocate(groups: Sequence[RequestGroup], account: Account, cache_bytes: int)
     if columns.is_tight:
         rows.append(columns.memory)
         limits.append(np.ones(columns.memory.shape[0]))
+    from scipy.optimize import linprog  # here: it takes a while, and servers do not plan
+
     solved = linprog(
         -_SCALE * weight * worth,
         A_ub=vstack(rows),

@@ -28,7 +28,7 @@ class Option:
 
 
 def options_of(catalog: Catalog) -> tuple[Option, ...]:
-    """All of them, the most accurate first; of equals in the order of the catalog and of :class:`Place`.
+    """List all of them, the most accurate first; equals in the order of the catalog and of :class:`Place`.
 
     Raises:
         CatalogError: there is none, or it cannot be told how a split variant is divided.
@@ -140,7 +140,7 @@ class Decision:
 
     @property
     def variant(self) -> Variant | None:
-        """That serves; None: refused."""
+        """Which variant serves; None: refused."""
         return self.option.variant if self.option else None
 
     @property

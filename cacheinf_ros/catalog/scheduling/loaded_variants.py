@@ -46,7 +46,7 @@ class SharedPart:
 
 
 class LoadedVariants:
-    """At most one variant per model; those on the device, whole or in part, share its memory.
+    """Holds at most one variant per model; those on the device, whole or in part, share its memory.
 
     Attributes:
         capacity: bytes of the device's memory; the cloud's is without limit.

@@ -59,13 +59,13 @@ class ModelState:
 
     @property
     def begun_share(self) -> float:
-        """Of its requests, those before which another model was asked."""
+        """Which share of its requests comes after one of another model."""
         return (1 + self.begun) / (1 + self.requests)
 
 
 @dataclass(slots=True, kw_only=True)
 class Situation:
-    """All models, and what is left for them.
+    """Knows all models, and what is left for them.
 
     Attributes:
         models: by name.

@@ -80,7 +80,7 @@ class _Limits:
 
     @property
     def requests(self) -> float:
-        """That are expected of the model until the end."""
+        """How many are expected of the model until the end."""
         return self.frequency_hz * self.time_s
 
     def allow(self, option: Option, load: tuple[float, float]) -> tuple[float, float]:

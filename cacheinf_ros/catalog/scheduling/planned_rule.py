@@ -146,6 +146,6 @@ def _key(option: Option) -> _Key:
 
 
 def _requests(situation: Situation, model: ModelState, now_s: float) -> float:
-    """That are expected of a model until the end; at the end, and after it, one."""
+    """Count those expected of a model until the end; at the end, and after it, one."""
     hz = model.overall_hz(now_s - situation.begun_s)
     return max(1.0, hz * (situation.ends_s - now_s))

@@ -71,7 +71,7 @@ class CatalogFoldersConfig(Config):
         return tuple(folder for folder in value if folder)  # ROS has no empty array of strings
 
     def read(self) -> tuple[CatalogFolder, ...]:
-        """All of them.
+        """Read all of them.
 
         Raises:
             CatalogError: one cannot be read, or two are for one model.
@@ -121,12 +121,12 @@ class CatalogBudgetConfig(Config):
 
     @property
     def budget(self) -> Budget:
-        """From now on."""
+        """Begin a budget that counts from now on."""
         return Budget(energy_j=self.energy_budget_j, money=self.cloud_budget, horizon_s=self.budget_horizon_s)
 
     @property
     def prices(self) -> PriceConfig:
-        """Of the server."""
+        """What the server asks."""
         return PriceConfig(price_server_s=self.price_server_s, price_mb=self.price_mb)
 
 

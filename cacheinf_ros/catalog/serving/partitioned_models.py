@@ -22,7 +22,7 @@ def identity_of_variant(folder: CatalogFolder, name: str) -> Identity:
 
 
 class SplitModels:
-    """By the hash of graph, weights and preparation. Variants are loaded when they are asked for, and not kept."""
+    """Finds models by the hash of graph, weights and preparation. Variants are loaded when asked for, and not kept."""
 
     def __init__(self, own: Model, folders: Iterable[CatalogFolder]) -> None:
         """Prepare; no variant is loaded: catalogs say the hashes of their graphs.

@@ -84,7 +84,7 @@ class ClassWindow:
 
     @property
     def span_s(self) -> float:
-        """From the first counted result to the last."""
+        """How much time lies between the first counted result and the last."""
         return self._seen[-1][0] - self._seen[0][0] if self._seen else 0.0
 
     def add(self, class_id: int, now_s: float) -> None:

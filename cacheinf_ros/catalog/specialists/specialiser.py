@@ -154,7 +154,7 @@ class Specialiser:
         return True
 
     def rejected(self) -> None:
-        """None could be made; not tried again for a while."""
+        """Take note that none could be made; it is not tried again for a while."""
         if self.stage is Stage.PREPARING:
             self._back(self._now_s)
 
@@ -219,5 +219,5 @@ class Specialiser:
 
 
 def _chance(least: int, of: int, share: float) -> float:
-    """That at least so many of so many are of a kind that makes up this share: binomial."""
+    """How likely it is that at least so many of so many are of a kind that makes up this share: binomial."""
     return sum(comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(least, of + 1))

@@ -81,7 +81,7 @@ class PairEntry(Config):
 
     @property
     def pair(self) -> Pair:
-        """As it is looked for."""
+        """Describe the pair as it is looked for."""
         return Pair(n=self.n, p=self.p)
 
 

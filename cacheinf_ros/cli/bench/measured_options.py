@@ -29,7 +29,7 @@ class RecordingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredOptions(RecordingOptions):
-    """The same, with how many threads, and where the figures go."""
+    """What is measured, with how many threads, and where the figures go."""
 
     threads: Threads = EngineConfig().threads
     json_file: JsonFile = None

@@ -111,13 +111,13 @@ class Auditor:
         cached, dense = ([value.cpu().numpy() for value in values] for values in (ours, exact))
         stale, scale = self._stale or dense, self.calibration.output_scale
         squares = mean_squares(cached, dense), mean_squares(stale, dense)
-        now = ErrorSum(scale, stale)
+        now = ErrorSum(scale)
         now.add_squares(*squares)
         used = _share(now.engine_error, config.max_error)
         is_long = self._frames >= _LONG * config.audit_every
         if is_long:
             self._until_motion = max(0, self._until_motion - 1)
-            self._recent = self._recent or ErrorSum(scale, stale)
+            self._recent = self._recent or ErrorSum(scale)
             self._recent.fade(_MEMORY)
             self._recent.add_squares(*squares)
             if self._recent.change > config.max_error:
@@ -153,5 +153,5 @@ def _adjusted(factor: float, used: float) -> float:
 
 
 def _share(error: float, promised: float) -> float:
-    """Of what was promised."""
+    """Which share of what was promised an error is."""
     return error / max(promised, _ROUNDING)

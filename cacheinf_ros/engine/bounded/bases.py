@@ -52,7 +52,7 @@ def possible_bases(
 def sensitivity_base(
     graph: Graph, names: Iterable[str], weights: Mapping[str, NDArray[np.float32]], criterion: Criterion
 ) -> Base:
-    """In units of ``engine_error``: what holding a change back at one pixel costs; see sensitivity.py."""
+    """Judge in units of ``engine_error`` what holding a change back at one pixel costs; see sensitivity.py."""
     return {
         name: DeltaThreshold(threshold=1.0, criterion=_criterion(graph, name, criterion), weight=weights[name])
         for name in names
@@ -73,7 +73,7 @@ def spread_base(graph: Graph, names: Iterable[str], spreads: Mapping[str, float]
 
 
 def standard_deviations(graph: Graph, inputs: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """By tensor: of the values for each input, float32 [1, 3, height, width]; their root mean square."""
+    """Measure by tensor those of the values for each input, float32 [1, 3, height, width]; their root mean square."""
     dense, squares = DenseGraph(graph), dict[str, float]()
     maps = [name for name, spec in graph.tensors.items() if spec.is_map and spec.pixels > 1]
     for image in inputs:

@@ -64,7 +64,7 @@ class Calibration:
         return factor_for(self.curve, _promise(max_error, max_missed))
 
     def thresholds(self, factor: float) -> dict[str, DeltaThreshold]:
-        """By tensor, for a factor; none at 0."""
+        """Give thresholds by tensor for a factor; none at 0."""
         return scaled(self.base, factor)
 
 

@@ -19,20 +19,14 @@ _ROUNDING = 1e-5  # of the deviation: a smaller change of the outputs is none
 class ErrorSum:
     """Mean squares over frames and pixels, per output."""
 
-    def __init__(self, scale: OutputScale, stale: Outputs) -> None:
-        """``stale``: the outputs of a cache that is never updated, for :meth:`add`."""
+    def __init__(self, scale: OutputScale) -> None:
         self._deviations = np.array(scale.deviations)
-        self._stale = stale
         self._frames = 0.0
         self._errors = np.zeros(len(self._deviations))
         self._changes = np.zeros(len(self._deviations))
 
-    def add(self, ours: Outputs, exact: Outputs) -> None:
-        """Take a frame into account."""
-        self.add_squares(mean_squares(ours, exact), mean_squares(self._stale, exact))
-
     def add_squares(self, errors: Squares, changes: Squares) -> None:
-        """The same with :func:`mean_squares` of the frame's outputs and of the stale ones, against exact ones."""
+        """Take a frame into account by :func:`mean_squares` of its outputs and of stale ones, against exact ones."""
         self._frames += 1
         self._errors += errors
         self._changes += changes

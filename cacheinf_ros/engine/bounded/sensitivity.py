@@ -30,7 +30,7 @@ def channel_weights(
     draws: int = 4,
     between: Callable[[], None] = lambda: None,
 ) -> Mapping[str, NDArray[np.float32]]:
-    """By tensor, float32 [channels]: the error that a unit change of a channel at one pixel costs.
+    """Estimate by tensor, float32 [channels], the error that a unit change of a channel at one pixel costs.
 
     Args:
         inputs: float32 [1, 3, height, width] each: what is typical for the stream.

@@ -30,7 +30,7 @@ class ThresholdSearch:
         self._exact = self._point({}, 0.0)
 
     def curve(self, base: Base) -> tuple[CurvePoint, ...]:
-        """By growing factor, starting with 0: exact."""
+        """Try growing factors, starting with 0: exact."""
         points = [self._exact]
         for factor in _FACTORS:
             points.append(self._point(base, factor))

@@ -96,7 +96,7 @@ class TrialEngine:
         self._input.set_threshold(thresholds.get(self._input_name))
         self.program.set_thresholds({name: t for name, t in thresholds.items() if name != self._input_name})
         self._run_all(self._frames[0], refresh=True)
-        errors = ErrorSum(scale, self.exact[0])
+        errors = ErrorSum(scale)
         predicted, active, measured = [], [], []
         for frame, exact, change in zip(self._frames[1:], self.exact[1:], self._changes, strict=True):
             self._between()

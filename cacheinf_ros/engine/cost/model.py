@@ -32,7 +32,7 @@ class Curve:
         return float(self.predict_all(np.array([share]))[0])
 
     def predict_all(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same for many."""
+        """Microseconds for each of many shares; see :meth:`predict`."""
         took = np.interp(shares, (0.0, *SHARES), (0.0, *self.rows))
         if self.alternative is None:
             return took
@@ -70,7 +70,7 @@ class CostModel:
 
     @property
     def without_alternatives(self) -> CostModel:
-        """The same where each operator has the kernel for listed pixels only."""
+        """Leave each operator the kernel for listed pixels only."""
         curves = {name: replace(curve, alternative=None) for name, curve in self.curves.items()}
         return replace(self, curves=curves)
 

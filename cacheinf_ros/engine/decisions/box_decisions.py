@@ -127,8 +127,8 @@ class BoxDecisions:
         )
 
 
-def _overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
-    """float64 [n, m]: intersection over union, 0 between classes."""
+def class_overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
+    """Intersection over union, float64 [n, m]; 0 between classes."""
     overlaps = box_iou(first.boxes, second.boxes)
     overlaps[first.classes[:, None] != second.classes[None, :]] = 0.0
     return overlaps
@@ -136,7 +136,7 @@ def _overlaps(first: SoftBoxes, second: SoftBoxes) -> NDArray[np.float64]:
 
 def _matched(answer: SoftBoxes, consensus: SoftBoxes) -> list[tuple[int, int]]:
     """Pairs of boxes of one object, each in at most one pair; those that count most choose first."""
-    overlaps, pairs = _overlaps(answer, consensus), []
+    overlaps, pairs = class_overlaps(answer, consensus), []
     if not overlaps.size:
         return []
     for i in np.argsort(-answer.weights, kind="stable"):
@@ -149,7 +149,7 @@ def _matched(answer: SoftBoxes, consensus: SoftBoxes) -> list[tuple[int, int]]:
 
 def _still(consensus: SoftBoxes, before: SoftBoxes) -> NDArray[np.bool_]:
     """bool [n]: the objects that were at the same place before."""
-    overlaps = _overlaps(consensus, before)
+    overlaps = class_overlaps(consensus, before)
     return overlaps.max(axis=1) >= _STILL_IOU if overlaps.shape[1] else np.zeros(len(overlaps), np.bool_)
 
 
@@ -178,7 +178,7 @@ def _extend(tracks: list[_Track], found: SoftBoxes, time: int) -> None:
         classes=np.array([track.class_id for track in tracks], np.int64),
         weights=np.ones(len(tracks), np.float32),
     )
-    overlaps = _overlaps(found, known)
+    overlaps = class_overlaps(found, known)
     for i in np.argsort(-found.weights, kind="stable"):
         j = int(overlaps[i].argmax()) if len(tracks) and overlaps.shape[1] else -1
         if j >= 0 and overlaps[i, j] >= _LINK_IOU:

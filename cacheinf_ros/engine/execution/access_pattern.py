@@ -16,7 +16,7 @@ Footprint = Window | TapTable
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AccessPattern:
-    """Of an operator's first input; the others are read where the output is computed, and so is the first by default.
+    """Tells where an operator reads its first input: by default, as it reads the others, where the output is computed.
 
     Attributes:
         forward: which input pixels each output pixel reads.
@@ -28,7 +28,7 @@ class AccessPattern:
 
 
 def access_patterns(layout: Layout) -> dict[str, AccessPattern]:
-    """By operator's output, of the operators that read other pixels than they write. Equal ones are the same object."""
+    """Describe, by output, the operators that read other pixels than they write. Equal ones are the same object."""
     found: dict[object, AccessPattern] = {}
     result = {}
     for operator in layout.operators:

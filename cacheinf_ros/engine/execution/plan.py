@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def propagated_pixels(self) -> int:
-        """Of all sets that steps fill which compute nothing."""
+        """How many pixels the sets have that steps fill which compute nothing."""
         growing = (Propagate, Union, Difference, FillIfAny)
         return sum(step.target.pixels for step in self.steps if isinstance(step, growing))
 
@@ -103,7 +103,7 @@ class Planning:
         self.changed: dict[str, ActiveSet] = {graph.input: self._input}
 
     def plan(self) -> Plan:
-        """All operators in order."""
+        """Plan all operators in order."""
         for operator in self._layout.operators:
             if isinstance(operator, Global):
                 self._call(operator)

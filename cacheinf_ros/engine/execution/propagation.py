@@ -42,17 +42,17 @@ class TapTable:
 
     @classmethod
     def of_window(cls, window: Window) -> TapTable:
-        """Of a sliding window."""
+        """List the taps of a sliding window."""
         return cls(rows=_window_axis(window, 0), columns=_window_axis(window, 1))
 
     @classmethod
     def of_taps(cls, rows: AxisTaps, columns: AxisTaps) -> TapTable:
-        """Of a resampling. A tap beside the image whose weight is 0 is none at all: it repeats another."""
+        """List the taps of a resampling; one beside the image whose weight is 0 is none at all: it repeats another."""
         return cls(rows=_used(rows), columns=_used(columns))
 
     @classmethod
     def of_shuffle(cls, in_size: Size, factor: int) -> TapTable:
-        """Of a pixel shuffle."""
+        """List the taps of a pixel shuffle."""
         rows, columns = (np.repeat(np.arange(n, dtype=np.int32), factor)[:, None] for n in in_size)
         return cls(rows=rows, columns=columns)
 

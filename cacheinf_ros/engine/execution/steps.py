@@ -70,7 +70,7 @@ class Compute:
 
     @property
     def flops_per_pixel(self) -> int:
-        """Of convolutions; the others are counted as free."""
+        """What a pixel takes in a convolution; other operators count as free."""
         return self.operator.flops_per_pixel if isinstance(self.operator, Conv) else 0
 
 

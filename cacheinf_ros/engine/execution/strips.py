@@ -66,7 +66,7 @@ class Division:
 
     @cached_property
     def working_set(self) -> int:
-        """Bytes of the lines of all maps that one strip works with, and of those that later ones read again."""
+        """How many bytes the lines take of all maps that one strip works with, and of those that later ones read again."""
         return max(
             sum(_line_bytes(self._layout, root) * len(lines) for root, lines in alive.items()) for alive in self._alive
         )
@@ -129,7 +129,7 @@ class Division:
 
 
 def _line_bytes(layout: Layout, name: str) -> int:
-    """Of a line of a map."""
+    """How many bytes a line of a map takes."""
     spec = layout.spec(name)
     return spec.value_bytes * spec.channels * spec.size[1]
 

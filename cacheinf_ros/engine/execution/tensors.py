@@ -13,7 +13,7 @@ from cacheinf_ros.graph.ir import TensorSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tensors:
-    """By name.
+    """Holds tensors by name.
 
     Attributes:
         maps: what local operators read and write.

@@ -29,7 +29,7 @@ class Tiles:
 
     @classmethod
     def interpreted(cls) -> Tiles:
-        """For Triton's interpreter, which takes its time per program and not per value."""
+        """Choose tiles for Triton's interpreter, which takes its time per program and not per value."""
         return cls(pixels=_INTERPRETED_PIXELS, columns=256, depth=64)
 
 

@@ -223,7 +223,7 @@ class TritonExecutor:
         return run
 
     def _values(self, step: Compute) -> int:
-        """Of all pixels of what a step computes."""
+        """How many values all pixels of what a step computes have."""
         return step.active.pixels * self._executable.tensors.maps[step.operator.output].pixels.shape[1]
 
     def _is_listed(self, target: ActiveSet) -> bool:

@@ -13,7 +13,7 @@ Axis = tuple[torch.Tensor, torch.Tensor]
 
 
 class Neighbours:
-    """For every output pixel the input pixels of its taps, which are those of its line times those of its column."""
+    """Knows the input pixels of every output pixel's taps, which are those of its line times those of its column."""
 
     def __init__(self, y: Axis, x: Axis, in_width: int, device: torch.device) -> None:
         self._y, self._y_inside = (part.to(device) for part in y)

@@ -58,7 +58,7 @@ class TensorReplica:
         return first == last
 
     def move(self, dx: int, dy: int) -> None:
-        """Both copies move right by dx and down by dy pixels; what enters is neither here nor there."""
+        """Move both copies right by dx and down by dy pixels; what enters is neither here nor there."""
         for mask in (self.stale_local, self.stale_remote):
             before, after = overlap(self.size, dx, dy)
             kept = mask[before].copy()

@@ -33,7 +33,7 @@ _MOST_STEPS = 2.0**24  # that a bias may have: of weights that are nothing besid
 
 
 def int8_graph(graph: Graph, scales: Scales) -> Graph:
-    """The same function, but for rounding: its outputs are floats, and tensors keep their names.
+    """Build the graph that computes the same in levels, but for rounding: outputs are floats, tensors keep their names.
 
     Operators that have no kernel on levels, or that ``scales`` leaves in floats, read and write floats.
     """

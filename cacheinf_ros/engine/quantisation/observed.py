@@ -30,14 +30,14 @@ class DenseRuns:
         self._input.touch_all()
 
     def run(self, images: Sequence[Image]) -> Iterator[dict[str, torch.Tensor]]:
-        """For each frame the outputs, valid until the next; the program's maps hold everything else."""
+        """Yield each frame's outputs, valid until the next; the program's maps hold everything else."""
         for image in images:
             self._input.write(self._preprocessor.resize(image), self.program.changed_input, everything=True)
             yield self.program.execute(refresh=True)
 
 
 class Observed:
-    """Of one tensor: some of its values, its ends, and its means.
+    """Keeps some of the values of one tensor, its ends, and its means.
 
     Attributes:
         low, high: of all values.
@@ -70,7 +70,7 @@ class Observed:
 
 
 def observe(runs: DenseRuns, images: Sequence[Image]) -> dict[str, Observed]:
-    """Of every feature map of the graph."""
+    """Run the images, and observe every feature map of the graph."""
     maps = {name: buffer for name, buffer in runs.program.maps.items() if name in runs.graph.tensors}
     observed = {name: Observed(buffer.pixels.shape[1]) for name, buffer in maps.items()}
     generator = torch.Generator().manual_seed(0)

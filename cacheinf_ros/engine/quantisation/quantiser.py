@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,7 +26,6 @@ Image = NDArray[np.uint8]
 _JUDGED = 8  # frames that alternatives are compared on
 _SUSPECTS = 6  # convolutions that are tried in float32
 _WORTH = 0.9  # of the error that must be left at most where one of them stays in float32
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,7 +118,7 @@ class _Judging:
 
     @property
     def convolutions(self) -> list[Conv]:
-        """Of the model."""
+        """The model's, in the order of execution."""
         return [operator for operator in self._model.graph.operators if isinstance(operator, Conv)]
 
     def judge(self, what: str, scales: Scales) -> float:

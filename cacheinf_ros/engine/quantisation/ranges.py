@@ -29,7 +29,7 @@ class RangeMethod(Enum):
 
 
 def levels_for(graph: Graph, observed: Mapping[str, Observed], method: RangeMethod) -> dict[str, Levels]:
-    """By tensor. Those between which values move unchanged have the same."""
+    """Choose levels by tensor. Those between which values move unchanged have the same."""
     found: dict[str, Levels] = {}
     for group in _groups(graph, observed):
         levels = _levels([observed[name] for name in group], _fills(graph, group), method)

@@ -24,7 +24,7 @@ _CASES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """Of keeping some of the maps.
+    """What a frame takes where some of the maps are kept.
 
     Attributes:
         microseconds: of a frame, mean over the reuse ratios: computing, and filling active sets.
@@ -38,7 +38,7 @@ class Assessment:
 
     @property
     def bytes(self) -> int:
-        """Of both."""
+        """How many bytes kept maps and the others take together."""
         return self.cache_bytes + self.arena_bytes
 
 
@@ -71,15 +71,15 @@ class Assessor:
 
     @property
     def dense(self) -> Assessment:
-        """Of dense execution: nothing is kept."""
+        """Assess dense execution: nothing is kept."""
         return self._assess(Caching.nothing(self._layout))
 
     def __call__(self, dropped: Set[str]) -> Assessment:
-        """Of keeping all but some."""
+        """Assess keeping all but some."""
         return self._assess(Caching(dropped=frozenset(dropped)))
 
     def bytes_of(self, name: str) -> int:
-        """Of one of the maps."""
+        """How many bytes one of the maps takes."""
         return self._bytes[name]
 
     def _assess(self, caching: Caching) -> Assessment:

@@ -11,7 +11,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import differential_evolution
 
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
 
@@ -33,7 +32,7 @@ class Goal(ABC):
 
     @abstractmethod
     def worth(self, found: Assessment) -> float:
-        """Where the promise is kept: at most about 1."""
+        """What a choice is worth where the promise is kept: at most about 1."""
 
     @abstractmethod
     def excess(self, found: Assessment) -> float:
@@ -49,13 +48,13 @@ class Goal(ABC):
         """What is to be small and what is limited, as if there were no limit, each over what is usual."""
 
     def lenient(self, found: Assessment) -> float:
-        """The same, but the promise may be broken on the way to something better."""
+        """What a choice is worth where the promise may be broken on the way to something better."""
         return self.worth(found) + _LENIENT * self.excess(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within(Goal):
-    """As fast as possible with a cache of at most so many bytes.
+    """Wants to be as fast as possible with a cache of at most so many bytes.
 
     Attributes:
         microseconds: of keeping everything.
@@ -79,7 +78,7 @@ class Within(Goal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Smallest(Goal):
-    """As little memory as possible, while a frame takes at most so long.
+    """Wants as little memory as possible, while a frame takes at most so long.
 
     Attributes:
         bytes: of keeping everything.
@@ -125,7 +124,7 @@ def greedy(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
 
 
 def from_nothing(assess: Assessor, goal: Goal, *, time_limit_s: float) -> Dropped:
-    """With nothing kept, keep or drop again whichever map helps the balance most; then what helps within the limit.
+    """Start with nothing, keep or drop again whichever map helps the balance most; then what helps within the limit.
 
     Whoever starts with everything ends where the arena is as large as its fullest moment, which few single maps fill.
     """
@@ -154,6 +153,8 @@ def evolve(assess: Assessor, goal: Goal, start: Dropped, *, time_limit_s: float)
 
     def worth(flags: NDArray[np.float64]) -> float:
         return goal(assess(_named(names, flags)))
+
+    from scipy.optimize import differential_evolution  # here: it takes a while, and few search
 
     found = differential_evolution(
         worth,

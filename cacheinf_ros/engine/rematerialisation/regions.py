@@ -43,13 +43,13 @@ class Regions:
 
     @classmethod
     def whole(cls, size: Size, some: Positions) -> Regions:
-        """All of a map of (height, width), or nothing."""
+        """Cover all of a map of (height, width), or nothing."""
         zero = np.zeros_like(some)
         return cls.of((zero, zero), (zero + size[0] - 1, zero + size[1] - 1), some)
 
     @classmethod
     def in_the_middle(cls, size: Size, shares: Iterable[float]) -> Regions:
-        """With these shares of the pixels."""
+        """Cover these shares of the pixels in the middle."""
         places = [middle(size, share) for share in shares]
         top, bottom, left, right = np.array([(y.start, y.stop, x.start, x.stop) for y, x in places]).T
         return cls.of((top, left), (bottom - 1, right - 1), np.ones_like(top))
@@ -96,12 +96,12 @@ class RegionModel:
         self._bounds: dict[Footprint, tuple[_Bounds, _Bounds]] = {}
 
     def counts(self, plan: Plan) -> dict[ActiveSet, Positions]:
-        """By set of the plan: pixels in each case."""
+        """Count, by set of the plan, its pixels in each case."""
         regions = self.follow(plan, Regions.in_the_middle(plan.input.size, self._shares))
         return {active: region.count for active, region in regions.items()}
 
     def follow(self, plan: Plan, changed: Regions) -> dict[ActiveSet, Regions]:
-        """By set of the plan: what becomes active where so much of the input has changed."""
+        """Tell, by set of the plan, what becomes active where so much of the input has changed."""
         regions = {plan.input: changed}
         for step in plan.steps:
             if isinstance(step, Propagate):
@@ -130,7 +130,7 @@ def _bounds(table: TapTable) -> tuple[_Bounds, _Bounds]:
 
 
 def _axis_bounds(positions: NDArray[np.int32]) -> _Bounds:
-    """Of int32 [outputs, taps]. What reads nothing inside lies between its neighbours: nobody finds it."""
+    """Bound the int32 [outputs, taps]. What reads nothing inside lies between its neighbours: nobody finds it."""
     inside, far = positions >= 0, np.iinfo(np.int32).max
     first = np.where(inside, positions, far).min(axis=1).astype(np.int64)
     last = np.where(inside, positions, -1).max(axis=1).astype(np.int64)

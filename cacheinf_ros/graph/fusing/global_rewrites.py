@@ -34,7 +34,7 @@ class Sequence:
 
 
 def take_producers(done: Done, operator: Global) -> Rewrite | None:
-    """With those of its inputs that are made for it alone. Constants must stay where an engine finds them."""
+    """Take in those of its inputs that are made for it alone. Constants must stay where an engine finds them."""
     if not _is_plain(operator):
         return None
     made = [first for name in operator.inputs if (first := done.sole(name, Global)) and _is_plain(first)]

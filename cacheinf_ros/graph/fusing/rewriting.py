@@ -50,7 +50,7 @@ class Done:
         return operator if isinstance(operator, kind) else None
 
     def sole(self, name: str, kind: type[Kind]) -> Kind | None:
-        """The same, if the tensor is read only once."""
+        """The operator of this kind that makes a tensor, if the tensor is read only once."""
         return self.made_by(name, kind) if self._reads[name] == 1 else None
 
     def is_read(self, name: str) -> bool:

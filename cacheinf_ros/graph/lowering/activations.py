@@ -50,7 +50,7 @@ def leaky_relu(b: Builder, x: View, slope: float) -> View:
 
 
 def rrelu(b: Builder, x: View, lower: float, upper: float, training: bool, *_: Any) -> View:
-    """In inference the slope is the mean of its bounds."""
+    """Lower it as in inference, where the slope is the mean of its bounds."""
     if training:
         raise NotLocal
     return leaky_relu(b, x, (lower + upper) / 2)
@@ -70,7 +70,7 @@ def gelu(b: Builder, x: View, *, approximate: str = "none") -> View:
 
 
 def elu(b: Builder, x: View, alpha: float, scale: float, input_scale: float) -> View:
-    """Also what torch makes of its relatives."""
+    """Lower it, and what torch makes of its relatives."""
     if input_scale != 1:
         return pointwise(b, x, aten.elu.default, alpha, scale, input_scale)
     result = affine(b, x, activation=Activation(kind=ActivationKind.ELU, alpha=float(alpha)))

@@ -37,7 +37,7 @@ class Pixels:
 
     @classmethod
     def of(cls, b: Builder, x: View, dim: int) -> Pixels:
-        """Of a tensor whose channels are one dimension.
+        """Read a tensor whose channels are one dimension.
 
         Raises:
             NotLocal: they are not the channels of a map.
@@ -64,7 +64,7 @@ class Pixels:
         return cls(source=source, layout=replace(layout, size=x.source.size), order=order)
 
     def shape(self, channels: int) -> Shape:
-        """Of the function's result."""
+        """What shape the function's result has."""
         return self.layout.map_shape(channels) if self.order is None else (1, channels, *self.source.source.size)
 
     def result(self, view: View) -> View:
@@ -104,7 +104,7 @@ def addmm(b: Builder, bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: floa
 
 
 def batch_norm(b: Builder, x: View, weight: Any, bias: Any, mean: Any, variance: Any, epsilon: float) -> View:
-    """Of the second dimension, by the statistics that were trained."""
+    """Normalise the second dimension by the statistics that were trained."""
     scale = torch.rsqrt(variance.double() + epsilon)
     scale = scale if weight is None else scale * weight.double()
     shift = -mean.double() * scale

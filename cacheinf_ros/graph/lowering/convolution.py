@@ -102,12 +102,12 @@ class _Axis:
 
     @property
     def shifts(self) -> list[int]:
-        """By weight: output q * stride + phase gets it from input q - shift."""
+        """How far each weight shifts: output q * stride + phase gets it from input q - shift."""
         return [(k * self.dilation - self.padding) // self.stride for k in range(self.kernel)]
 
     @property
     def phases(self) -> list[int]:
-        """By weight: the outputs that get it, as a remainder of the stride."""
+        """Which outputs get each weight, as a remainder of the stride."""
         return [(k * self.dilation - self.padding) % self.stride for k in range(self.kernel)]
 
     @property

@@ -25,7 +25,7 @@ _SWAPPED = {Combine.ADD, Combine.MUL, Combine.MAXIMUM, Combine.MINIMUM}
 
 
 def commuting(b: Builder, view: View) -> View:
-    """The same values as a view whose source a function of single values may be computed on instead.
+    """View the same values so that a function of single values may be computed on the source instead.
 
     Raises:
         NotLocal: there is no such map.
@@ -144,7 +144,7 @@ def _operand(b: Builder, layout: Layout, x: View, _: View) -> View:
 
 
 def _completed_operand(b: Builder, layout: Layout, x: View, other: View) -> View:
-    """The same by a global operator, where the other one is a map that local operators made."""
+    """The other operand, completed by a global operator where it is a map that local operators made."""
     try:
         operand = _operand(b, layout, x, other)
     except NotLocal:

@@ -63,7 +63,7 @@ def adaptive_avg_pool2d(b: Builder, x: View, size: Any) -> View:
 
 
 def adaptive_max_pool2d(b: Builder, x: View, size: Any) -> View:
-    """Of windows of one size: the first result."""
+    """Pool windows of one size; the first result."""
     image = b.image(x)
     window = _even_window(image.source.size, pair(size))
     if window is None:
@@ -85,7 +85,7 @@ def _pool(b: Builder, image: View, window: Window, **fields: Any) -> View:
 
 
 def _even_window(in_size: Pair, out_size: Pair) -> Window | None:
-    """Of adaptive pooling, where all windows are alike and do not overlap."""
+    """The window of adaptive pooling, where all are alike and do not overlap."""
     if in_size[0] % out_size[0] or in_size[1] % out_size[1]:
         return None
     kernel = (in_size[0] // out_size[0], in_size[1] // out_size[1])

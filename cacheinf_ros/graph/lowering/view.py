@@ -88,7 +88,7 @@ class View:
 
     @property
     def shape(self) -> Shape:
-        """After the moves."""
+        """What shape the moves lead to."""
         return self.moves[-1].shape if self.moves else self.source.shape
 
     @property
@@ -102,7 +102,7 @@ class View:
         return prod(self.shape)
 
     def then(self, target: Callable[..., Any], *arguments: Any, item: int | None = None, **keywords: Any) -> View:
-        """With one more move."""
+        """Make one more move."""
         move = Move(target=target, arguments=arguments, keywords=keywords, item=item)
         shape = tuple(move(torch.empty(self.shape, device="meta")).shape)
         if target in _RESHAPES:
@@ -113,7 +113,7 @@ class View:
         return replace(self, moves=(*self.moves, replace(move, shape=shape)))
 
     def reshaped(self, shape: Shape) -> View:
-        """The same elements in the same order."""
+        """View the same elements in the same order in another shape."""
         if self.moves and self.moves[-1].target is aten.reshape.default:
             return replace(self, moves=self.moves[:-1]).reshaped(shape)
         if shape == self.shape:
@@ -137,11 +137,11 @@ class View:
         return self if shape == self.shape else self.then(aten.broadcast_to.default, shape)
 
     def first(self, count: int) -> View:
-        """With only the first moves."""
+        """Make only the first moves."""
         return replace(self, moves=self.moves[:count])
 
     def on(self, source: View) -> View:
-        """The same moves of another tensor of the same shape."""
+        """Move another tensor of the same shape in the same way."""
         assert source.is_whole and source.shape == self.source.shape
         return replace(self, source=source.source)
 
@@ -173,7 +173,7 @@ class Layout:
 
     @classmethod
     def of(cls, view: View, dim: int) -> Layout:
-        """With the height and width of the view's own dimensions or of its source, if there are such."""
+        """Find height and width in the view's own dimensions or in its source, if there are such."""
         dim %= len(view.shape)
         others = view.shape[:dim] + view.shape[dim + 1 :]
         pixels = prod(others)
@@ -191,7 +191,7 @@ class Layout:
         return self.dim == 1 and self.shape[0] == 1 and len(self.shape) in (2, 4)
 
     def map_shape(self, channels: int) -> Shape:
-        """Of the map."""
+        """What shape the map has."""
         if self.is_plain:
             return (1, channels, *self.shape[2:])
         return (1, channels, *self.size)

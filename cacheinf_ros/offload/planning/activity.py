@@ -23,7 +23,7 @@ _EVERYWHERE = np.inf
 
 
 class Activity:
-    """Of one network.
+    """Predicts which share of each of one network's tensors a frame computes.
 
     Attributes:
         size: (height, width) of the input.

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 _KEPT = 0.95  # of what was seen so far, with each frame
 _FLOOR_MS = 5.0  # errors count in relation to what a frame takes and this
@@ -39,11 +38,11 @@ class LatencyModel:
 
     @property
     def slowdown(self) -> float:
-        """Times."""
+        """How many times as long as in the profile operators take."""
         return float(self._found[0])
 
     def overhead_ms(self, amounts: Sequence[float]) -> float:
-        """Of a frame that has so much of each kind."""
+        """What a frame takes beside its operators that has so much of each kind."""
         return float(self._found[1:] @ amounts)
 
     def __str__(self) -> str:
@@ -60,5 +59,7 @@ class LatencyModel:
         # what was found stays as it is where nothing is seen of it any more
         products = self._products + self._prior @ self._found
         factor = np.linalg.cholesky(self._prior + self._squares)
+        from scipy.optimize import nnls  # here: it takes a while, and only who has a server needs it
+
         self._found, _ = nnls(factor.T, np.linalg.solve(factor, products))
         self._found[0] = min(max(float(self._found[0]), 1 / _MOST_OFF), _MOST_OFF)

@@ -32,7 +32,7 @@ class Link:
 
     @property
     def bytes_per_ms(self) -> float:
-        """Of payload."""
+        """How much payload crosses."""
         return self.mbit_s * 125.0
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import differential_evolution
 
 from cacheinf_ros.offload.planning.timeline import Timeline
 from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
@@ -66,7 +65,7 @@ class _Units:
         self.count = len(self._first)
 
     def rows(self, shares: Numbers) -> Integers:
-        """Of float64 [units]."""
+        """Turn shares, float64 [units], into rows of each tensor."""
         drawn = shares[self.of]
         drawn = np.where(self._whole, np.rint(drawn), drawn)
         return np.rint(drawn * self._heights).astype(np.int64)
@@ -100,6 +99,8 @@ def _evolve(
     more = max(5, _POPULATION - len(given))
     mutants = given[rng.integers(len(given), size=more)]
     mutants = np.where(rng.random(mutants.shape) < 0.1, rng.random(mutants.shape), mutants)
+    from scipy.optimize import differential_evolution  # here: it takes a while, and only who has a server needs it
+
     found = differential_evolution(
         lambda shares: timeline.end(units.rows(shares)),
         bounds=[(0, 1)] * units.count,

@@ -41,7 +41,7 @@ class Machines:
     server_transfer_ms: float = TRANSFER_MS
 
     def conditions(self, mbit_s: float, active_robot: Numbers, active_server: Numbers) -> Conditions:
-        """With a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
+        """Assume a bandwidth and what each machine has to compute, float64 [tensors]: shares of their pixels."""
         return Conditions(
             link=Link(mbit_s=mbit_s, delay_ms=self.delay_ms),
             robot_ms=self.robot_ms,

@@ -68,7 +68,7 @@ class Choice:
 
 
 class Scheduler:
-    """Of one network, one robot and one server. Not thread-safe.
+    """Chooses schedules for one network, one robot and one server. Not thread-safe.
 
     Attributes:
         measured: the machines as they were measured, with nothing else to do.
@@ -137,17 +137,17 @@ class Scheduler:
             self._robot.observe(choice.robot_ms, choice.robot_overheads, took_ms)
 
     def observe_frame(self, choice: Choice, took_ms: float) -> None:
-        """The same of a frame from its start until the robot had the outputs."""
+        """Take note of what a frame took from its start until the robot had the outputs."""
         if choice.is_settled:
             self._record.observe(choice.schedule, choice.predicted_ms, took_ms)
 
     def observe_server(self, choice: Choice, took_ms: float) -> None:
-        """The same of a frame that was shared."""
+        """Take note of what the server took for a frame that was shared."""
         if choice.is_settled:
             self._server.observe(choice.server_ms, choice.server_overheads, took_ms)
 
     def _around(self, delay_ms: float) -> Machines:
-        """The same machines as they are seen to be."""
+        """The machines as they are seen to be."""
         return replace(
             self.measured,
             robot_ms=self.measured.robot_ms * self._robot.slowdown,
@@ -158,7 +158,7 @@ class Scheduler:
         )
 
     def _overhead_ms(self, rows: Integers, changed: float) -> float:
-        """Of all but what crosses inside the network, which is in the timeline."""
+        """What is added by all but what crosses inside the network, which is in the timeline."""
         if (rows == self._whole).all():
             return self._robot.overhead_ms(_ALONE)
         return self._robot.overhead_ms(_shared(changed)) + self._server.overhead_ms(_SERVED)

@@ -43,7 +43,7 @@ def _table(content: Any, workload: Workload, shape: tuple[int, ...]) -> Schedule
 
 
 def _key(workload: Workload, surroundings: Machines, time_limit_s: float) -> str:
-    """Of all that the table depends on."""
+    """Hash all that the table depends on."""
     digest = hashlib.sha256(repr((_VERSION, time_limit_s, MBIT_S, CACHED, workload.names)).encode())
     work = (workload.heights, workload.row_values, workload.row_pixels, workload.groups, workload.results)
     for part in (*work, workload.active, *_values(workload.reads), *_values(surroundings)):

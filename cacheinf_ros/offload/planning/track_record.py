@@ -18,7 +18,7 @@ _KNOWN = 200  # schedules
 
 
 class TrackRecord:
-    """By schedule, the logarithm of what frames took over what was predicted."""
+    """Keeps, by schedule, the logarithm of what frames took over what was predicted."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, float] = {}
@@ -43,5 +43,5 @@ class TrackRecord:
 
     @property
     def _usual(self) -> float:
-        """Of all, and of one more that is as predicted: a single one does not say whether it or all are praised."""
+        """Average all, and one more that is as predicted: a single one does not say whether it or all are praised."""
         return sum(self._found.values()) / (1 + len(self._found))

@@ -46,7 +46,7 @@ class Reads:
 
 
 class Workload:
-    """Of one network. Tensors are numbered: 0 is the input, i + 1 the output of operator i.
+    """What there is to compute in one network. Tensors are numbered: 0 is the input, i + 1 the output of operator i.
 
     Attributes:
         space: what can be split.

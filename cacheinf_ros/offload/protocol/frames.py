@@ -30,7 +30,7 @@ class WireType(Enum):
 
     @property
     def bytes(self) -> int:
-        """Of a number."""
+        """How many bytes a number takes."""
         return {"float32": 4, "float16": 2, "int8": 1}[self.value]
 
 

@@ -100,12 +100,12 @@ class Identity:
 
     @classmethod
     def of(cls, model: Model) -> Identity:
-        """Of a model; takes some time."""
+        """Identify a model; takes some time."""
         return cls.stated(model.name, graph_hash(model.graph), model.card)
 
     @classmethod
     def stated(cls, name: str, graph: str, card: ModelCard) -> Identity:
-        """Of a model that is not loaded: its name, :func:`graph_hash` of its graph, and its card with an input size."""
+        """Identify a model that is not loaded: by name, :func:`graph_hash` of its graph, and card with input size."""
         prepared = (card.input_size, card.resize, card.channel_order, card.scale, tuple(card.mean), tuple(card.std))
         network = hashlib.sha256(f"{graph}{prepared}".encode()).hexdigest()[:32]
         return cls(model=name, network=network)

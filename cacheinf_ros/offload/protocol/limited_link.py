@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 import queue
 import threading
 import time
@@ -18,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.pipeline.guard import guarded
 
 Numbers = NDArray[np.float64]
 _LEAST_MBIT_S = 0.01
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +123,5 @@ class LimitedLink:
         while True:
             due, deliver = self._waiting.get()
             time.sleep(max(0.0, due - time.monotonic()))
-            try:
+            with guarded("a message on a limited link"):  # one must not end the link
                 deliver()
-            except Exception:  # one message must not end the link
-                _log.exception("a message was not delivered")

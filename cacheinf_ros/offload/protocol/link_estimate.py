@@ -25,7 +25,7 @@ _FORGOTTEN = 1.05  # per observation: the shortest delay may have been that of a
 
 
 class LinkEstimate:
-    """Of one direction.
+    """Estimates one direction of a link.
 
     Attributes:
         mbit_s: 10**6 bits per second.
@@ -41,7 +41,7 @@ class LinkEstimate:
 
     @property
     def bytes_per_ms(self) -> float:
-        """The same as :attr:`mbit_s`."""
+        """What :attr:`mbit_s` is in other units."""
         return self.mbit_s * 125.0
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ def room_for(space: PartitionSpace) -> int:
 
 
 class Mailbox:
-    """Of one epoch of a session; one thread delivers, another takes.
+    """Holds the packets of one epoch of a session; one thread delivers, another takes.
 
     Attributes:
         most_bytes: what may wait in it; packets beyond are dropped.

@@ -154,7 +154,7 @@ class Assembly:
 
     @property
     def content(self) -> bytes | None:
-        """All of it; None as long as parts are missing."""
+        """Join all parts; None as long as some are missing."""
         if self._missing:
             return None
         return b"".join(part for part in self._parts if part is not None)

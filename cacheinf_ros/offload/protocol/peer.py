@@ -58,17 +58,17 @@ class FramePeer:
 
     @property
     def bytes_sent(self) -> int:
-        """In all, the pixels of the input too."""
+        """How many bytes were sent in all, the pixels of the input too."""
         return self._start_bytes + (self._crossing.sent if self._crossing else 0)
 
     @property
     def bytes_received(self) -> int:
-        """Of rows."""
+        """How many bytes of rows have come."""
         return self._crossing.received if self._crossing else 0
 
     @property
     def waited_ms(self) -> float:
-        """For rows of the server."""
+        """How long rows of the server were waited for."""
         return 1e3 * self._crossing.waited_s if self._crossing else 0.0
 
     def begin(self, start: FrameStart) -> None:

@@ -41,7 +41,7 @@ class RowWorker:
 
 
 class RowService:
-    """Of one epoch; see :class:`.server_session.Service`."""
+    """Serves one epoch; see :class:`.server_session.Service`."""
 
     def __init__(self, partition: PartitionWorker, wire: Wire, patience_s: float) -> None:
         """``patience_s``: for which the robot's rows are waited for."""

@@ -32,7 +32,7 @@ class WholeFrameWorker:
 
 
 class WholeFrameService:
-    """Of one epoch; see :class:`.server_session.Service`. The latest frame wins."""
+    """Serves one epoch; see :class:`.server_session.Service`. The latest frame wins."""
 
     def __init__(self, compute: Compute, channel: Channel) -> None:
         self.frame = 0

@@ -50,7 +50,7 @@ def _pan(path: CameraPath, seconds: float) -> _Matrix:
 
 
 def _parallax(path: CameraPath, seconds: float) -> _Matrix:
-    """Of the far plane; see :mod:`.near`."""
+    """How the far plane moves; see :mod:`.near`."""
     return _translation(-_PARALLAX_PIXELS_PER_SECOND * seconds, 0.0)
 
 
@@ -95,7 +95,7 @@ def _translation(dx: float, dy: float) -> _Matrix:
 
 
 def _about_centre(path: CameraPath, matrix: _Matrix) -> _Matrix:
-    """The same motion with the picture's centre as origin."""
+    """Apply a motion with the picture's centre as origin."""
     height, width = path.image_size
     centre = _translation((width - 1) / 2, (height - 1) / 2)
     moved = centre @ matrix @ np.linalg.inv(centre)

@@ -18,7 +18,7 @@ class NearPlane:
         self._world = world
 
     def passed(self, far_shift: float) -> int:
-        """By how many pixels the pillars have moved right when the far plane has moved right by ``far_shift``."""
+        """Tell by how many pixels the pillars have moved right when the far plane has moved right by ``far_shift``."""
         return round(_SPEED * far_shift)
 
     def mask(self, shift: int, size: tuple[int, int]) -> NDArray[np.bool_]:

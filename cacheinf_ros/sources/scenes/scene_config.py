@@ -76,7 +76,7 @@ class SceneConfig(Config):
 
 
 def parse_scene(description: str) -> SceneConfig:
-    """From "handheld?seed=1&size=480x640" to the scene's parameters.
+    """Read the scene's parameters from a text such as "handheld?seed=1&size=480x640".
 
     Raises:
         SourceError: no such scene, or a parameter that is unknown or unusable.

@@ -57,9 +57,9 @@ def _shape(class_id: int, side: int) -> NDArray[np.float32]:
     return np.asarray(small, np.float32) / np.float32(255)
 
 
-def _round(points: int, *, inner: float = 1.0, start: float = -np.pi / 2) -> NDArray[np.float64]:
+def _round(points: int, *, inner: float = 1.0) -> NDArray[np.float64]:
     """Corners on a unit circle; every second one at ``inner``."""
-    angles = start + np.arange(points) * 2 * np.pi / points
+    angles = -np.pi / 2 + np.arange(points) * 2 * np.pi / points
     radii = np.where(np.arange(points) % 2 == 0, 1.0, inner)
     return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
 

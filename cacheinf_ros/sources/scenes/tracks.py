@@ -82,7 +82,7 @@ def make_tracks(
 
 
 def _sideways(velocity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same speed, fast enough to the left or right that an object does not take for ever to come in."""
+    """Turn a velocity, fast enough to the left or right that an object does not take for ever to come in."""
     speed = float(np.hypot(*velocity))
     x = float(np.copysign(max(abs(velocity[0]), _INWARDS * speed), velocity[0]))
     return np.array([x, np.copysign(np.sqrt(max(speed**2 - x**2, 0.0)), velocity[1])])

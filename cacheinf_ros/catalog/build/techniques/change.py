@@ -75,6 +75,6 @@ class Recipe:
 
     @property
     def technique(self) -> str:
-        """For people, such as "factorise 0.25, 8 bits"; of the original "", as :class:`Variant` wants it."""
+        """Describe it for people, as in "factorise 0.25, 8 bits"; the original is "", as :class:`Variant` wants it."""
         words = [f"{change.technique.value} {change.strength:g}" for change in self.changes]
         return ", ".join(words + [f"{self.bits} bits"] * (self.bits != 32))

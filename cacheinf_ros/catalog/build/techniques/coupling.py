@@ -93,7 +93,7 @@ class Coupling:
         self._parents[self.root(second)] = self.root(first)
 
     def fix(self, channels: Iterable[Segment]) -> None:
-        """None of these may be removed."""
+        """Forbid that any of these is removed."""
         self.fixed |= {segment.group for segment in channels}
 
     def is_fixed(self, group: int) -> bool:

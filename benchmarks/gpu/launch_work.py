@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What the launches of a frame do: bytes, products and programs of each step, without a GPU.
 
-It follows :mod:`.triton_executor` launch by launch, and does not import it, nor Triton.
+It follows :mod:`cacheinf_ros.engine.gpu.triton_executor` launch by launch, and does not import it, nor Triton.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def read_pixels(window: Window, active: int) -> int:
 
 
 def _read_values(operator: Operator, layout: Layout, active: int) -> int:
-    """Of all inputs, and of the weights of a depthwise convolution."""
+    """How many values are read of all inputs, and of the weights of a depthwise convolution."""
     if not active:
         return 0
     values = operator.weight.numel() if isinstance(operator, Conv) else 0

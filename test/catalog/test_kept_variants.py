@@ -13,13 +13,13 @@ import pytest
 import torch
 from catalogs import TINY, made_catalog
 
-from cacheinf_ros.catalog import graph_cache as kept
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
-from cacheinf_ros.catalog.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.graph import graph_cache as kept
 from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.ir import Conv, Pointwise, TensorRef
 

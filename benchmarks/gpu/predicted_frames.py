@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from benchmarks.gpu.devices import DENSE, SPARSE, Arithmetic, Assumptions, Device
+from benchmarks.gpu.launch_work import FLOAT32_BYTES, Launch, aten_work, operator_work, plan_work
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.plan import Plan
-from cacheinf_ros.engine.gpu.devices import DENSE, SPARSE, Arithmetic, Assumptions, Device
-from cacheinf_ros.engine.gpu.launch_work import FLOAT32_BYTES, Launch, aten_work, operator_work, plan_work
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Global

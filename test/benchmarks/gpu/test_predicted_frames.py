@@ -20,6 +20,9 @@ from programs import change
 from torch import nn
 from triton_devices import DEVICE, DEVICE_NAME, TRITON
 
+from benchmarks.gpu.devices import DEVICES, Arithmetic, Assumptions, Device
+from benchmarks.gpu.launch_work import MASKED_PIXELS, Launch, launches, operator_work, plan_work, read_pixels
+from benchmarks.gpu.predicted_frames import Bound, FrameTime, dense_frame, launch_us, sparse_frame
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.graph_planner import Planner
@@ -27,9 +30,6 @@ from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Call
 from cacheinf_ros.engine.gpu import set_kernels, set_launches
-from cacheinf_ros.engine.gpu.devices import DEVICES, Arithmetic, Assumptions, Device
-from cacheinf_ros.engine.gpu.frame_time import Bound, FrameTime, dense_frame, launch_us, sparse_frame
-from cacheinf_ros.engine.gpu.launch_work import MASKED_PIXELS, Launch, launches, operator_work, plan_work, read_pixels
 from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Graphs of variants, kept on this machine as the engine takes them: exporting a network again takes most of a load."""
+"""Graphs, kept on this machine as the engine takes them: exporting a network again takes most of a load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import hashlib
 import logging
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+
+import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.errors import ModelError
@@ -15,14 +18,15 @@ from cacheinf_ros.graph.graph_io import decode_graph, encode_graph
 from cacheinf_ros.graph.ir import Graph
 
 MOST_BYTES = 4_000_000_000
-"""Of all kept graphs; those that were used least recently go first."""
+"""Kept graphs take no more than that together; those that were used least recently go first."""
 
 _log = logging.getLogger(__name__)
 
 
 def kept_file(key: str) -> Path:
-    """Where the graph is, or would be, of what this text describes completely."""
-    return cache_folder() / "graphs" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.safetensors"
+    """Where the graph is, or would be, of what this text describes completely, as torch and this package make it."""
+    digest = hashlib.sha256(f"{key}/{torch.__version__}/{_how_graphs_are_made()}".encode()).hexdigest()
+    return cache_folder() / "graphs" / f"{digest[:32]}.safetensors"
 
 
 def kept_graph(path: Path) -> Graph | None:
@@ -46,6 +50,16 @@ def keep(graph: Graph, path: Path) -> bool:
     with suppress(OSError):  # others prune at the same time, or what is there is not ours
         _prune(path)
     return True
+
+
+@cache
+def _how_graphs_are_made() -> str:
+    """A digest of the code that makes graphs: another version, or a checkout that was edited, makes others."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _kept(path: Path) -> KeptFile:

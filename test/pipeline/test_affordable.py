@@ -1,0 +1,93 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""No more class maps are held than bursts showed to be affordable."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.pipeline.affordable import AffordableShare
+from cacheinf_ros.pipeline.answer_holder import AnswerHolder
+from cacheinf_ros.pipeline.holding import Holding
+from cacheinf_ros.pipeline.picture_change import Change
+
+
+def holding(computed: float, whole: float, moving: float = 0.0) -> Holding:
+    return Holding(limit=Change(largest=9, mean=2), loss=Loss(whole=whole, moving=moving), computed=computed)
+
+
+def held(share: AffordableShare, frames: int) -> int:
+    """How many frames are held if limits always allowed it."""
+    count = 0
+    for _ in range(frames):
+        share.next_frame()
+        count += share.take()
+    return count
+
+
+def test_nothing_is_counted_before_there_is_anything_to_go_by() -> None:
+    assert held(AffordableShare(), 100) == 100
+
+
+def test_what_used_up_the_promise_is_held_as_often_as_in_bursts() -> None:
+    share = AffordableShare()
+    share.learn(holding(computed=0.75, whole=0.02), max_loss=0.02)
+    assert held(share, 100) == 25
+
+
+def test_what_left_room_is_held_more_often_but_not_much() -> None:
+    """A quarter of the frames cost a half of the promise, where things move: half of them would use it up."""
+    share = AffordableShare()
+    share.learn(holding(computed=0.75, whole=0.0, moving=MOVING_ALLOWANCE * 0.01), max_loss=0.02)
+    assert held(share, 100) == 37  # 1.5 times a quarter
+
+
+def test_a_few_frames_are_saved_up() -> None:
+    share = AffordableShare()
+    share.learn(holding(computed=0.8, whole=0.02), max_loss=0.02)
+    for _ in range(1000):
+        share.next_frame()
+    assert [share.take() for _ in range(7)] == 5 * [True] + 2 * [False]
+
+
+@given(st.floats(0, 1), st.floats(-0.1, 0.02), st.floats(-0.1, 0.05), st.integers(1, 300))
+def test_the_share_never_exceeds_one_and_a_half_of_what_bursts_showed(
+    computed: float, whole: float, moving: float, frames: int
+) -> None:
+    share = AffordableShare()
+    share.learn(holding(computed, whole, moving), max_loss=0.02)
+    assert held(share, frames) <= 1.5 * (1 - computed) * frames + 1e-6
+
+
+def test_other_tasks_count_nothing() -> None:
+    share = AffordableShare()
+    share.learn(holding(computed=0.9, whole=0.02), max_loss=0.02)
+    share.learn_nothing()
+    assert held(share, 50) == 50
+
+
+SIZE = (128, 128)
+MANY, FEW = SIZE, (16, 16)  # pixels of a class map
+
+
+def shares_held(pixels: tuple[int, int]) -> tuple[float, float]:
+    """What a burst of a busy picture holds, and what of a calm one that follows is held."""
+    holder = AnswerHolder(ClassMaps("scores", pixels), SIZE, 0.02)
+    moves = [0 if index % 4 == 3 else 4 for index in range(24)] + 48 * [0]
+    held = []
+    for place in np.cumsum(moves):
+        image = np.full((*SIZE, 3), 40, np.uint8)
+        image[40:80, place : place + 40] = 220
+        held.append(holder.stands(image))
+        if not held[-1]:
+            step = SIZE[0] // pixels[0]
+            holder.computed((image[::step, ::step, 0] > 128).astype(np.uint8))
+    return 1 - holder.holding.computed, float(np.mean(held[24:]))
+
+
+def test_a_calm_picture_after_a_busy_burst_is_not_held_much_more_often() -> None:
+    in_burst, afterwards = shares_held(MANY)
+    assert 0 < in_burst < 0.5
+    assert in_burst <= afterwards <= 1.5 * in_burst
+    assert shares_held(FEW)[1] > 0.75  # of which surprises tell soon enough
