@@ -66,7 +66,7 @@ class Division:
 
     @cached_property
     def working_set(self) -> int:
-        """How many bytes the lines take of all maps that one strip works with, and of those that later ones read again."""
+        """How many bytes the lines take that one strip works with, and those that later ones read again."""
         return max(
             sum(_line_bytes(self._layout, root) * len(lines) for root, lines in alive.items()) for alive in self._alive
         )
