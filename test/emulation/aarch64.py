@@ -41,7 +41,8 @@ def build() -> Path:
     }
     cmake = shutil.which("cmake", path=_TOOLS)
     definitions = [f"-D{name}={value}" for name, value in options.items()]
-    server = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-o", _SERVER, Path(__file__).parent / "serve_calls.cpp", "-ldl"]
+    source = Path(__file__).parent / "serve_calls.cpp"
+    server = ["-std=c++17", "-O3", "-Wall", "-Wextra", "-rdynamic", "-o", _SERVER, source, "-ldl"]
     for command in (
         [cmake, "-S", ROOT, "-B", _FOLDER, "-G", "Ninja", *definitions],
         [cmake, "--build", _FOLDER, "--parallel", "1"],

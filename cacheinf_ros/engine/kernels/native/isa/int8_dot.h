@@ -26,13 +26,13 @@ struct ByteDot {
     return sum;
   }
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
-  static constexpr int kRows = 12;
+  static constexpr int kRows = 8;
   static constexpr bool kShifts = false;
   static Bits add(Bits sum, Bits levels, Bits weights) {
     return (Bits)vusdotq_s32((int32x4_t)sum, (uint8x16_t)levels, (int8x16_t)weights);
   }
 #elif defined(__ARM_FEATURE_DOTPROD)  // multiplies bytes that both have a sign
-  static constexpr int kRows = 12;
+  static constexpr int kRows = 8;
   static constexpr bool kShifts = true;
   static Bits add(Bits sum, Bits levels, Bits weights) {
     const int8x16_t shifted = (int8x16_t)veorq_u8((uint8x16_t)levels, vdupq_n_u8(128));
