@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from emulation.emulated_library import EmulatedLibrary
 from hypothesis import settings
 from numpy.typing import NDArray
 
@@ -31,6 +33,8 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 
 if _kernels := os.environ.get("CACHEINF_KERNEL_LIBRARY"):  # compiled with sanitizers
     kernel_library._PATH = Path(_kernels)
+if _emulator := os.environ.get("CACHEINF_KERNEL_EMULATOR"):  # compiled for another kind of processor
+    kernel_library.load_library = partial(EmulatedLibrary, shlex.split(_emulator))  # type: ignore[assignment]
 
 
 # Before Triton defines its kernels: where there is no GPU its interpreter runs them.

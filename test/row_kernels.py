@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from emulation.emulated_library import EmulatedLibrary
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.nn import functional
@@ -24,6 +25,7 @@ from cacheinf_ros.graph.window import Pair, Window
 CPU = torch.device("cpu")
 REFERENCE = ReferenceKernels(CPU)
 _LIBRARY = kernel_library()
+IS_EMULATED = isinstance(_LIBRARY, EmulatedLibrary)
 HAS_BFLOAT16 = _LIBRARY is not None and bool(_LIBRARY.ci_has_bfloat16())
 NATIVE = [] if _LIBRARY is None else [NativeBackend(_LIBRARY, threads) for threads in (1, 3)]
 
@@ -63,6 +65,8 @@ def check(
         compact = run_native(kernels, call, rows, behind, *values.shape)
         torch.testing.assert_close(compact[: len(rows)], wanted, atol=error, rtol=error)
         assert torch.equal(in_place[torch.from_numpy(rows).long()], compact[: len(rows)])
+    if IS_EMULATED:  # nothing of Triton's is, and its interpreter takes most of the time
+        return
     in_place, compact = run_triton(op, sources, rows, *values.shape)
     torch.testing.assert_close(in_place[torch.from_numpy(rows).long()], wanted, atol=error, rtol=error)
     assert torch.equal(in_place[torch.from_numpy(rows).long()], compact)

@@ -73,7 +73,7 @@ def test_kernels_are_compiled_where_there_is_a_compiler() -> None:
         pytest.skip("no C++ compiler")
     library = importlib.import_module("cacheinf_ros.engine.kernels.kernel_library").kernel_library()
     assert library is not None
-    assert library.ci_instruction_set() in (b"avx512", b"avx2", b"base")
+    assert library.ci_instruction_set() in (b"avx512", b"avx2", b"i8mm", b"dotprod", b"base")
 
 
 def test_all_messages_are_built() -> None:

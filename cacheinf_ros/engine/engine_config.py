@@ -52,8 +52,8 @@ class EngineConfig(Config):
     threads: int = parameter(2, "threads of the engine's own kernels", low=1, high=256)
     precision: Precision = parameter(
         Precision.FLOAT32,
-        "what convolutions multiply: float32; bfloat16: faster, less precise, needs AVX512_BF16; int8: the fastest, a "
-        "quarter of the memory, needs scales from `cacheinf quantise`",
+        "what convolutions multiply: float32; bfloat16: faster, less precise, needs AVX512_BF16, on ARM BF16; int8: "
+        "the fastest, a quarter of the memory, needs scales from `cacheinf quantise`",
     )
     cache: Cache = parameter(
         Cache.ALL,

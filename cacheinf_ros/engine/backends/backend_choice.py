@@ -40,7 +40,10 @@ def choose_backend(
     library = kernel_library()
     bfloat16 = precision is Precision.BFLOAT16
     if bfloat16 and (library is None or not library.ci_has_bfloat16()):
-        _log.warning("precision bfloat16 needs a processor with AVX512_BF16 and device cpu: computing in float32")
+        _log.warning(
+            "precision bfloat16 needs device cpu and a processor with AVX512_BF16, or ARM's I8MM and BF16: "
+            "computing in float32"
+        )
         bfloat16 = False
     if precision is Precision.INT8 and library is None:
         _log.warning("precision int8 needs device cpu and the compiled kernels: computing in float32")

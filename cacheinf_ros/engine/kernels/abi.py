@@ -357,7 +357,7 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "ci_threads_keep_awake": (None, [c_void_p, c_int]),
     "ci_instruction_set": (c_char_p, []),
     "ci_has_bfloat16": (c_int, []),
-    "ci_has_vnni": (c_int, []),
+    "ci_has_byte_dot": (c_int, []),
     "ci_packed_columns": (c_int, []),
     "ci_packed_size": (c_int64, [c_int] * 4),
     "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),

@@ -58,7 +58,7 @@ class Int8Kernels:
     def __init__(self, library: ctypes.CDLL, native: NativeKernels) -> None:
         """``native``: prepares what is left in floats."""
         self._native = native
-        self._conv_kind = Int8KernelKind.CONV_INT8 if library.ci_has_vnni() else Int8KernelKind.CONV_INT8_PAIRS
+        self._conv_kind = Int8KernelKind.CONV_INT8 if library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | None) -> NativeCall:
         """The call of a local operator.

@@ -21,7 +21,7 @@ from cacheinf_ros.graph.activation import Activation
 from cacheinf_ros.graph.ir import Conv
 from cacheinf_ros.graph.window import Window
 
-needs_bfloat16 = pytest.mark.skipif(not HAS_BFLOAT16, reason="this processor has no AVX512_BF16")
+needs_bfloat16 = pytest.mark.skipif(not HAS_BFLOAT16, reason="this processor does not multiply bfloat16")
 
 
 def rounded(values: torch.Tensor) -> torch.Tensor:

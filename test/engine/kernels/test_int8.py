@@ -10,14 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from emulation.emulated_library import library_beside
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from row_kernels import CPU, windows
+from row_kernels import CPU, IS_EMULATED, windows
 from torch.nn import functional
 
 from cacheinf_ros.engine import Precision
-from cacheinf_ros.engine.backends import NativeBackend, choose_backend
+from cacheinf_ros.engine.backends import Backend, NativeBackend, choose_backend
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels import NativeCall
 from cacheinf_ros.engine.kernels.abi import Int8KernelKind, Status
@@ -28,8 +29,10 @@ from cacheinf_ros.graph.ir import Levels
 from cacheinf_ros.graph.window import Window, exact_border
 
 IN, OUT = Levels(scale=0.02, zero=37), Levels(scale=0.25, zero=90)
-SETS = (b"avx512", b"avx2", b"base")
 BACKEND = choose_backend("cpu", 2, Precision.INT8)
+BACKENDS = [BACKEND, NativeBackend(library_beside(), 1, int8=True)] if IS_EMULATED else [BACKEND]
+SETS = [(backend, name) for backend in BACKENDS for name in (b"avx512", b"avx2", b"i8mm", b"dotprod", b"base")]
+BEST = [(BACKEND, None)]
 pytestmark = pytest.mark.skipif(not BACKEND.takes_levels, reason="the compiled kernels are not built")
 
 
@@ -48,18 +51,21 @@ def run(
     pixels: int,
     channels: int,
     out: Levels | None,
-    instruction_sets: Sequence[bytes | None] = SETS,
+    instruction_sets: Sequence[tuple[Backend, bytes | None]] = SETS,
 ) -> torch.Tensor:
     """The listed rows as these instruction sets compute them, which must be the same; nothing else is written."""
-    assert isinstance(BACKEND, NativeBackend)
     results = []
-    for name in instruction_sets:
-        if call.kind is Int8KernelKind.CONV_INT8 and name != BACKEND.library.ci_instruction_set():
-            continue
+    for backend, name in instruction_sets:
+        assert isinstance(backend, NativeBackend)
+        kind = call.kind
+        if kind is Int8KernelKind.CONV_INT8:
+            if name != backend.library.ci_instruction_set():
+                continue
+            kind = kind if backend.library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
         whole = MapBuffer.allocate((1, pixels), channels + 5, CPU, out).pixels.fill_(77)
         target = whole[:, 3 : 3 + channels]
-        status = BACKEND.library.ci_run_kernel(
-            BACKEND.threads, name, call.kind, ctypes.byref(call.params), rows.ctypes.data, rows.ctypes.data, len(rows),
+        status = backend.library.ci_run_kernel(
+            backend.threads, name, kind, ctypes.byref(call.params), rows.ctypes.data, rows.ctypes.data, len(rows),
             target.data_ptr(), whole.stride(0),
         )  # fmt: skip
         if status == Status.NONSENSE:
@@ -178,7 +184,7 @@ def test_pooling(window: Window, channels: int, average: bool, seed: int) -> Non
     plain = choose_backend("cpu", 1).prepare(op, [floats], channels).call
     assert plain is not None
     pixels = window.out_size[0] * window.out_size[1]
-    expected = to_levels(run(plain, rows, pixels, channels, None, [None]), out)
+    expected = to_levels(run(plain, rows, pixels, channels, None, BEST), out)
     difference = (run(call, rows, pixels, channels, out).int() - expected.int()).abs()
     assert _largest(difference) <= int(average)
 
@@ -199,6 +205,6 @@ def test_arithmetic_of_levels_and_floats(combine: ir.Combine | None, channels: i
     floats.pixels.copy_(to_values(a.pixels, IN))
     plain = choose_backend("cpu", 1).prepare(op, [floats, b] if combine else [floats], channels).call
     assert call is not None and plain is not None
-    expected = to_levels(run(plain, rows, 30, channels, None, [None]), out)
+    expected = to_levels(run(plain, rows, 30, channels, None, BEST), out)
     difference = (run(call, rows, 30, channels, out).int() - expected.int()).abs()
     assert _largest(difference) <= 1

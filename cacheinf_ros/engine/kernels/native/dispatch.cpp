@@ -5,6 +5,11 @@
 
 #include "kernels.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace ci {
 namespace {
 constexpr int kMost = 3;
@@ -20,6 +25,10 @@ struct Available {
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
       *next++ = isa_avx512();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) *next++ = isa_avx2();
+#elif defined(__aarch64__) && defined(__linux__)
+    const bool dotprod = getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    if (dotprod && (~getauxval(AT_HWCAP2) & (HWCAP2_I8MM | HWCAP2_BF16)) == 0) *next++ = isa_i8mm();
+    if (dotprod) *next++ = isa_dotprod();
 #endif
     *next = isa_base();
   }
@@ -55,12 +64,12 @@ int ci_has_bfloat16() {
 #if defined(__x86_64__)
   return ci::best_isa()->has_bfloat16 && __builtin_cpu_supports("avx512bf16");
 #else
-  return 0;
+  return ci::best_isa()->has_bfloat16;
 #endif
 }
 
 // Whether CI_CONV_INT8 runs on this machine; CI_CONV_INT8_PAIRS, which computes the same, does everywhere.
-int ci_has_vnni() { return ci::best_isa()->has_vnni; }
+int ci_has_byte_dot() { return ci::best_isa()->has_byte_dot; }
 
 // Output channels of a panel of packed weights.
 int ci_packed_columns() { return ci::best_isa()->columns; }

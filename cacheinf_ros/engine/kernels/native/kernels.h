@@ -338,7 +338,7 @@ struct Isa {
   const char* name;
   int columns;  // of the convolution's register tile
   bool has_bfloat16;  // a CI_CONV_BFLOAT16, for processors that have the instructions
-  bool has_vnni;      // a CI_CONV_INT8, for processors that have the instructions
+  bool has_byte_dot;  // a CI_CONV_INT8, for processors that have the instructions
   Kernel kernels[CI_KERNELS];
   void (*propagate_window)(const ci_window& window, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
   void (*propagate_taps)(const ci_tap_table& table, const ci_set& from, ci_set& to, int outside, uint8_t* scratch);
@@ -362,6 +362,9 @@ const Isa* isa_base();
 #if defined(__x86_64__)
 const Isa* isa_avx2();
 const Isa* isa_avx512();
+#elif defined(__aarch64__)
+const Isa* isa_dotprod();
+const Isa* isa_i8mm();
 #endif
 const Isa* best_isa();  // that this machine runs
 const Isa* isa_named(const char* name);  // null where this machine does not run it

@@ -20,6 +20,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 static inline void relax() { _mm_pause(); }
+#elif defined(__aarch64__)
+static inline void relax() { asm volatile("isb"); }  // `yield` does nothing on most of these processors
 #else
 static inline void relax() { std::this_thread::yield(); }
 #endif
@@ -191,7 +193,7 @@ DenormalsAreZero::~DenormalsAreZero() { _mm_setcsr(static_cast<unsigned>(before_
 #elif defined(__aarch64__)
 DenormalsAreZero::DenormalsAreZero() {
   asm volatile("mrs %0, fpcr" : "=r"(before_));
-  asm volatile("msr fpcr, %0" : : "r"(before_ | uint64_t(1) << 24));
+  asm volatile("msr fpcr, %0" : : "r"(before_ | uint64_t(1) << 24));  // FZ: results and operands
 }
 DenormalsAreZero::~DenormalsAreZero() { asm volatile("msr fpcr, %0" : : "r"(before_)); }
 #else

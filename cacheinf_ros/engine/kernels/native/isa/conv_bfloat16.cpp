@@ -5,29 +5,43 @@
 
 namespace CI_ISA {
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 namespace {
 
 typedef uint16_t Half;  // upper 16 bits of a float
 
+// Pairs of halves, a pair per lane.
+#if defined(__AVX512F__)
+#define CI_TARGET __attribute__((target("avx512bf16")))
+typedef __m512bh Pairs;
+CI_TARGET inline Pairs load_pairs(const Half* p) { return (Pairs)_mm512_load_si512(p); }
+CI_TARGET inline Pairs all_pairs(int32_t pair) { return (Pairs)_mm512_set1_epi32(pair); }
+CI_TARGET inline Vector add_products(Vector sum, Pairs a, Pairs b) { return (Vector)_mm512_dpbf16_ps((__m512)sum, a, b); }
+#else
+#define CI_TARGET
+typedef bfloat16x8_t Pairs;
+inline Pairs load_pairs(const Half* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
+inline Pairs all_pairs(int32_t pair) { return vreinterpretq_bf16_s32(vdupq_n_s32(pair)); }
+inline Vector add_products(Vector sum, Pairs a, Pairs b) { return (Vector)vbfdotq_f32((float32x4_t)sum, a, b); }
+#endif
+
 // packed: [depth / 16][ROWS][16]; weight: [depth / 2][columns][2].
 template <int ROWS, int VECTORS>
-__attribute__((target("avx512bf16"))) void multiply_bfloat16(const Job& job, int start, const Half* packed,
-                                                             const Half* weight, int64_t channel, int width) {
+CI_TARGET void multiply_bfloat16(const Job& job, int start, const Half* packed, const Half* weight, int64_t channel,
+                                 int width) {
   Vector sums[ROWS][VECTORS];
   begin<ROWS, VECTORS>(job, start, channel, width, sums);
   for (int depth = 0; depth < job.depth; depth += kDepth, packed += ROWS * kDepth)
     for (int k = 0; k < kDepth; k += 2, weight += 2 * kColumns) {
-      __m512bh w[VECTORS];
+      Pairs w[VECTORS];
       for (int v = 0; v < VECTORS; ++v) {
-        w[v] = (__m512bh)_mm512_load_si512(weight + 2 * v * kLanes);
+        w[v] = load_pairs(weight + 2 * v * kLanes);
         __builtin_prefetch(weight + kAhead + 2 * v * kLanes);
       }
       for (int r = 0; r < ROWS; ++r) {
         int32_t pair;
         std::memcpy(&pair, packed + r * kDepth + k, sizeof(pair));
-        const __m512bh a = (__m512bh)_mm512_set1_epi32(pair);
-        for (int v = 0; v < VECTORS; ++v) sums[r][v] = (Vector)_mm512_dpbf16_ps((__m512)sums[r][v], w[v], a);
+        for (int v = 0; v < VECTORS; ++v) sums[r][v] = add_products(sums[r][v], w[v], all_pairs(pair));
       }
     }
   finish<ROWS, VECTORS>(job, start, channel, width, sums);
@@ -46,10 +60,9 @@ struct Halves {
 
   // Rounds to nearest, ties to even.
   static void put(Half* to, const float* from) {
-    const __m512i bits = _mm512_loadu_si512(from);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+    uint32_t bits[kDepth];
+    std::memcpy(bits, from, sizeof(bits));
+    for (int i = 0; i < kDepth; ++i) to[i] = Half((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
   }
 };
 

@@ -27,7 +27,7 @@ void multiply_in_place(const Job& job, int start, const Runs& runs, const float*
     const Vector bias = lanes > 0 ? load_part(c.bias + channel + v * kLanes, lanes) : all(0);
     for (int r = 0; r < ROWS; ++r) sums[r][v] = bias;
   }
-  Vector totals[ROWS][VECTORS];  // of the running sums that have ended, if any has
+  Vector totals[ROWS][VECTORS] = {};  // of the running sums that have ended, if any has
   int summed = 0;
   bool has_totals = false;
   for (int run = 0; run < runs.count; ++run) {

@@ -53,44 +53,6 @@ struct Job {
   ci_threads* threads;
 };
 
-// The same as Vnni by products of 16 bits, of which pairs are added: nothing saturates, as it could with products of bytes.
-struct Pairs {
-#if defined(__AVX512F__)
-  static constexpr int kRows = 12;
-  static __m512i even(__m512i v) { return _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8); }
-  static Bits add(Bits sum, Bits levels, Bits weights) {
-    const __m512i a = (__m512i)levels, w = (__m512i)weights;
-    const __m512i low = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(255)), even(w));
-    const __m512i high = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(w, 8));
-    return sum + (Bits)low + (Bits)high;
-  }
-#elif defined(__AVX2__)
-  static constexpr int kRows = 4;
-  static __m256i even(__m256i v) { return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8); }
-  static Bits add(Bits sum, Bits levels, Bits weights) {
-    const __m256i a = (__m256i)levels, w = (__m256i)weights;
-    const __m256i low = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)), even(w));
-    const __m256i high = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(w, 8));
-    return sum + (Bits)low + (Bits)high;
-  }
-#elif defined(__SSE2__)
-  static constexpr int kRows = 4;
-  static __m128i even(__m128i v) { return _mm_srai_epi16(_mm_slli_epi16(v, 8), 8); }
-  static Bits add(Bits sum, Bits levels, Bits weights) {
-    const __m128i a = (__m128i)levels, w = (__m128i)weights;
-    const __m128i low = _mm_madd_epi16(_mm_and_si128(a, _mm_set1_epi16(255)), even(w));
-    const __m128i high = _mm_madd_epi16(_mm_srli_epi16(a, 8), _mm_srai_epi16(w, 8));
-    return sum + (Bits)low + (Bits)high;
-  }
-#else
-  static constexpr int kRows = 4;
-  static Bits add(Bits sum, Bits levels, Bits weights) {
-    for (int shift = 0; shift < 32; shift += 8) sum += (levels >> shift & 255) * (weights << (24 - shift) >> 24);
-    return sum;
-  }
-#endif
-};
-
 inline Bits broadcast(const uint8_t* quad) {
   int32_t value;
   std::memcpy(&value, quad, sizeof(value));
@@ -147,6 +109,7 @@ void multiply(const Job& job, int start, const Block& block, const int8_t* weigh
     __builtin_prefetch(c.out.scale == 0 ? static_cast<const void*>(job.out + at) : reinterpret_cast<uint8_t*>(job.out) + at, 1);
     if (c.residual) __builtin_prefetch(c.residual + job.rows[start + r] * c.residual_pitch + channel);
   }
+  Bits shifts[VECTORS] = {};  // what the product with zeros adds
   for (int i = 0; i < block.count; ++i) {
     // rows by threes: one register for the distance serves all of them
     constexpr int kThrees = (ROWS + 2) / 3;
@@ -158,6 +121,7 @@ void multiply(const Job& job, int start, const Block& block, const int8_t* weigh
       for (int v = 0; v < VECTORS; ++v) {
         w[v] = *reinterpret_cast<const Bits*>(weight + v * kLanes * kQuad);
         __builtin_prefetch(weight + kAhead + v * kLanes * kQuad);
+        if (Dot::kShifts) shifts[v] = Dot::add(shifts[v], Bits{}, w[v]);
       }
       weight += kPanel * kQuad;
       for (int r = 0; r < ROWS; ++r) {
@@ -167,6 +131,9 @@ void multiply(const Job& job, int start, const Block& block, const int8_t* weigh
       for (int t = 0; t < kThrees; ++t) threes[t] += kQuad;
     }
   }
+  if (Dot::kShifts)
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < VECTORS; ++v) sums[r][v] -= shifts[v];
   finish<ROWS, VECTORS>(job, start, channel, width, sums);
 }
 
@@ -338,9 +305,9 @@ void conv_pairs(ci_threads* threads, const void* params, const ci_rows& rows, fl
   run<Pairs>(threads, params, rows, out, pitch);
 }
 
-#if defined(__AVX512F__) || defined(__AVX2__)
+#if defined(__AVX512F__) || defined(__AVX2__) || defined(__ARM_FEATURE_DOTPROD)
 void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
-  run<Vnni>(threads, params, rows, out, pitch);
+  run<ByteDot>(threads, params, rows, out, pitch);
 }
 #else
 void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
@@ -348,6 +315,6 @@ void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* o
 }
 #endif
 
-bool has_vnni() { return processor_has_vnni(); }
+bool has_byte_dot() { return processor_has_byte_dot(); }
 
 }  // namespace CI_ISA

@@ -20,6 +20,6 @@ CI_KERNEL(pixel_shuffle);
 CI_KERNEL(select);
 CI_KERNEL(global_mean);
 CI_KERNEL(convert);
-bool has_vnni();  // whether `conv` runs on this processor
+bool has_byte_dot();  // whether `conv` runs on this processor
 
 }  // namespace CI_INT8

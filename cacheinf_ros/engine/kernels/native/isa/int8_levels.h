@@ -19,6 +19,8 @@ inline Bits rounded_levels(Vector levels, int32_t zero) {
   return (Bits)_mm256_cvtps_epi32((__m256)levels) + zero;
 #elif defined(__SSE2__)
   return (Bits)_mm_cvtps_epi32((__m128)levels) + zero;
+#elif defined(__aarch64__)
+  return (Bits)vcvtnq_s32_f32((float32x4_t)levels) + zero;
 #else
   Bits whole;
   for (int i = 0; i < kLanes; ++i) whole[i] = int32_t(std::nearbyint(levels[i]));
@@ -35,6 +37,10 @@ inline void store_whole(uint8_t* p, Bits whole, int width) {
 #if defined(__AVX2__)
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)whole), _mm256_extracti128_si256((__m256i)whole, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(lanes), _mm_packus_epi16(words, words));
+#elif defined(__aarch64__)
+  const uint16x4_t words = vmovn_u32((uint32x4_t)whole);
+  const uint8x8_t bytes = vmovn_u16(vcombine_u16(words, words));
+  std::memcpy(lanes, &bytes, sizeof(lanes));
 #else
   for (int i = 0; i < kLanes; ++i) lanes[i] = uint8_t(whole[i]);
 #endif

@@ -18,7 +18,14 @@ inline Bits product(Bits a, Bits b) { return (Bits)_mm_madd_epi16((__m128i)a, (_
 inline Bits product(Bits a, Bits b) { return a * b; }
 #endif
 
-template <bool VNNI>
+// Whether a product of bytes does more at once than one of whole numbers, of which NEON takes the sum too.
+#if defined(__aarch64__)
+constexpr bool kDotPays = false;
+#else
+constexpr bool kDotPays = true;
+#endif
+
+template <bool DOT>
 struct Depthwise {
   using Value = uint8_t;
   using Sum = Bits;
@@ -39,7 +46,7 @@ struct Depthwise {
   // Both fit into 16 bits, the level into 8, and the upper ones of a level are zero.
   static Bits add(Bits sum, const uint8_t* levels, int width, Bits weight) {
     const Bits whole = load_whole(levels, width);
-    return VNNI ? Vnni::add(sum, whole, weight) : sum + product(whole, weight);
+    return DOT ? ByteDot::add(sum, whole, weight) : sum + product(whole, weight);
   }
   float factor(const Inside&, const Inside&) const { return 1; }
   void store_simple(int64_t, Bits, const Taps&, int) const {}
@@ -93,7 +100,7 @@ void pool(ci_threads* threads, const void* params, const ci_rows& rows, float* o
 // groups == channels, one filter each.
 void depthwise(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_conv_int8& p = *static_cast<const ci_conv_int8*>(params);
-  if (processor_has_vnni()) compute_all(Depthwise<true>{p, out}, threads, rows, pitch);
+  if (kDotPays && processor_has_byte_dot()) compute_all(Depthwise<true>{p, out}, threads, rows, pitch);
   else compute_all(Depthwise<false>{p, out}, threads, rows, pitch);
 }
 

@@ -14,7 +14,7 @@ const Isa* CI_ISA() {
   static const Isa isa{CI_TEXT(CACHEINF_ISA),
                        ::CI_ISA::kConvColumns,
                        ::CI_ISA::kHasBfloat16,
-                       ::CI_INT8::has_vnni(),
+                       ::CI_INT8::has_byte_dot(),
                        {::CI_ISA::conv, ::CI_ISA::conv_in_place, ::CI_ISA::conv_bfloat16, ::CI_ISA::depthwise, ::CI_ISA::pool,
                         ::CI_ISA::elementwise, ::CI_ISA::channel_norm, ::CI_ISA::channel_softmax, ::CI_ISA::resample, ::CI_ISA::pixel_shuffle,
                         ::CI_ISA::select, ::CI_ISA::global_mean, ::CI_INT8::conv, ::CI_INT8::conv_pairs,

@@ -11,6 +11,8 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #ifndef CACHEINF_ISA
@@ -109,6 +111,10 @@ inline Bits load_whole(const uint8_t* p, int width) {
   else for (int i = 0; i < width; ++i) lanes[i] = p[i];
 #if defined(__AVX2__)
   return (Bits)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes)));
+#elif defined(__aarch64__)
+  uint32_t four;
+  std::memcpy(&four, lanes, sizeof(four));
+  return (Bits)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
 #else
   Bits whole;
   for (int i = 0; i < kLanes; ++i) whole[i] = lanes[i];
