@@ -76,7 +76,16 @@ def lossless(**parameters: bool | int | float | str) -> dict[str, bool | int | f
         "queue_size": _FAR,
         "outputs": "all",
     }
-    return {**asked, **latched, **parameters}
+    return {**asked, **latched, **kept_for_recorder(f"/{RESULT_TOPIC}"), **parameters}
+
+
+def kept_for_recorder(*topics: str) -> dict[str, int]:
+    """Parameters of a node that lets messages on these topics (full names) wait for the recorder.
+
+    After a slow frame those that wait are answered at once where the last answer still stands: more messages, and of
+    megabytes where outputs are sent, than a busy machine delivers before the usual few are replaced.
+    """
+    return {f"qos_overrides.{topic}.publisher.depth": _FAR for topic in topics}
 
 
 def play(
