@@ -137,6 +137,7 @@ def play(
     # diagnostics come once a second: wait for those that know of the last result
     known = before.get("results", 0) + len(recorder.results)
     wait_until(lambda: recorder.counts(node).get("results", 0) >= known, _QUIET_S)
+    wait_until(lambda: not recorder.is_behind, _QUIET_S)
     counts = recorder.counts(node)
     class_maps, promises = recorder.class_maps, recorder.promises
     results, links = recorder.take()
