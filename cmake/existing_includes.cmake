@@ -19,6 +19,9 @@ endforeach()
 
 # The same for what is exported here: the folders of this machine's Python and numpy are of no use on another one (and
 # may lie in the source tree, in .venv, which CMake refuses too).
-get_target_property(folders ${PROJECT_NAME}__rosidl_generator_py INTERFACE_INCLUDE_DIRECTORIES)
-list(TRANSFORM folders REPLACE "^([^$].*)$" "$<BUILD_INTERFACE:\\1>")
-set_target_properties(${PROJECT_NAME}__rosidl_generator_py PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${folders}")
+set(own ${PROJECT_NAME}__rosidl_generator_py)
+if(TARGET ${own})  # packages without messages have none
+  get_target_property(folders ${own} INTERFACE_INCLUDE_DIRECTORIES)
+  list(TRANSFORM folders REPLACE "^([^$].*)$" "$<BUILD_INTERFACE:\\1>")
+  set_target_properties(${own} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${folders}")
+endif()

@@ -18,6 +18,16 @@ PLOTJUGGLER = ROOT / "config" / "plotjuggler" / "cacheinf.xml"
 FOXGLOVE = ROOT / "config" / "foxglove" / "cacheinf.json"
 NODE = "/cached_inference"
 IMAGES_AND_SERVICES = {f"{NODE}/overlay", f"{NODE}/enable", "/diagnostics"}
+FOXGLOVE_KEYS = {  # those of foxglove.layouts, Foxglove's own description of its panels, and the title of each
+    "Image": {"imageMode", "cameraState", "topics", "layers"},
+    "Plot": {
+        "paths", "showLegend", "legendDisplay", "showPlotValuesInLegend", "showXAxisLabels", "showYAxisLabels",
+        "isSynced", "xAxisVal", "sidebarDimension", "followingViewWidth", "minYValue", "maxYValue",
+    },
+    "DiagnosticSummary": {"topicToRender", "minLevel", "pinnedIds", "hardwareIdFilter", "sortByLevel"},
+    "Parameters": set(),
+    "CallService": {"serviceName", "requestPayload", "layout", "buttonText"},
+}  # fmt: skip
 FIGURES = re.compile(rf"{NODE}/figures[/.](\w+)")
 
 
@@ -67,6 +77,11 @@ def test_foxglove_shows_each_panel_once() -> None:
         return [part] if isinstance(part, str) else [*shown(part["first"]), *shown(part["second"])]
 
     assert sorted(shown(layout["layout"])) == sorted(layout["configById"])
+
+
+def test_foxglove_knows_every_setting_of_a_panel() -> None:
+    for name, panel in json.loads(FOXGLOVE.read_text())["configById"].items():
+        assert set(panel) <= FOXGLOVE_KEYS[name.partition("!")[0]] | {"foxglovePanelTitle"}, name
 
 
 def test_rqt_has_settings_for_the_plugins_that_it_starts() -> None:

@@ -93,6 +93,48 @@ def test_package_is_in_the_ament_index(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [file.stem for file in sorted((share / "msg").glob("*.msg"))] == MESSAGES
 
 
+def ros_imports() -> set[str]:
+    """ROS packages that the code imports, but for itself: those that the index of this machine's ROS has."""
+    ament = pytest.importorskip("ament_index_python")
+    trees = [ast.parse(file.read_text()) for folder in ("cacheinf_ros", "launch") for file in python_files(folder)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names} & set(ament.get_packages_with_prefixes()) - {"cacheinf_ros"}
+
+
+def python_files(folder: str) -> list[Path]:
+    generated = ROOT / "cacheinf_ros" / "msg"
+    return [file for file in (ROOT / folder).rglob("*.py") if generated not in file.parents]
+
+
+def test_ros_packages_that_are_imported_are_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not os.environ.get("AMENT_PREFIX_PATH"):
+        monkeypatch.setenv("AMENT_PREFIX_PATH", sys.prefix)
+    package = ElementTree.parse(ROOT / "package.xml").getroot()
+    imported = ros_imports()
+    assert {"rclpy", "sensor_msgs"} <= imported
+    assert imported <= {each.text for kind in ("depend", "exec_depend") for each in package.iter(kind)}
+
+
+def test_shells_of_containers_can_set_up_a_distribution(tmp_path: Path) -> None:
+    """What sources setup.bash must not refuse variables that are not set: it reads some."""
+    ament = Path(pytest.importorskip("ament_package").__file__).parent
+    shutil.copy(ament / "template" / "prefix_level" / "setup.bash", tmp_path)
+    (tmp_path / "setup.sh").touch()  # which it sources
+    shell = re.search(r"^SHELL (\[.*\])$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
+    assert shell is not None
+    source = f"source {tmp_path}/setup.bash && echo set up"
+    for command in ([*ast.literal_eval(shell[1]), source], ["bash", "-c", f"{entrypoint_settings()}; {source}"]):
+        ended = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+        assert ended.stdout.endswith("set up\n"), ended.stderr
+
+
+def entrypoint_settings() -> str:
+    (settings,) = re.findall(r"^set .*$", (ROOT / "docker" / "entrypoint").read_text(), re.MULTILINE)
+    return str(settings)
+
+
 def test_message_crosses_processes(domain: int) -> None:
     """What a wrongly installed type support library breaks: it is searched for by name at run time."""
     rclpy = pytest.importorskip("rclpy")

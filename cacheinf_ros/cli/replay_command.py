@@ -95,7 +95,7 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, l
     from cacheinf_ros.energy.meters import NoMeter, find_meter, reading
     from cacheinf_ros.harness import NodeCommand, NodeGroup
     from cacheinf_ros.harness.domains import private_domain
-    from cacheinf_ros.harness.playback import RESULT_TOPIC, lossless, params_file, play
+    from cacheinf_ros.harness.playback import RESULT_TOPIC, kept_for_recorder, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -116,7 +116,9 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, l
         node = group.start(
             NodeCommand(
                 executable="cached_inference",
-                parameters=lossless(result_topic=RESULT_TOPIC, **parameters, **_LATCHED),
+                parameters=lossless(
+                    result_topic=RESULT_TOPIC, **parameters, **_LATCHED, **kept_for_recorder(*_SHOWN.values())
+                ),
                 params_file=params_file(),
             )
         )

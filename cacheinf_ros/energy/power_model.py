@@ -67,11 +67,15 @@ class EnergyAccount:
 
     A frame goes from the end of the one before to its own, in the model as by the meter, so that no energy is lost or
     counted twice; the first one after a pause has only the time that was spent on it. May be used from several threads.
+
+    Attributes:
+        latest: what :meth:`settle` last found; None before there were frames.
     """
 
     def __init__(self, model: PowerModel, meter: EnergyMeter | None = None) -> None:
         self._model = model
         self._meter = meter
+        self.latest: FrameEnergy | None = None
         self._lock = threading.Lock()
         self._ended_s = self._read_s = -math.inf
         self._reading: float | None = None
@@ -102,9 +106,9 @@ class EnergyAccount:
                 if now_s - self._ended_s > _PAUSE_S:
                     self._begin(now_s, read_j)
                 return None
-            energy = self._per_frame(read_j)
+            self.latest = self._per_frame(read_j)
             self._begin(now_s, read_j)
-            return energy
+            return self.latest
 
     def _per_frame(self, read_j: float | None) -> FrameEnergy:
         if read_j is None or self._reading is None:

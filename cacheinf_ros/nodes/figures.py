@@ -29,13 +29,21 @@ class FigureTopic:
         topic = f"~/figures/{_NO_TOKEN.sub('_', model)}" if model else "~/figures"
         self.publisher = publish_on(node, FrameFigures, topic, profile(_DEPTH))
 
-    def publish(self, result: InferenceResult, latency_ms: float, asked: float | None, measured: Loss | None) -> None:
+    def publish(
+        self,
+        result: InferenceResult,
+        latency_ms: float,
+        asked: float | None,
+        measured: Loss | None,
+        joules: float | None = None,
+    ) -> None:
         """Publish the numbers of a frame.
 
         Args:
             latency_ms: from the arrival of the image to its result.
             asked: the loss that is allowed; None: nothing is promised.
             measured: the loss in the last burst; None: there was none.
+            joules: of a frame, lately; None: not known.
         """
         stage_ms = dict(zip(result.stage_names, result.stage_ms, strict=True))
         self.publisher.publish(
@@ -46,6 +54,7 @@ class FigureTopic:
                 **{f"{stage}_ms": float(stage_ms.get(stage, math.nan)) for stage in _STAGES},
                 reuse_ratio=result.reuse_ratio,
                 active_share=result.active_share,
+                energy_j=math.nan if joules is None else joules,
                 held=float(result.mode == HELD),
                 failed=float(bool(result.error)),
                 loss_asked=math.nan if asked is None else asked,

@@ -23,7 +23,7 @@ from std_msgs.msg import Header
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.nodes.conversions import header_from, stamp_ns
-from cacheinf_ros.nodes.topics import profile
+from cacheinf_ros.nodes.topics import profile, publish_on
 
 _NAMES = {Image: "sensor_msgs/msg/Image", CompressedImage: "sensor_msgs/msg/CompressedImage"}
 _UNREADABLE = (SerdeError, TypesysError, ValueError, IndexError, KeyError, AssertionError, struct.error, MemoryError)
@@ -121,7 +121,7 @@ class LazyImage:
     """An image topic that costs nothing while nobody subscribes."""
 
     def __init__(self, node: Node, topic: str) -> None:
-        self._publisher = node.create_publisher(Image, topic, profile(1))
+        self._publisher = publish_on(node, Image, topic, profile(1))
 
     @property
     def is_wanted(self) -> bool:

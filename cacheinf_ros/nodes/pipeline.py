@@ -193,7 +193,8 @@ class Pipeline:
         config, promised = self._node.parameters.get(EngineConfig), self._runner.promised
         asked = config.max_loss if config.mode is Mode.BOUNDED else None
         measured = None if asked is None or promised is None else promised.measured
-        self._figures.publish(result, latency_ms, asked, measured)
+        energy = self._energy.latest
+        self._figures.publish(result, latency_ms, asked, measured, None if energy is None else energy.joules)
 
     def _followed(self, decoded: Decoded | None, stamp_ns: int, *, is_held: bool) -> Decoded | None:
         """Number boxes by their objects, where the user wants that."""

@@ -123,6 +123,7 @@ class Recorder(ListeningNode):
         self.promises: dict[int, RecordedPromise] = {}
         self.clock_ns: dict[int, int] = {}
         self.links_serialized: list[tuple[int, bytes]] = []
+        self._hears_figures = bool(figures_topic)
         super().__init__("recorder", domain)
         many = profile(_DEPTH, latched=True)
         self.node.create_subscription(InferenceResult, result_topic, self._keep_result, many, raw=True)
@@ -132,6 +133,18 @@ class Recorder(ListeningNode):
             self.node.create_subscription(Image, class_map_topic, self._keep_class_map, profile(_DEPTH))
         if figures_topic:
             self.node.create_subscription(FrameFigures, figures_topic, self._keep_promise, profile(_DEPTH))
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether figures of the last result are still to come, or its class map where there were maps before it.
+
+        Each topic is in order, but results may overtake the others.
+        """
+        if not self.results:
+            return False
+        last_ns = self.results[-1].stamp_ns
+        lacks_figures = self._hears_figures and last_ns not in self.promises
+        return lacks_figures or bool(self.class_maps and self.class_maps[-1].stamp_ns != last_ns)
 
     def take(self) -> tuple[list[Recorded], dict[int, MapUpdate]]:
         """What was recorded since the last time, and forget it."""

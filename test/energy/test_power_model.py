@@ -39,14 +39,14 @@ def test_the_model_adds_what_each_activity_takes() -> None:
 
 def test_without_a_meter_frames_are_modelled_from_end_to_end() -> None:
     account = EnergyAccount(MODEL)
-    assert account.settle(0.0) is None
+    assert account.settle(0.0) is None and account.latest is None
     account.add(0.1, Spent(compute_ms=50.0))
     assert account.settle(1.0) == modelled(14 * 0.05)  # the first: as long as was computed
     account.add(1.1, Spent(compute_ms=50.0, transmit_ms=20.0, receive_ms=10.0))
     account.add(1.3, Spent())
     both = 4 * 1.2 + 10 * 0.05 + 2 * 0.02 + 0.01
     assert account.settle(2.0) == modelled(both / 2)
-    assert account.settle(3.0) is None
+    assert account.settle(3.0) is None and account.latest == modelled(both / 2)
 
 
 def test_a_meter_is_divided_by_frames() -> None:

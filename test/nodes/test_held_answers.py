@@ -62,6 +62,8 @@ def test_a_still_camera_is_answered_without_computing_and_a_new_picture_at_once(
     assert last.active_share == changed.active_share and last.held == last.failed == 0 and last.loss_asked > 0
     assert last.total_ms == pytest.approx(sum(changed.stage_ms)) and 0 < last.compute_ms <= last.total_ms
     assert math.isnan(last.link_ms) and not math.isnan(last.loss_measured)
+    assert math.isnan(figures[0].energy_j) or figures[0].energy_j > 0, "known after a second"
+    assert last.energy_j > 0
     assert any(each.held for each in figures) and all(each.latency_ms > 0 for each in figures)
     for node in reversed(started):
         assert node.stop() == 0
