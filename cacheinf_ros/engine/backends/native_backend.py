@@ -28,9 +28,9 @@ from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.geometry.painting import TILE
+from cacheinf_ros.geometry import TILE
+from cacheinf_ros.graph import SharedValues
 from cacheinf_ros.graph.ir import Levels, Operator
-from cacheinf_ros.graph.shared_values import SharedValues
 
 
 class NativeBackend:
