@@ -5,6 +5,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -69,21 +70,22 @@ def test_every_source_file_names_licence_and_holder() -> None:
     assert [file for file in sources if line not in file.read_text()[:200]] == []
 
 
-def doors(folder: Path) -> set[str]:
+@cache
+def doors(folder: Path) -> frozenset[str]:
     """What ``__all__`` of a folder opens to others: names that its ``__init__`` has, and modules or folders in it."""
     file = folder / "__init__.py"
     statements = ast.parse(file.read_text()).body if file.exists() else []
-    return {
+    return frozenset(
         name
         for node in statements
         if isinstance(node, ast.Assign | ast.AugAssign)
         and ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target) == "__all__"
         for name in ast.literal_eval(node.value)
-    }
+    )
 
 
 def ways_to_other_rooms(file: Path) -> Iterator[tuple[str, ...]]:
-    """(room, module, ..., name) of each import of a file that leads into a folder of the package that is not its own."""
+    """(room, module, ..., name) of each import of a file that leads into another folder of the package than its own."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{file} has a relative import, which nobody follows here"
@@ -111,7 +113,7 @@ def test_rooms_are_entered_by_the_doors_that_their_init_opens() -> None:
     ways = {(file, way) for file in files for way in ways_to_other_rooms(file)}
     assert len(ways) > 1000
     closed = {
-        f"{file.relative_to(PACKAGE)} imports {'.'.join(way)}, but __all__ of {folder.relative_to(PACKAGE)} has no {name}"
+        f"{file.relative_to(PACKAGE)}: {'.'.join(way)}, but __all__ of {folder.relative_to(PACKAGE)} has no {name}"
         for file, way in ways
         for folder, name in doors_of(way)
         if name not in doors(folder)
