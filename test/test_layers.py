@@ -5,6 +5,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -67,6 +68,77 @@ def test_every_source_file_names_licence_and_holder() -> None:
     ]
     assert sources
     assert [file for file in sources if line not in file.read_text()[:200]] == []
+
+
+@cache
+def doors(folder: Path) -> frozenset[str]:
+    """What ``__all__`` of a folder opens to others: names that its ``__init__`` has, and modules or folders in it."""
+    file = folder / "__init__.py"
+    statements = ast.parse(file.read_text()).body if file.exists() else []
+    return frozenset(
+        name
+        for node in statements
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        and ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target) == "__all__"
+        for name in ast.literal_eval(node.value)
+    )
+
+
+def ways_to_other_rooms(file: Path) -> Iterator[tuple[str, ...]]:
+    """(room, module, ..., name) of each import of a file that leads into another folder of the package than its own."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file} has a relative import, which nobody follows here"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for way in (tuple(name.split(".")[1:]) for name in names if name.startswith("cacheinf_ros.")):
+            if way[0] not in (*file.relative_to(PACKAGE).parts[:1], "msg") and (PACKAGE / way[0]).is_dir():
+                yield way
+
+
+def doors_of(way: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    """(folder, what it must open) on a way: one for each folder, none within a module."""
+    folder = PACKAGE / way[0]
+    for name in way[1:]:
+        if not folder.is_dir():
+            return
+        yield folder, name
+        folder /= name
+
+
+def test_rooms_are_entered_by_the_doors_that_their_init_opens() -> None:
+    """Folders directly below the package are rooms. Tests and benchmarks may look inside."""
+    files = [file for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts]
+    ways = {(file, way) for file in files for way in ways_to_other_rooms(file)}
+    assert len(ways) > 1000
+    closed = {
+        f"{file.relative_to(PACKAGE)}: {'.'.join(way)}, but __all__ of {folder.relative_to(PACKAGE)} has no {name}"
+        for file, way in ways
+        for folder, name in doors_of(way)
+        if name not in doors(folder)
+    }
+    assert closed == set()
+
+
+def test_every_opened_module_exists_and_somebody_enters_it() -> None:
+    """A module in ``__all__`` that no other room imports is no door: it is to be shut."""
+    files = [file for file in PACKAGE.rglob("*.py") if "msg" not in file.relative_to(PACKAGE).parts]
+    entered = {door for file in files for way in ways_to_other_rooms(file) for door in doors_of(way)}
+    opened, lost = set(), set()
+    for init in (file for file in files if file.name == "__init__.py"):
+        bound = {
+            alias.asname or alias.name
+            for node in ast.parse(init.read_text()).body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for name in doors(init.parent) - bound:
+            is_there = (init.parent / f"{name}.py").exists() or (init.parent / name / "__init__.py").exists()
+            (opened if is_there else lost).add((init.parent, name))
+    assert lost == set()
+    assert opened
+    assert {f"{folder.relative_to(PACKAGE)}/{name}" for folder, name in opened - entered} == set()
 
 
 def test_no_file_name_stands_twice() -> None:

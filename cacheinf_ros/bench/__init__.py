@@ -1,2 +1,23 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What ``cacheinf bench`` measures on a user's own model and clip; the papers' experiments are in benchmarks/."""
+
+from cacheinf_ros.bench.contenders import Contender
+from cacheinf_ros.bench.engine_benchmark import WARM_UP, run_engine_benchmark
+from cacheinf_ros.bench.merging import TORCHVISION_MODELS, run_merging_benchmark
+from cacheinf_ros.bench.own_way import OwnSettings
+from cacheinf_ros.bench.server_way import ServerLink
+from cacheinf_ros.bench.shots import Change, changing, recorded
+from cacheinf_ros.bench.stream import BOUNDED, ENGINES, StreamPlan, run_stream_benchmark
+from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.bench.timing import summary
+
+__all__ = [
+    "BOUNDED", "ENGINES", "TORCHVISION_MODELS", "WARM_UP", "Change", "Contender", "OwnSettings", "ServerLink",
+    "StreamPlan", "StreamRun", "changing", "recorded", "run_engine_benchmark", "run_merging_benchmark",
+    "run_stream_benchmark", "summary",
+]  # fmt: skip
+
+# Folders with doors of their own.
+__all__ += ["advice", "page"]
+# Importing these loads ROS, which other benchmarks do without.
+__all__ += ["node_answers", "replayed", "stream_nodes"]

@@ -19,11 +19,12 @@ from cacheinf_ros.bench.race import CACHED, Log, Race
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.timing import summary, timed
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
+from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream
+from cacheinf_ros.mode import Mode
 
 WARM_UP = 2
 """Frames that every contender runs before any is counted."""

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.bench.timing import measured
-from cacheinf_ros.engine.decisions import Task
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
-from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task
 
 Image = NDArray[np.uint8]
 _WIDTH = 320  # pixels of the picture that motion is found in

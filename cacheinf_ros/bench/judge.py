@@ -11,8 +11,7 @@ from cacheinf_ros.bench.loss import shares
 from cacheinf_ros.bench.missed import longest_miss
 from cacheinf_ros.bench.streaming import frames_behind
 from cacheinf_ros.bench.truth_score import TruthClasses, TruthScore
-from cacheinf_ros.engine.decisions import Score, Task, score_at
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
+from cacheinf_ros.engine.decisions import BoxDecisions, Score, Task, score_at
 from cacheinf_ros.sources import TrueObject
 
 Objects = tuple[TrueObject, ...]

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.disk_cache import KeptFile
-from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.engine.decisions import SoftBoxes
+from cacheinf_ros.graph import Model, graph_hash
 
 _FORMAT = 1
 _BOXES = ("boxes", "classes", "weights")

@@ -14,17 +14,13 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.bench.engine_benchmark import WARM_UP
 from cacheinf_ros.bench.timing import timed
-from cacheinf_ros.engine import Engine, EngineConfig, matching_for
+from cacheinf_ros.engine import EVERYTHING, Caching, Engine, EngineConfig, Program, lay_out
 from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.caching import EVERYTHING, Caching
 from cacheinf_ros.engine.cost import load_or_measure
-from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.rematerialisation import Assessment, Assessor, Choices, search_all
 from cacheinf_ros.errors import SourceError
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.weights import weight_bytes
-from cacheinf_ros.matching import MatchingStream
+from cacheinf_ros.graph import Model, weight_bytes
+from cacheinf_ros.matching import MatchingStream, matching_for
 from cacheinf_ros.memory import MIB
 
 Image = NDArray[np.uint8]

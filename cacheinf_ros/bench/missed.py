@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU
-from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes, class_overlaps
+from cacheinf_ros.engine.decisions import SoftBoxes, class_overlaps
 
 _SEEN = 0.5  # weight of a box whose score is at the threshold
 _SAME_IOU = 0.4  # of an object's boxes in neighbouring frames

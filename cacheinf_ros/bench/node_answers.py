@@ -9,10 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cacheinf_ros.energy.power_model import EnergyKind, PowerModel
-from cacheinf_ros.engine.decisions import Task
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
-from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.energy import EnergyKind, PowerModel
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, Task
 from cacheinf_ros.harness import ProcessError
 from cacheinf_ros.nodes.recorder import Recorded, RecordedMap
 from cacheinf_ros.pipeline.frame_result import HELD

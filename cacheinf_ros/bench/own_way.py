@@ -10,9 +10,10 @@ from cacheinf_ros.bench.shots import Shot
 from cacheinf_ros.bench.timing import measured
 from cacheinf_ros.bench.trace import FrameTrace
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Engine, EngineConfig, EngineResult, Mode
+from cacheinf_ros.engine import Engine, EngineConfig, EngineResult
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig, MatchingStream, usable
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.promised_answers import PromisedAnswers
 

@@ -27,9 +27,7 @@ from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.timing import measured
 from cacheinf_ros.bench.trace import FrameTrace, Still
 from cacheinf_ros.engine import EngineConfig, Preprocessor
-from cacheinf_ros.engine.decisions import Task, task_of_model
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
-from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps, SoftBoxes, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import Dense
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model

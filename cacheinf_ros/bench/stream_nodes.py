@@ -23,15 +23,13 @@ from cacheinf_ros.bench.shots import Shot
 from cacheinf_ros.bench.streaming import Emission, camera_times, newest, newest_of_frames
 from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.config import Value
-from cacheinf_ros.energy.meters import EnergyMeter, NoMeter, find_meter, reading
-from cacheinf_ros.engine import Mode
-from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
-from cacheinf_ros.engine.decisions.class_maps import ClassMaps
-from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess, ProcessError
-from cacheinf_ros.harness.domains import private_domain
+from cacheinf_ros.energy import EnergyMeter, NoMeter, find_meter, reading
+from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps
+from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess, ProcessError, private_domain
 from cacheinf_ros.harness.playback import FIRST_STAMP_NS, IMAGE_TOPIC, RESULT_TOPIC
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.nodes.recorder import Recorder
-from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.pipeline import wait_until
 from cacheinf_ros.pipeline.promised_answers import PREPARING
 
 NODE = "cached_inference"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cacheinf_ros.engine import Counts
 from cacheinf_ros.engine.accuracy import DEFAULT_IOU, box_iou
-from cacheinf_ros.engine.counts import Counts
-from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import SoftBoxes
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.sources import TrueObject
 

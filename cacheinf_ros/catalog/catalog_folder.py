@@ -22,11 +22,19 @@ from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CacheinfError, CatalogError
-from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin, load_card, load_module, model_of
+from cacheinf_ros.graph import (
+    DeferredGraph,
+    Model,
+    ModelCard,
+    WeightsOrigin,
+    graph_hash,
+    load_card,
+    load_module,
+    model_of,
+    possible_cards,
+    recognised,
+)
 from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
-from cacheinf_ros.graph.identity import graph_hash
-from cacheinf_ros.graph.interpret import DeferredGraph
-from cacheinf_ros.graph.known_models import possible_cards, recognised
 
 FILE = "catalog.yaml"
 _REMEDY = "build it anew with `cacheinf catalog build`"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cacheinf_ros.engine.decoders.probabilities import softmax
+from cacheinf_ros.engine.decoders import softmax
 
 Floats = NDArray[np.float32]
 Classes = NDArray[np.int64]

@@ -9,11 +9,8 @@ import numpy as np
 
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.config import Config, parameter
-from cacheinf_ros.energy.power_model import PowerModel
-from cacheinf_ros.offload.planning import Link, Workload
-from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
-from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, Times
-from cacheinf_ros.offload.planning.workload import Integers, Numbers
+from cacheinf_ros.energy import PowerModel
+from cacheinf_ros.offload.planning import Conditions, Integers, Link, Numbers, Timeline, Times, Workload, dnn_surgery
 
 
 class PriceConfig(Config):

@@ -18,8 +18,7 @@ from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.linear import Floats
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.interpret import DenseGraph
+from cacheinf_ros.graph import DenseGraph, Model
 from cacheinf_ros.graph.trunk import trunk_graph
 
 

@@ -16,14 +16,12 @@ from rich.table import Table
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import Size, Threads, Weights, described, with_options
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.energy.power_model import PowerModel
+from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine import EngineConfig
 
 if TYPE_CHECKING:
+    from cacheinf_ros.bench import OwnSettings, ServerLink, StreamRun
     from cacheinf_ros.bench.advice import Advice, Target
-    from cacheinf_ros.bench.own_way import OwnSettings
-    from cacheinf_ros.bench.server_way import ServerLink
-    from cacheinf_ros.bench.stream_run import StreamRun
 
 _POWER = PowerModel()
 _EXPLAINED = (
@@ -86,9 +84,9 @@ def advise(options: AdviseOptions) -> None:
 
     Example: cacheinf advise drive.mcap detector.onnx --target 15fps
     """
+    from cacheinf_ros.bench import ServerLink
     from cacheinf_ros.bench.advice import Target, choices_for
     from cacheinf_ros.bench.advice import advise as advise_on
-    from cacheinf_ros.bench.server_way import ServerLink
 
     target, link = Target.parse(options.target), ServerLink.parse(options.server)
     run = _measure(options, target, link)
@@ -110,9 +108,8 @@ def advise(options: AdviseOptions) -> None:
 
 
 def _measure(options: AdviseOptions, target: Target, link: ServerLink | None) -> StreamRun:
+    from cacheinf_ros.bench import ENGINES, StreamPlan, recorded, run_stream_benchmark
     from cacheinf_ros.bench.advice import SKIPS
-    from cacheinf_ros.bench.shots import recorded
-    from cacheinf_ros.bench.stream import ENGINES, StreamPlan, run_stream_benchmark
     from cacheinf_ros.engine import DensePrecision
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source

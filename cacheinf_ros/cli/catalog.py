@@ -10,14 +10,14 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from cacheinf_ros.catalog import PriceConfig
 from cacheinf_ros.catalog.build.catalog_frames import BUILT_IN
 from cacheinf_ros.catalog.build.finetune import TuningConfig
 from cacheinf_ros.catalog.build.techniques import Technique
-from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.cli.catalog_show import draw_catalog, print_catalog
 from cacheinf_ros.cli.options import Size, Threads, with_options
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.energy.power_model import PowerModel
+from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.errors import CatalogError
 
 catalogs = typer.Typer(help="Catalogs of a model's variants: how accurate, and what each costs.", no_args_is_help=True)
@@ -123,7 +123,7 @@ def show(
 
     Example: cacheinf catalog show scenenet-catalog --plot front.png
     """
-    from cacheinf_ros.catalog.catalog_folder import read_catalog
+    from cacheinf_ros.catalog import read_catalog
 
     found = read_catalog(folder)
     print_catalog(found)

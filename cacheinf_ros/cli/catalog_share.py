@@ -15,8 +15,7 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cacheinf_ros.catalog.heads.attribute_heads import Head
-    from cacheinf_ros.catalog.heads.shared_models import SharedModel
+    from cacheinf_ros.catalog.heads import Head, SharedModel
     from cacheinf_ros.graph import Model
 
 _SCENES = "scenes"
@@ -49,8 +48,8 @@ def share(
 
     Example: cacheinf catalog share scenenames --heads object,crowd,light --out heads
     """
-    from cacheinf_ros.catalog.heads.attribute_heads import train_heads
-    from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
+    from cacheinf_ros.catalog import trunk_model
+    from cacheinf_ros.catalog.heads import read_heads, train_heads, write_heads
     from cacheinf_ros.catalog.labelled_pictures import (
         PICTURES_PER_SCENE,
         SCENE_ATTRIBUTES,
@@ -58,7 +57,6 @@ def share(
         folder_samples,
         scene_samples,
     )
-    from cacheinf_ros.catalog.trunks import trunk_model
     from cacheinf_ros.graph import load_model
 
     wanted = tuple(name.strip() for name in heads.split(","))
@@ -81,7 +79,7 @@ def share(
 
 
 def _print(trained: tuple[Head, ...], shared: SharedModel, whole: Model, out: Path) -> None:
-    from cacheinf_ros.catalog.heads.head_folder import CARD
+    from cacheinf_ros.catalog.heads import CARD
 
     table = Table("head", "classes", "accuracy", "samples", title=f"heads on the trunk of {whole.name}")
     for head in trained:

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from cacheinf_ros.catalog import Place
 
 if TYPE_CHECKING:
-    from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry
+    from cacheinf_ros.catalog import CatalogFolder, VariantEntry
 
 
 def draw_catalog(found: CatalogFolder, path: Path) -> None:
@@ -92,7 +92,7 @@ def print_catalog(found: CatalogFolder) -> None:
 
 def _print_specialists(catalog: CatalogFolder, console: Console) -> None:
     """Print the skews that are worth a specialist, and what it gains; nothing where the catalog was built without."""
-    from cacheinf_ros.catalog.specialists.specialist_folder import original_name, read_specialise
+    from cacheinf_ros.catalog.specialists import original_name, read_specialise
 
     found = read_specialise(catalog)
     if found is None:

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cacheinf_ros.cli.demo_report import Image, Trial, demo_table, draw_boxes, draw_demo
-from cacheinf_ros.engine import Box, Mode, matching_for
+from cacheinf_ros.engine import Box
 from cacheinf_ros.engine.accuracy import Detections, score_sequence
-from cacheinf_ros.matching import draw_overlay
-from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.matching import IDENTICAL, draw_overlay, matching_for
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.sources import Scene, open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
@@ -67,8 +67,7 @@ def demo(
 
 
 def _run(plans: list[_Plan], *, model: str, frames: int, rate: float, threads: int, out: Path) -> list[Trial]:
-    from cacheinf_ros.harness import NodeCommand, NodeGroup, ProcessError
-    from cacheinf_ros.harness.domains import private_domain
+    from cacheinf_ros.harness import NodeCommand, NodeGroup, ProcessError, private_domain
     from cacheinf_ros.harness.playback import RESULT_TOPIC, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 

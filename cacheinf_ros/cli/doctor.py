@@ -93,7 +93,7 @@ def _asked(subject: str, question: Callable[[], str], *, remedy: str, needed: bo
 
 
 def _kernels() -> str:
-    from cacheinf_ros.engine.kernels.kernel_library import kernel_library
+    from cacheinf_ros.engine import kernel_library
 
     library = kernel_library()
     if library is None:

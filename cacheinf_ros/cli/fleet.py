@@ -15,7 +15,7 @@ from rich.console import Console
 from cacheinf_ros.cli.fleet_report import demo_tables, draw_simulations, load_table, simulation_table, status_tables
 from cacheinf_ros.cli.options import with_options
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.fleet.machine_choice import FleetRules
+from cacheinf_ros.fleet import FleetRules
 from cacheinf_ros.fleet.ray_cluster import RayCluster
 from cacheinf_ros.fleet.simulation import Measured, SimulatedFleet, simulate
 
@@ -54,7 +54,7 @@ def demo(options: DemoOptions) -> None:
     each robot may compute one frame alone because of it. Then another one comes, and nodes are drained in turns: no
     frame may be lost. Exit code 1 where a requirement is not met.
     """
-    from cacheinf_ros.harness.domains import private_domain
+    from cacheinf_ros.harness import private_domain
     from cacheinf_ros.harness.fleet_demo import DemoConfig, run_demo
 
     given = asdict(options)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
+from cacheinf_ros.fleet import FleetStatus
 from cacheinf_ros.fleet.simulation import SimulationReport
-from cacheinf_ros.fleet.status import FleetStatus
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.harness.fleet_demo_report import DemoReport

@@ -42,11 +42,7 @@ def memory(
 
     Example: cacheinf memory torchvision:resnet50 --size 480x640 --cache-budget-mb 100 --out plan.png
     """
-    from cacheinf_ros.engine.arena_order import in_smallest_order, records_of
-    from cacheinf_ros.engine.caching import droppable
-    from cacheinf_ros.engine.compile import chosen_caching
-    from cacheinf_ros.engine.layout import lay_out
-    from cacheinf_ros.engine.lifetimes import map_bytes
+    from cacheinf_ros.engine import chosen_caching, droppable, in_smallest_order, lay_out, map_bytes, records_of
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.memory import OFFSETS, SHARED_OBJECTS, least_for_offsets, least_for_shared_objects
     from cacheinf_ros.memory.optimal import optimal

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.graph import WeightsOrigin
-from cacheinf_ros.graph.ir import Global, GlobalMean, Graph, Operator
+from cacheinf_ros.graph import Graph, WeightsOrigin
+from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
 
 _WEIGHTS = {

@@ -32,11 +32,10 @@ def profile(
     Example: cacheinf profile torchvision:resnet50 --size 480x640 --reuse 0.95
     """
     from cacheinf_ros.engine import Engine
-    from cacheinf_ros.engine.cost.model import POINTS
+    from cacheinf_ros.engine.cost import POINTS
     from cacheinf_ros.graph import load_model
-    from cacheinf_ros.offload.planning import Workload
-    from cacheinf_ros.offload.planning.partition_costs import at_share
-    from cacheinf_ros.offload.planning.partition_costs import profile as profile_of
+    from cacheinf_ros.offload.planning import Workload, at_share
+    from cacheinf_ros.offload.planning import profile as profile_of
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
     engine = Engine(loaded, EngineConfig.checked(threads=threads), with_server=True)

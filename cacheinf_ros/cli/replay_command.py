@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from cacheinf_ros.bench.timing import summary
 from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.sources import open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
@@ -92,9 +92,8 @@ def replay(options: ReplayOptions) -> None:
 
 def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, list[Reading]]:
     from cacheinf_ros.bench.node_answers import Reading
-    from cacheinf_ros.energy.meters import NoMeter, find_meter, reading
-    from cacheinf_ros.harness import NodeCommand, NodeGroup
-    from cacheinf_ros.harness.domains import private_domain
+    from cacheinf_ros.energy import NoMeter, find_meter, reading
+    from cacheinf_ros.harness import NodeCommand, NodeGroup, private_domain
     from cacheinf_ros.harness.playback import RESULT_TOPIC, kept_for_recorder, lossless, params_file, play
     from cacheinf_ros.nodes.recorder import Recorder
 
@@ -132,9 +131,9 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, l
 
 
 def _write_page(options: ReplayOptions, played: Played, readings: list[Reading]) -> None:
+    from cacheinf_ros.bench import ENGINES
     from cacheinf_ros.bench.page import replay_page, write_page
     from cacheinf_ros.bench.replayed import NODES, ReplayComparison, compare_replay
-    from cacheinf_ros.bench.stream import ENGINES
     from cacheinf_ros.engine import DensePrecision
     from cacheinf_ros.graph import load_model
 
@@ -170,6 +169,8 @@ def _write_page(options: ReplayOptions, played: Played, readings: list[Reading])
 
 
 def _figures(played: Played) -> dict[str, Any]:
+    from cacheinf_ros.bench import summary
+
     results = played.results
     return {
         "frames": played.published,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cacheinf_ros.cli.options import with_options
-from cacheinf_ros.harness.churn import Column
+from cacheinf_ros.harness import Column
 from cacheinf_ros.sources import open_source
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
@@ -63,7 +63,7 @@ def soak(options: SoakOptions) -> None:
     take must have one right result or a stated error. Writes OUT/report.json. Exit code 1 where anything happened that
     must never happen.
     """
-    from cacheinf_ros.harness.domains import private_domain
+    from cacheinf_ros.harness import private_domain
     from cacheinf_ros.harness.soak import soak as run
     from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig
 

@@ -10,10 +10,9 @@ from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.layout import Layout, lay_out
 from cacheinf_ros.engine.lifetimes import ALIGNMENT, lifetimes, map_bytes
-from cacheinf_ros.graph.ir import Graph, Operator
-from cacheinf_ros.memory import TensorRecord, least_for_offsets
-from cacheinf_ros.memory.operator_order import OperatorUse, smallest_order
-from cacheinf_ros.memory.records import aligned
+from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph.ir import Operator
+from cacheinf_ros.memory import OperatorUse, TensorRecord, aligned, least_for_offsets, smallest_order
 
 _SEARCH_S = 1.0  # for the arena of each order
 

@@ -14,7 +14,7 @@ import torch
 
 from cacheinf_ros.geometry import overlap
 from cacheinf_ros.graph.ir import Levels
-from cacheinf_ros.memory.records import MIB, aligned
+from cacheinf_ros.memory import MIB, aligned
 
 Size = tuple[int, int]  # (height, width)
 _ALIGNMENT = 64  # bytes: a cache line

@@ -21,9 +21,7 @@ from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.interpret import DenseGraph
-from cacheinf_ros.graph.shared_values import Shared
+from cacheinf_ros.graph import DenseGraph, Model, Shared
 
 _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]

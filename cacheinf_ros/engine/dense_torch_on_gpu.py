@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
-from cacheinf_ros.graph import Graph
-from cacheinf_ros.graph.interpret import DenseGraph
+from cacheinf_ros.graph import DenseGraph, Graph
 from cacheinf_ros.graph.ir import Global, Pointwise
 
 _WARM_UP = 3  # runs before one is captured, in which cuDNN chooses its kernels

@@ -20,8 +20,8 @@ from torch.nn import functional
 
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.execution.propagation import TapTable
-from cacheinf_ros.graph.ir import Conv, Graph, Pool, Resample
-from cacheinf_ros.graph.taps import AxisTaps
+from cacheinf_ros.graph import AxisTaps, Graph
+from cacheinf_ros.graph.ir import Conv, Pool, Resample
 
 Size = tuple[int, int]
 

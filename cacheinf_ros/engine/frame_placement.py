@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
-from cacheinf_ros.graph.card import Resize
+from cacheinf_ros.graph import Resize
 
 Size = tuple[int, int]
 

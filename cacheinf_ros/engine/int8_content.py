@@ -23,8 +23,7 @@ from cacheinf_ros.engine import quantise_onnx
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph import Model, graph_hash
 
 _LOOK_S = 0.2  # how often it is asked whether to go on
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cacheinf_ros.graph.ir import Concat, Global, Graph, Operator, Select, TensorSpec
+from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph.ir import Concat, Global, Operator, Select, TensorSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

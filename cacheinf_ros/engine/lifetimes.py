@@ -9,8 +9,7 @@ from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.steps import Call, Compute, Poison, Step
 from cacheinf_ros.engine.execution.strips import Segment
 from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.memory import TensorRecord
-from cacheinf_ros.memory.records import aligned
+from cacheinf_ros.memory import TensorRecord, aligned
 
 ALIGNMENT = 64
 """Bytes: a cache line, and a vector of AVX-512."""

@@ -12,8 +12,7 @@ import torch
 from cacheinf_ros.disk_cache import cache_folder
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.quantisation.scales import scales_digest
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph import Model, graph_hash
 
 
 def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str, *, backend: str = "") -> Path:

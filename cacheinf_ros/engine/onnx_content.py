@@ -11,8 +11,7 @@ from pathlib import Path
 import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph import Model, graph_hash
 
 
 def onnx_content(model: Model) -> bytes:

@@ -11,7 +11,7 @@ from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine.execution.propagation import BEFORE, TapTable
 from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph import ModelCard
 
 Size = tuple[int, int]
 _MARGIN = 114  # grey of what shows nothing of the frame

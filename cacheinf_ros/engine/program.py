@@ -30,7 +30,8 @@ from cacheinf_ros.engine.lifetimes import lifetimes, with_poison
 from cacheinf_ros.engine.operator_profile import Profile
 from cacheinf_ros.engine.partition.partition import PartitionSpace, Side
 from cacheinf_ros.engine.partition.replicas import TensorReplicas
-from cacheinf_ros.graph.ir import Global, Graph
+from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph.ir import Global
 
 
 class Program:

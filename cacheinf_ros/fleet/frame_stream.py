@@ -18,7 +18,8 @@ from multiprocessing.connection import Client, Connection, Listener
 from queue import SimpleQueue
 
 from cacheinf_ros.errors import LinkError, MessageError
-from cacheinf_ros.offload.protocol.packets import LARGEST, Packet
+from cacheinf_ros.offload import Packet
+from cacheinf_ros.offload.protocol.packets import LARGEST
 
 _HEADER = struct.Struct("<BIIIIIIB")  # kind, epoch, frame, tensor, part, parts, checksum, length of the session's name
 _LENGTH = struct.Struct("!I")

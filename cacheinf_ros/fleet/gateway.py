@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.catalog.serving import SplitModels
 from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.fleet.demand import Demand
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, connect

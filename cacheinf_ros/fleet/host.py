@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection
 
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
-from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, listen

@@ -6,11 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.weights import weight_bytes
-from cacheinf_ros.offload.planning import Machines, Workload
-from cacheinf_ros.offload.planning.timeline import Timeline
+from cacheinf_ros.engine import lay_out
+from cacheinf_ros.graph import Model, weight_bytes
+from cacheinf_ros.offload.planning import Machines, Timeline, Workload
 
 _TYPICAL_REUSE = 0.9
 _MBIT_S = 1000.0

@@ -20,8 +20,9 @@ from cacheinf_ros.errors import CacheinfError, LinkError
 from cacheinf_ros.fleet.demand import Demand, DemandMeter
 from cacheinf_ros.fleet.frame_stream import Listening, PacketStream
 from cacheinf_ros.fleet.messages import Elsewhere, Place, Refusal
+from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.greeting import Hello, Welcome, read_hello, read_welcome, written
-from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Packet, Send, cut
+from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
 
 _TICK_S = 0.2

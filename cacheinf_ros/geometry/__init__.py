@@ -2,7 +2,7 @@
 """Pictures under a motion: warped, compared, painted, composed, and left behind by the camera."""
 
 from cacheinf_ros.geometry.composing import ImagePair, check_image, compose_image
-from cacheinf_ros.geometry.keyframe_policy import NO_SHIFT, Drift, KeyframePolicy, KeyframeWindow, overlap
+from cacheinf_ros.geometry.keyframe_policy import COMPARED, NO_SHIFT, Drift, KeyframePolicy, KeyframeWindow, overlap
 from cacheinf_ros.geometry.painting import TILE, Brush
 from cacheinf_ros.geometry.warping import (
     WarpComparison,
@@ -14,7 +14,7 @@ from cacheinf_ros.geometry.warping import (
 )
 
 __all__ = [
-    "NO_SHIFT", "TILE", "Brush", "Drift", "ImagePair", "KeyframePolicy", "KeyframeWindow", "WarpComparison",
-    "check_image", "compose_image", "look_through", "overlap", "pooled_difference", "visible_blocks", "warp",
-    "without_islands",
+    "COMPARED", "NO_SHIFT", "TILE", "Brush", "Drift", "ImagePair", "KeyframePolicy", "KeyframeWindow",
+    "WarpComparison", "check_image", "compose_image", "look_through", "overlap", "pooled_difference",
+    "visible_blocks", "warp", "without_islands",
 ]  # fmt: skip

@@ -1,6 +1,13 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Starts nodes as processes, plays sources through them and keeps what they say, without ``ros2 launch``."""
 
+from cacheinf_ros.harness.churn import Column
+from cacheinf_ros.harness.domains import private_domain
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 
-__all__ = ["NodeCommand", "NodeGroup", "NodeProcess", "ProcessError"]
+__all__ = [
+    "Column", "NodeCommand", "NodeGroup", "NodeProcess", "ProcessError", "private_domain",
+]  # fmt: skip
+
+# Importing these loads ROS or what reports need; whoever starts a node by this package does without.
+__all__ += ["fleet_demo", "fleet_demo_report", "playback", "result_bag", "soak", "soak_report"]

@@ -22,15 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.config import Value
-from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness.fleet_demo_report import DemoReport, Phase, RobotReport
 from cacheinf_ros.harness.frame_ledger import Fate, FrameLedger
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, ProcessError
-from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.matching import IDENTICAL
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.nodes.robot_station import Heard, RobotStation
-from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.pipeline import wait_until
 from cacheinf_ros.sources import open_source
 
 _PICTURES = 16

@@ -10,8 +10,7 @@ from pathlib import Path
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 from cacheinf_ros.install_paths import share_folder
 from cacheinf_ros.nodes.recorder import Recorded, RecordedMap, RecordedPromise, Recorder
-from cacheinf_ros.pipeline.map_chain import MapUpdate
-from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.pipeline import MapUpdate, wait_until
 
 FIRST_STAMP_NS = 1_000_000_000
 """A replayed source counts its own time, from one second on (see the replay node's parameter ``stamp``)."""

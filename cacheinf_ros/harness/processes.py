@@ -23,7 +23,7 @@ from typing import Self
 
 from cacheinf_ros.config import Value
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.pipeline import wait_until
 
 _READY = "ready"
 _CANNOT_START = 2

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.config import Value
-from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness.processes import NodeCommand
 from cacheinf_ros.harness.soak_report import SoakConfig
-from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.matching import IDENTICAL
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.nodes.conversions import encode
 from cacheinf_ros.nodes.packet_relay import SERVER as RELAYED
 from cacheinf_ros.offload import Identity, OffloadConfig, WireImage

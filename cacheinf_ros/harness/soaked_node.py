@@ -19,7 +19,7 @@ from cacheinf_ros.harness.frame_ledger import FrameLedger
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 from cacheinf_ros.harness.soak_report import SoakConfig
 from cacheinf_ros.harness.soaked_camera import SETTLE_S, SoakedCamera
-from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.pipeline import wait_until
 
 if TYPE_CHECKING:
     from cacheinf_ros.nodes.robot_station import Heard, RobotStation

@@ -10,10 +10,9 @@ from typing import Any
 
 from cacheinf_ros.harness.churn import Visit
 from cacheinf_ros.nodes.robot_station import RobotStation
-from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession
+from cacheinf_ros.offload import REFUSES, Identity, OffloadConfig, Packet, RowSession
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, read_hello, written
 from cacheinf_ros.offload.protocol.packets import Kind, cut
-from cacheinf_ros.offload.protocol.robot_session import REFUSES
 
 _STAY_S = 10.0  # a busy server may take seconds to compile for a new robot
 _OTHER_WEIGHTS = "0" * 32

@@ -20,3 +20,6 @@ __all__ = [
     "BOOL", "BYTES", "FLAGS", "FLOAT", "FLOATS", "IMAGES", "INT", "READ_ONLY_FLAGS", "READ_ONLY_FLOATS", "Array",
     "Arrays", "kernel",
 ]  # fmt: skip
+
+# Importing it loads numba, which nodes start without.
+__all__ += ["compiled"]

@@ -3,12 +3,12 @@
 
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matchers import Matcher, make_matcher
-from cacheinf_ros.matching.matching_config import MatcherName, MatchingConfig, matching_for, usable
+from cacheinf_ros.matching.matching_config import IDENTICAL, MatcherName, MatchingConfig, matching_for, usable
 from cacheinf_ros.matching.matching_stream import MatchingStream
 from cacheinf_ros.matching.overlay import draw_overlay
 from cacheinf_ros.matching.savings import Choice
 
 __all__ = [
-    "Choice", "Keyframe", "Matcher", "MatcherName", "MatchingConfig", "MatchingStream", "draw_overlay", "make_matcher",
-    "matching_for", "usable",
+    "IDENTICAL", "Choice", "Keyframe", "Matcher", "MatcherName", "MatchingConfig", "MatchingStream", "draw_overlay",
+    "make_matcher", "matching_for", "usable",
 ]  # fmt: skip

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.geometry import Brush, compose_image, warp
-from cacheinf_ros.geometry.keyframe_policy import COMPARED
+from cacheinf_ros.geometry import COMPARED, Brush, compose_image, warp
 from cacheinf_ros.matching.features import FeatureFinder, View
 
 Image = NDArray[np.uint8]

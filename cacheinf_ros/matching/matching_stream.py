@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.geometry import check_image, visible_blocks
-from cacheinf_ros.geometry.keyframe_policy import COMPARED
+from cacheinf_ros.geometry import COMPARED, check_image, visible_blocks
 from cacheinf_ros.matching.auto import Auto
 from cacheinf_ros.matching.keyframe import Keyframe
 from cacheinf_ros.matching.matchers import KeyframeMatcher, make_matcher

@@ -30,13 +30,10 @@ from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.nodes.row_sharing import MakeScheduler
 from cacheinf_ros.nodes.topics import MAP_DEPTH, profile, publish_on
 from cacheinf_ros.offload.planning import Scheduler
-from cacheinf_ros.pipeline.guard import Told, guarded
-from cacheinf_ros.pipeline.map_chain import MapUpdate
+from cacheinf_ros.pipeline import FramePairing, LatestQueue, MapUpdate, Outcome, Paired, Told, Worker, guarded
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.model_pool import ModelPool
 from cacheinf_ros.pipeline.node_configs import ImageConfig
-from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Outcome, Paired
-from cacheinf_ros.pipeline.worker import Worker
 
 _AHEAD = 2
 """Matched frames that wait to be computed, at most."""

@@ -23,7 +23,7 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fast_dds import LOSS_REMEDY
 from cacheinf_ros.nodes.image_messages import Arrival, CameraMessages
 from cacheinf_ros.nodes.topics import image_topic, overridden_reliability, profile, subscribe_to_images
-from cacheinf_ros.pipeline.health import Health, StampGaps
+from cacheinf_ros.pipeline import Health, StampGaps
 from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
 
 _SAID_AGAIN_S = 60.0

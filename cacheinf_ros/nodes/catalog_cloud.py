@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cacheinf_ros.catalog.catalog_folder import CatalogFolder
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
+from cacheinf_ros.catalog import CatalogFolder
+from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig, identity_of_variant
 from cacheinf_ros.catalog.serving.catalog_service import CloudAnswer
 from cacheinf_ros.catalog.serving.device_models import View
-from cacheinf_ros.catalog.serving.partitioned_models import identity_of_variant
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.server_connection import ServerConnection

@@ -6,8 +6,7 @@ MCDNN's scheduler (section 5.3) picks variant and place for every request.
 
 from __future__ import annotations
 
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogConfig
-from cacheinf_ros.catalog.serving.request_queue import RequestQueue
+from cacheinf_ros.catalog.serving import CatalogConfig, RequestQueue
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node

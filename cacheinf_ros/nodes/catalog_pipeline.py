@@ -8,18 +8,14 @@ from collections.abc import Sequence
 from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog import Place
-from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
-from cacheinf_ros.catalog.serving.announcer import Announcer
-from cacheinf_ros.catalog.serving.budget_report import BudgetReport
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
+from cacheinf_ros.catalog import Place, prepare_catalogs
+from cacheinf_ros.catalog.serving import Announcer, Asked, BudgetReport, CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.catalog_service import CatalogService, Places
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
-from cacheinf_ros.catalog.serving.request_queue import Asked
-from cacheinf_ros.energy.power_model import PowerModel
-from cacheinf_ros.energy.request_energy import RequestEnergy
-from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.energy import PowerModel, RequestEnergy
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.catalog_cloud import CatalogCloud
 from cacheinf_ros.nodes.catalog_split import CatalogSplit
@@ -33,8 +29,8 @@ from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.topics import profile, publish_on
 from cacheinf_ros.offload import OffloadConfig
+from cacheinf_ros.pipeline import guarded
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.node_configs import LimitConfig, Outputs, ResultConfig, ServerTopicsConfig, SharingConfig
 
 _RESULT_DEPTH = 100  # of all models together

@@ -10,12 +10,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.catalog import Catalog, Cost, Place
-from cacheinf_ros.catalog.prices import PriceConfig
+from cacheinf_ros.catalog import Catalog, Cost, Place, PriceConfig
 from cacheinf_ros.catalog.scheduling import Load
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
-from cacheinf_ros.catalog.serving.contact import Contact
-from cacheinf_ros.energy.power_model import Spent
+from cacheinf_ros.catalog.serving import CatalogBudgetConfig, CatalogConfig, Contact
+from cacheinf_ros.energy import Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.graph import Model
@@ -23,7 +21,7 @@ from cacheinf_ros.nodes.frame_node import FrameNode
 from cacheinf_ros.nodes.row_sharing import RowSharing
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.offload import Identity, OffloadConfig
-from cacheinf_ros.offload.planning.contention import Contention
+from cacheinf_ros.offload.planning import Contention
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.node_configs import SharingConfig

@@ -17,8 +17,7 @@ from std_msgs.msg import Header
 from cacheinf_ros import msg
 from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, grid_shape
 from cacheinf_ros.errors import CacheinfError, MessageError
-from cacheinf_ros.pipeline.health import Status
-from cacheinf_ros.pipeline.map_chain import MapUpdate
+from cacheinf_ros.pipeline import MapUpdate, Status
 from cacheinf_ros.sources import decode_compressed, decode_image
 
 _NS_PER_S = 1_000_000_000

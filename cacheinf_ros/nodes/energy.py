@@ -8,9 +8,8 @@ import time
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from cacheinf_ros.energy.meters import EnergyMeter, NoMeter, find_meter
-from cacheinf_ros.energy.power_model import EnergyAccount, PowerModel
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.energy import EnergyAccount, EnergyMeter, NoMeter, PowerModel, find_meter
+from cacheinf_ros.pipeline import Health
 
 _PERIOD_S = 1.0
 

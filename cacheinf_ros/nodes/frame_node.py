@@ -20,9 +20,8 @@ from cacheinf_ros.fast_dds import set_up_middleware
 from cacheinf_ros.nodes.managed_node import START_ERRORS, ManagedNode
 from cacheinf_ros.nodes.ros_logging import log_to_ros
 from cacheinf_ros.nodes.watch import Watch
-from cacheinf_ros.pipeline.health import Health, WorkState
+from cacheinf_ros.pipeline import Health, Inbox, Worker, WorkState
 from cacheinf_ros.pipeline.node_configs import WatchConfig
-from cacheinf_ros.pipeline.worker import Inbox, Worker
 from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
 
 READY = "ready"

@@ -11,9 +11,8 @@ from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.nodes.pipeline import Pipeline, Prepared
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
-from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline import FramePairing, Paired, guarded
 from cacheinf_ros.pipeline.node_configs import ImageConfig, PairingConfig
-from cacheinf_ros.pipeline.pairing import FramePairing, Paired
 
 _NS_PER_MS = 1_000_000
 

@@ -11,11 +11,9 @@ from cacheinf_ros.nodes.conversions import cache_map_message, image_from, image_
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival, LazyImage
 from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic, profile, publish_on, subscribe_to
-from cacheinf_ros.pipeline.guard import guarded
-from cacheinf_ros.pipeline.map_chain import MapUpdate
+from cacheinf_ros.pipeline import LatestQueue, MapUpdate, guarded
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ImageConfig
-from cacheinf_ros.pipeline.pairing import LatestQueue
 
 
 class MatcherNode(FrameNode):

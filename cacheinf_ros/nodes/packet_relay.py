@@ -13,8 +13,8 @@ from rclpy.qos import QoSProfile
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.spinning import SpinningNode
+from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.link_faults import Faults
-from cacheinf_ros.offload.protocol.packets import Packet
 
 SHARES, ANSWERS = "relayed_shares", "relayed_answers"
 SERVER = {"server.share_topic": SHARES, "server.shared_topic": ANSWERS}

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.energy.power_model import PowerModel, Spent
-from cacheinf_ros.engine import Decoded, EngineConfig, Mode
+from cacheinf_ros.energy import PowerModel, Spent
+from cacheinf_ros.engine import Decoded, EngineConfig
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.energy import reported_energy
 from cacheinf_ros.nodes.figures import FigureTopic
@@ -25,13 +26,11 @@ from cacheinf_ros.nodes.row_sharing import MakeScheduler, RowSharing
 from cacheinf_ros.nodes.server_connection import ServerConnection
 from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import Identity, OffloadConfig
-from cacheinf_ros.offload.planning import Scheduler
-from cacheinf_ros.offload.planning.contention import Contention
+from cacheinf_ros.offload.planning import Contention, Scheduler
 from cacheinf_ros.offload_policy import OffloadPolicy
+from cacheinf_ros.pipeline import EMPTY, LATE, FoldedMap, Outcome, guarded
 from cacheinf_ros.pipeline.box_tracks import BoxTracks
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
-from cacheinf_ros.pipeline.guard import guarded
-from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap
 from cacheinf_ros.pipeline.model_pool import ModelPool
 from cacheinf_ros.pipeline.node_configs import (
     AnswerConfig,
@@ -42,7 +41,6 @@ from cacheinf_ros.pipeline.node_configs import (
     ServerTopicsConfig,
     UseServerConfig,
 )
-from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
 
 

@@ -24,8 +24,7 @@ from cacheinf_ros.nodes.conversions import link_from, stamp_ns
 from cacheinf_ros.nodes.results import decoded_from, outputs_from
 from cacheinf_ros.nodes.spinning import ListeningNode
 from cacheinf_ros.nodes.topics import profile
-from cacheinf_ros.pipeline.map_chain import MapUpdate
-from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.pipeline import MapUpdate, wait_until
 
 _DEPTH = 1000
 _ANSWER_S = 20.0

@@ -13,7 +13,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 
-from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.catalog.serving import SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import CacheinfError, LinkError, MessageError
 from cacheinf_ros.fleet.gateway import FleetGateway
@@ -28,7 +28,7 @@ from cacheinf_ros.offload import Identity, Packet, ServerSession, WholeFrameWork
 from cacheinf_ros.offload.protocol.greeting import read_hello
 from cacheinf_ros.offload.protocol.packets import Send
 from cacheinf_ros.offload.row_workers import RowWorkers
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way, of all robots together

@@ -12,7 +12,7 @@ import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from cacheinf_ros.energy.power_model import Spent
+from cacheinf_ros.energy import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
@@ -20,7 +20,7 @@ from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowS
 from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload, load_or_solve
 from cacheinf_ros.offload.planning import profile as profile_of
 from cacheinf_ros.offload_policy import OffloadPolicy
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about

@@ -9,9 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 
-from cacheinf_ros.catalog.catalog_folder import prepare_catalogs
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
-from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.catalog import prepare_catalogs
+from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.host import HostSetting
@@ -21,7 +20,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
-from cacheinf_ros.pipeline.health import WorkState
+from cacheinf_ros.pipeline import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,

@@ -17,7 +17,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.topics import profile, publish_on, publish_to_one, subscribe_to_one
 from cacheinf_ros.offload import Packet
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way: a whole frame's rows

@@ -7,7 +7,7 @@ from rclpy.node import Node
 from std_msgs.msg import Header
 
 from cacheinf_ros.engine import Box, Decoded, Selection
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 from cacheinf_ros.nodes.conversions import stamp_ns
 from cacheinf_ros.nodes.topics import profile, publish_on

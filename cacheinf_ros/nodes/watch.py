@@ -12,7 +12,7 @@ from rclpy.node import Node
 
 from cacheinf_ros.nodes.conversions import status_message
 from cacheinf_ros.nodes.topics import profile
-from cacheinf_ros.pipeline.health import Health, WorkState
+from cacheinf_ros.pipeline import Health, WorkState
 from cacheinf_ros.pipeline.node_configs import WatchConfig
 
 PERIOD_S = 1.0

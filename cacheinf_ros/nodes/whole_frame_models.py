@@ -12,22 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.catalog.serving import SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import CacheinfError, MessageError
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.graph import Model, weight_bytes
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.packet_messages import result_content, stamp_and_picture
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.results import result_message
 from cacheinf_ros.offload import Identity
+from cacheinf_ros.pipeline import Health, Outcome
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.health import Health
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ResultConfig
-from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import decode_picture
 

@@ -18,7 +18,7 @@ from cacheinf_ros.nodes.conversions import encode
 from cacheinf_ros.nodes.packet_messages import result_from, whole_frame
 from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
 from cacheinf_ros.offload import Identity, OffloadConfig, Ticket, WholeFrameSession, WireImage
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline import Health
 
 _TICK_S = 0.1
 

@@ -3,9 +3,10 @@
 
 from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
 from cacheinf_ros.offload.protocol.greeting import Identity, Work
+from cacheinf_ros.offload.protocol.limited_link import LimitedLink, Trace, read_trace
 from cacheinf_ros.offload.protocol.packets import Packet
 from cacheinf_ros.offload.protocol.peer import Frame, FramePeer
-from cacheinf_ros.offload.protocol.robot_session import RobotSession
+from cacheinf_ros.offload.protocol.robot_session import REFUSES, RobotSession
 from cacheinf_ros.offload.protocol.row_service import RowWorker
 from cacheinf_ros.offload.protocol.row_session import RowSession
 from cacheinf_ros.offload.protocol.server_session import ServerSession, Worker
@@ -13,7 +14,12 @@ from cacheinf_ros.offload.protocol.whole_frame_service import WholeFrameWorker
 from cacheinf_ros.offload.protocol.whole_frame_session import WholeFrameSession
 
 __all__ = [
-    "Frame", "FramePeer", "FrameSession", "Identity", "OffloadConfig", "Packet", "RobotSession", "RowSession",
-    "RowWorker", "ServerSession", "Ticket", "WholeFrameSession", "WholeFrameWorker", "WireImage", "WireType", "Work",
-    "Worker",
+    "REFUSES", "Frame", "FramePeer", "FrameSession", "Identity", "LimitedLink", "OffloadConfig", "Packet",
+    "RobotSession", "RowSession", "RowWorker", "ServerSession", "Ticket", "Trace", "WholeFrameSession",
+    "WholeFrameWorker", "WireImage", "WireType", "Work", "Worker", "read_trace",
 ]  # fmt: skip
+
+# Folders with doors of their own.
+__all__ += ["planning", "protocol"]
+# Importing it loads the planning, which a session alone does without.
+__all__ += ["row_workers"]

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from cacheinf_ros.engine import Decoded, EngineResult, Mode
+from cacheinf_ros.engine import Decoded, EngineResult
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.pairing import Outcome
 
 HELD = "held"

@@ -20,19 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import (
-    Decoded,
-    DensePrecision,
-    Engine,
-    EngineConfig,
-    EngineResult,
-    Mode,
-    RemotePeer,
-    Selection,
-)
+from cacheinf_ros.engine import Decoded, DensePrecision, Engine, EngineConfig, EngineResult, RemotePeer, Selection
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
 from cacheinf_ros.engine.dense_backends import DenseBackend, backends_for, faster_backends, fastest_backends
 from cacheinf_ros.graph import Model
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.backend_ranking import BackendRanking
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Box, Decoded
-from cacheinf_ros.engine.decoders.selection import WHOLE, Region
+from cacheinf_ros.engine.decoders import WHOLE, Region
 from cacheinf_ros.matching import draw_overlay
 
 _BOX = (255, 160, 0)  # BGR

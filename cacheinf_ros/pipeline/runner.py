@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, Mode, RemotePeer, Selection, decode
+from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, RemotePeer, Selection, decode
 from cacheinf_ros.graph import Model, load_kept_model
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.calibrator import BackgroundCalibrator
 from cacheinf_ros.pipeline.engine_trial import Way
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult

@@ -10,16 +10,9 @@ from cacheinf_ros.sources.picture_files import decode_picture
 from cacheinf_ros.sources.scenes import OBJECT_LABELS, EncodedScene, Scene, SceneTruth
 
 __all__ = [
-    "OBJECT_LABELS",
-    "EncodedScene",
-    "Frame",
-    "KnowsObjects",
-    "Scene",
-    "SceneTruth",
-    "Source",
-    "TrueObject",
-    "decode_compressed",
-    "decode_image",
-    "decode_picture",
-    "open_source",
-]
+    "OBJECT_LABELS", "EncodedScene", "Frame", "KnowsObjects", "Scene", "SceneTruth", "Source", "TrueObject",
+    "decode_compressed", "decode_image", "decode_picture", "open_source",
+]  # fmt: skip
+
+# A folder with doors of its own.
+__all__ += ["scenes"]

@@ -12,7 +12,7 @@ from cacheinf_ros.bench.advice.target import DEFAULT_LOSS, Goal, Target
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.server_way import ServerLink
 from cacheinf_ros.bench.stream_run import StreamRun
-from cacheinf_ros.energy.power_model import PowerModel
+from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine.decisions import Loss
 
 CLEARLY = 0.95

@@ -13,9 +13,9 @@ from cacheinf_ros.bench.own_way import OwnSettings
 from cacheinf_ros.bench.server_way import SERVER
 from cacheinf_ros.bench.stream import BOUNDED
 from cacheinf_ros.config import Value
-from cacheinf_ros.engine import EngineConfig, Mode
-from cacheinf_ros.matching import MatcherName, MatchingConfig
-from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.matching import IDENTICAL, MatcherName, MatchingConfig
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.offload_policy import OffloadPolicy
 
 DROPPED_TOPIC = "camera/image_drop"

@@ -11,7 +11,7 @@ import yaml
 
 from cacheinf_ros.bench.advice.choices import Choice
 from cacheinf_ros.config import Value
-from cacheinf_ros.graph.card import TRUSTED
+from cacheinf_ros.graph import TRUSTED
 
 _COLUMNS = 110
 

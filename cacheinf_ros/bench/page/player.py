@@ -17,7 +17,7 @@ from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.page.worst_frames import class_name, colour_of
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import FrameTrace
-from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import SoftBoxes
 from cacheinf_ros.pipeline.frame_result import HELD
 
 _MOST_STILLS = 160  # pictures of a page: some 4 MB

@@ -12,7 +12,7 @@ from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.page.page import Page, Section
 from cacheinf_ros.bench.page.stream_page import run_sections, settings_section, ways_section
 from cacheinf_ros.bench.stream_run import StreamRun
-from cacheinf_ros.energy.power_model import EnergyKind, PowerModel
+from cacheinf_ros.energy import EnergyKind, PowerModel
 
 _LEARNING = 32  # frames that bounded mode computes at first, or that come before its dense engines are prepared
 _ALIKE = 0.05  # share of a time that nobody notices

@@ -15,7 +15,7 @@ from cacheinf_ros.bench.page.worst_frames import WorstFrame, worst_frames
 from cacheinf_ros.bench.stream import BOUNDED
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import FrameTrace
-from cacheinf_ros.engine import Mode
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.frame_result import HELD
 
 _STAGES = {

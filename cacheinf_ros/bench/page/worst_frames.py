@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.bench.trace import Still, as_jpeg
-from cacheinf_ros.engine.decisions.box_decisions import SoftBoxes
+from cacheinf_ros.engine.decisions import SoftBoxes
 
 Image = NDArray[np.uint8]
 _MOST = 4  # frames that are shown

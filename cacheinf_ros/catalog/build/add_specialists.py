@@ -36,7 +36,8 @@ from cacheinf_ros.catalog.specialists.specialist_folder import (
 )
 from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, useful_pairs, pareto
 from cacheinf_ros.catalog.variant import Place
-from cacheinf_ros.engine import Engine, EngineConfig, Mode
+from cacheinf_ros.engine import Engine, EngineConfig
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.errors import CatalogError, ModelError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.trunk import last_layer

@@ -44,8 +44,8 @@ from cacheinf_ros.catalog.variant import Cost, Place, pareto_front
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, model_of
-from cacheinf_ros.graph.identity import graph_hash
-from cacheinf_ros.energy.power_model import PowerModel
+from cacheinf_ros.graph import graph_hash
+from cacheinf_ros.energy import PowerModel
 
 STRENGTHS = {
     Technique.FACTORISE: (0.5, 0.25, 0.125),  # as in the paper

@@ -17,12 +17,13 @@ from torch import nn
 
 from cacheinf_ros.graph.graph_cache import keep, kept_graph
 from cacheinf_ros.catalog.prices import Measured
-from cacheinf_ros.engine import Engine, EngineConfig, Mode, Preprocessor
-from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.engine.lifetimes import map_bytes
+from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor
+from cacheinf_ros.mode import Mode
+from cacheinf_ros.engine import lay_out
+from cacheinf_ros.engine import map_bytes
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, ModelCard, model_of
-from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.graph import weight_bytes
 from cacheinf_ros.offload.planning import Workload, profile
 
 Image = NDArray[np.uint8]

@@ -2,7 +2,9 @@
 """One computation of what several models on a stream have in common (MCDNN, section 5.2.2)."""
 
 from cacheinf_ros.catalog.heads.attribute_heads import Head, train_heads
-from cacheinf_ros.catalog.heads.head_folder import read_heads, write_heads
+from cacheinf_ros.catalog.heads.head_folder import CARD, read_heads, write_heads
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models
 
-__all__ = ["Head", "SharedModel", "merge_models", "read_heads", "train_heads", "write_heads"]
+__all__ = [
+    "CARD", "Head", "SharedModel", "merge_models", "read_heads", "train_heads", "write_heads",
+]  # fmt: skip

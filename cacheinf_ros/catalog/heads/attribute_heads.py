@@ -13,9 +13,8 @@ from cacheinf_ros.catalog.labelled_pictures import Labelled, Labels
 from cacheinf_ros.catalog.linear import Linear, fit_linear
 from cacheinf_ros.catalog.trunks import pre_forward
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import DenseGraph, Model
 from cacheinf_ros.graph.decoder_configs import ClassVector
-from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.trunk import with_head
 
 

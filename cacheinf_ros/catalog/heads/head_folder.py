@@ -22,8 +22,7 @@ from cacheinf_ros.catalog.stored_files import read_yaml, write_yaml
 from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError, ConfigError
-from cacheinf_ros.graph import Model, load_model
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph import Model, graph_hash, load_model
 from cacheinf_ros.graph.write import write_model
 
 _FILE = "heads.yaml"

@@ -13,9 +13,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from cacheinf_ros.graph import Model, ModelCard, WeightsOrigin
+from cacheinf_ros.graph import DenseGraph, Model, ModelCard, WeightsOrigin
 from cacheinf_ros.graph.decoder_configs import Attribute, Attributes, ClassVector
-from cacheinf_ros.graph.interpret import DenseGraph
 from cacheinf_ros.graph.merge import Merged, merge_graphs
 
 _PREPARATION = ("input_size", "resize", "channel_order", "scale", "mean", "std")

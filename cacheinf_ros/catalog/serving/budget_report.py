@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from cacheinf_ros.catalog.scheduling.budgets import Account
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline import Health
 
 _UNKNOWN = "n/a"
 _WINDOW = 20  # requests over which a rate is told

@@ -14,8 +14,7 @@ from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfi
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
-from cacheinf_ros.energy.power_model import Spent
-from cacheinf_ros.energy.request_energy import RequestEnergy
+from cacheinf_ros.energy import RequestEnergy, Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult
 

@@ -20,10 +20,11 @@ from cacheinf_ros.catalog.serving.specialised_cache import specialised_cache
 from cacheinf_ros.catalog.specialists.specialiser import USUAL_RULES, SkewRules
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
-from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.decisions import Loss
 from cacheinf_ros.graph import Model
 from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_producer import MapProducer

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models, obstacle
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.engine import EngineConfig, decode
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.weights import weight_bytes
+from cacheinf_ros.graph import Model, weight_bytes
+from cacheinf_ros.pipeline import MapUpdate
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.runner import Runner
 
 

@@ -28,9 +28,9 @@ from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.engine import EngineConfig, decode
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline import MapUpdate
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.pipeline.runner import Runner
 
 SPECIALIST = "specialist"

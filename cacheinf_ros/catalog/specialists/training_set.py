@@ -16,8 +16,7 @@ from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.linear import Classes, Floats
 from cacheinf_ros.catalog.trunks import pre_forward
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph import Model, graph_hash
 from cacheinf_ros.graph.trunk import last_layer
 
 _FORMAT = "cacheinf features 1"

@@ -12,9 +12,10 @@ from rich.table import Table
 
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.options import described, with_options
-from cacheinf_ros.engine import Cache, EngineConfig, Mode, Precision, matching_for
+from cacheinf_ros.engine import Cache, EngineConfig, Precision
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.matching import MatcherName, MatchingConfig, matching_for
+from cacheinf_ros.mode import Mode
 
 _DEFAULTS = EngineConfig()
 _COMPARED = (
@@ -89,8 +90,7 @@ def engine(options: EngineOptions) -> None:
 
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.bench.engine_benchmark import run_engine_benchmark
-    from cacheinf_ros.bench.shots import Change, changing, recorded
+    from cacheinf_ros.bench import Change, changing, recorded, run_engine_benchmark
     from cacheinf_ros.sources import open_source
 
     change = Change.parse(options.changed) if options.changed else None
@@ -132,7 +132,7 @@ def _matching(options: EngineOptions, mode: Mode) -> MatchingConfig:
 
 
 def _contenders(names: str) -> tuple[Any, ...]:
-    from cacheinf_ros.bench.contenders import Contender
+    from cacheinf_ros.bench import Contender
 
     if names == "all":
         return tuple(Contender)

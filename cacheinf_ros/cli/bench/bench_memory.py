@@ -66,8 +66,7 @@ def memory(options: MemoryOptions) -> None:
 
 
 def _merged(options: MemoryOptions) -> dict[str, Any]:
-    from cacheinf_ros.bench.engine_benchmark import WARM_UP
-    from cacheinf_ros.bench.merging import TORCHVISION_MODELS, run_merging_benchmark
+    from cacheinf_ros.bench import TORCHVISION_MODELS, WARM_UP, run_merging_benchmark
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.sources import open_source
 

@@ -16,8 +16,9 @@ from rich.table import Table
 from cacheinf_ros.cli.bench.measured_options import MeasuredOptions
 from cacheinf_ros.cli.options import described, with_options
 from cacheinf_ros.config import Value
-from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode
+from cacheinf_ros.engine import DensePrecision, EngineConfig
 from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.mode import Mode
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.bench.stream_nodes import StreamNodes
@@ -70,9 +71,7 @@ def stream(options: StreamOptions) -> None:
 
     Example: cacheinf bench stream --model FastestDet.onnx --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.bench.own_way import OwnSettings
-    from cacheinf_ros.bench.shots import recorded
-    from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
+    from cacheinf_ros.bench import BOUNDED, OwnSettings, StreamPlan, recorded, run_stream_benchmark
     from cacheinf_ros.sources import open_source
 
     if options.html is not None:  # what a page needs is missed before anything is measured

@@ -13,7 +13,7 @@ from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
 from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph.shared_values import SharedValues
+from cacheinf_ros.graph import SharedValues
 
 _log = logging.getLogger(__name__)
 

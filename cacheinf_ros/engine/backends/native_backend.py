@@ -28,9 +28,9 @@ from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.geometry.painting import TILE
+from cacheinf_ros.geometry import TILE
+from cacheinf_ros.graph import SharedValues
 from cacheinf_ros.graph.ir import Levels, Operator
-from cacheinf_ros.graph.shared_values import SharedValues
 
 # For each thread: 1.5 of the 1 MiB of an L2, since what a strip reads and writes only once need not stay. Measured on
 # MobileNetV2: 0.5 to 2 take the same time with one thread; with two, smaller parts wait longer for each other.

@@ -21,7 +21,7 @@ from cacheinf_ros.engine.input import Image, InputWriter
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import ReferenceKernels
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.geometry.painting import Brush
+from cacheinf_ros.geometry import Brush
 from cacheinf_ros.graph.ir import Levels, Operator
 
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.bounded.candidates import propagation_points
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph.interpret import DenseGraph
-from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph import DenseGraph, Graph
 
 Base = Mapping[str, DeltaThreshold]
 _SPREAD_UNIT = 30.0  # so that the factors that suit sensitivities suit spreads

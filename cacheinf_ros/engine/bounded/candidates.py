@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from cacheinf_ros.graph.ir import Concat, Conv, Global, GlobalMean, Graph, Operator, Pool, Select
+from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph.ir import Concat, Conv, Global, GlobalMean, Operator, Pool, Select
 
 _VIEWS = (Concat, Select)
 

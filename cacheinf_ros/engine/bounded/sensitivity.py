@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.graph.interpret import DenseGraph
-from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph import DenseGraph, Graph
 
 _SEED = 5
 

@@ -2,7 +2,9 @@
 """What operators cost on this machine, and what follows from it for each frame."""
 
 from cacheinf_ros.engine.cost.measure import load_or_measure
-from cacheinf_ros.engine.cost.model import CostModel, Curve
+from cacheinf_ros.engine.cost.model import POINTS, CostModel, Curve
 from cacheinf_ros.engine.cost.switch import DenseSwitch
 
-__all__ = ["CostModel", "Curve", "DenseSwitch", "load_or_measure"]
+__all__ = [
+    "POINTS", "CostModel", "Curve", "DenseSwitch", "load_or_measure",
+]  # fmt: skip

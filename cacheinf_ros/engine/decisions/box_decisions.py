@@ -14,7 +14,7 @@ from cacheinf_ros.engine.accuracy import DEFAULT_IOU, Detections, box_iou
 from cacheinf_ros.engine.decisions.score import Score
 from cacheinf_ros.engine.decisions.task import Outputs
 from cacheinf_ros.engine.decoders import Box, Decoded, Selection, decode
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
 SOFT = 0.1

@@ -13,7 +13,7 @@ from cacheinf_ros.engine.decisions.class_maps import ClassMaps, is_class_scores
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task
 from cacheinf_ros.engine.decoders import Selection
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import Detector
 
 _ALL = Selection()

@@ -3,6 +3,9 @@
 
 from cacheinf_ros.engine.decoders.decode import decode
 from cacheinf_ros.engine.decoders.decoded import Box, Decoded, KeyPoint, ScoredClass
-from cacheinf_ros.engine.decoders.selection import Selection
+from cacheinf_ros.engine.decoders.probabilities import softmax
+from cacheinf_ros.engine.decoders.selection import WHOLE, Region, Selection
 
-__all__ = ["Box", "Decoded", "KeyPoint", "ScoredClass", "Selection", "decode"]
+__all__ = [
+    "WHOLE", "Box", "Decoded", "KeyPoint", "Region", "ScoredClass", "Selection", "decode", "softmax",
+]  # fmt: skip

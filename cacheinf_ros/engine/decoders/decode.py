@@ -23,7 +23,7 @@ from cacheinf_ros.engine.decoders.yolo import decode_yolo
 from cacheinf_ros.engine.following import move_class_map
 from cacheinf_ros.engine.frame_placement import Placement
 from cacheinf_ros.errors import ModelError
-from cacheinf_ros.graph.card import ModelCard
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.decoder_configs import (
     Attributes,
     Centers,

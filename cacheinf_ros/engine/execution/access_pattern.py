@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from cacheinf_ros.engine.execution.active import Size
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.graph import Window
 from cacheinf_ros.graph.ir import Conv, Operator, PixelShuffle, Pool, Resample
-from cacheinf_ros.graph.window import Window
 
 Footprint = Window | TapTable
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cacheinf_ros.engine.layout import Layout
+from cacheinf_ros.graph import Window
 from cacheinf_ros.graph.ir import Conv, Operator, PixelShuffle, Pool, Resample
-from cacheinf_ros.graph.window import Window
 
 
 def lines_read(layout: Layout, operator: Operator, position: int, lines: range) -> range:

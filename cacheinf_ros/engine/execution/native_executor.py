@@ -25,8 +25,8 @@ from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
 from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph import Window
 from cacheinf_ros.graph.ir import Levels
-from cacheinf_ros.graph.window import Window
 
 _CPU = torch.device("cpu")
 _CHANGE_KINDS = {

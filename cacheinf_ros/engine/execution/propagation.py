@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet, Size
 from cacheinf_ros.engine.execution.border import Border
-from cacheinf_ros.graph.taps import AxisTaps
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.graph import AxisTaps, Window
 
 BEFORE, BEHIND = -1, -2
 """Positions beside the image: on the left or above, on the right or below."""

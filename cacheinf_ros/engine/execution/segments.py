@@ -22,8 +22,7 @@ from cacheinf_ros.graph.ir import (
     Resample,
     Select,
 )
-from cacheinf_ros.memory import TensorRecord
-from cacheinf_ros.memory.records import aligned
+from cacheinf_ros.memory import TensorRecord, aligned
 
 _BY_LINES = (ChannelNorm, ChannelSoftmax, Conv, Convert, Elementwise, PixelShuffle, Pool, Resample, Select)
 _MORE_STRIPS = 1.25  # until their lines fit

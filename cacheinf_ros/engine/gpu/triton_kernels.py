@@ -13,9 +13,7 @@ from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.gpu import convolution_kernels, pixel_kernels
 from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles, columns_of, power_of_two
 from cacheinf_ros.engine.kernels.gathering import averaged_pixels
-from cacheinf_ros.graph import ir
-from cacheinf_ros.graph.activation import Activation, ActivationKind
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.graph import Activation, ActivationKind, Window, ir
 
 _SMALLEST_DEPTH = 16
 _VALUES_OF_A_ROW_BLOCK = 8192  # of norms, whose programs hold whole rows

@@ -14,9 +14,8 @@ from enum import IntEnum
 from cacheinf_ros.engine.delta_threshold import POOLING
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph.activation import ActivationKind
+from cacheinf_ros.graph import ActivationKind, Window
 from cacheinf_ros.graph.ir import Combine, Levels
-from cacheinf_ros.graph.window import Window
 
 NEVER = 2**31 - 1
 """More active pixels than there can be."""

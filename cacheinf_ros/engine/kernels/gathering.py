@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import torch
 
+from cacheinf_ros.graph import Window
 from cacheinf_ros.graph.ir import Resample
-from cacheinf_ros.graph.window import Window
 
 Axis = tuple[torch.Tensor, torch.Tensor]
 """int64 [out, taps]: input position of each tap along an axis; bool [out, taps]: whether it lies inside the image."""

@@ -25,8 +25,7 @@ from cacheinf_ros.engine.kernels.abi import (
 )
 from cacheinf_ros.engine.kernels.native_kernels import NativeKernels
 from cacheinf_ros.engine.kernels.prepared import NativeCall
-from cacheinf_ros.graph import ir
-from cacheinf_ros.graph.activation import Activation
+from cacheinf_ros.graph import Activation, ir
 from cacheinf_ros.graph.ir import Levels
 
 _CPU = torch.device("cpu")

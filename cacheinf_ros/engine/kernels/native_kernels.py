@@ -27,9 +27,7 @@ from cacheinf_ros.engine.kernels.abi import (
     combine_number,
 )
 from cacheinf_ros.engine.kernels.prepared import NativeCall
-from cacheinf_ros.graph import ir
-from cacheinf_ros.graph.activation import Activation
-from cacheinf_ros.graph.shared_values import SharedValues
+from cacheinf_ros.graph import Activation, SharedValues, ir
 
 _CPU = torch.device("cpu")
 _FEW_CHANNELS = 32  # of the output, for which gathering inputs first does not pay

@@ -12,7 +12,7 @@ from torch.nn import functional
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels.gathering import Neighbours, averaged_pixels
 from cacheinf_ros.engine.kernels.prepared import PixelFunction
-from cacheinf_ros.graph.dense_operators import COMBINED_BY
+from cacheinf_ros.graph import COMBINED_BY, exact_border
 from cacheinf_ros.graph.ir import (
     ChannelNorm,
     ChannelSoftmax,
@@ -27,7 +27,6 @@ from cacheinf_ros.graph.ir import (
     Select,
     resolve,
 )
-from cacheinf_ros.graph.window import exact_border
 
 _DENSE_SHARE = 0.5  # of the pixels; above it a whole-image torch operator is faster than gathered rows
 

@@ -22,8 +22,8 @@ from cacheinf_ros.engine.execution.access_pattern import AccessPattern, access_p
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph import Window
 from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator
-from cacheinf_ros.graph.window import Window
 
 Rows = tuple[int, int]
 """The first one, and the one behind the last."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 
 from cacheinf_ros.engine.quantisation.scales import Scales
-from cacheinf_ros.graph.fuse import renamed
-from cacheinf_ros.graph.ir import Conv, Graph, Levels, Operator, Pointwise
+from cacheinf_ros.graph import Graph, renamed
+from cacheinf_ros.graph.ir import Conv, Levels, Operator, Pointwise
 
 _ROUND = torch.ops.aten.fake_quantize_per_tensor_affine.default
 _LARGEST = 127  # of a rounded weight

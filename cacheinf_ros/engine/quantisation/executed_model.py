@@ -12,8 +12,8 @@ from cacheinf_ros.engine.quantisation.embedded import embedded_scales
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
 from cacheinf_ros.engine.quantisation.scales import kept_scales
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.ir import Conv, Graph, Int8Conv
+from cacheinf_ros.graph import Graph, Model
+from cacheinf_ros.graph.ir import Conv, Int8Conv
 
 _log = logging.getLogger(__name__)
 

@@ -9,14 +9,13 @@ from dataclasses import fields, replace
 import torch
 
 from cacheinf_ros.engine.quantisation.scales import Scales
-from cacheinf_ros.graph.fuse import renamed
+from cacheinf_ros.graph import Graph, renamed
 from cacheinf_ros.graph.ir import (
     Concat,
     Conv,
     Convert,
     Elementwise,
     GlobalMean,
-    Graph,
     Int8Conv,
     Levels,
     Operator,

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine.backends import Backend
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph import Graph, Model
 
 Image = NDArray[np.uint8]
 _SAMPLES = 1 << 13  # values of a tensor per frame

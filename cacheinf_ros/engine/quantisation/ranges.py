@@ -10,7 +10,8 @@ import torch
 
 from cacheinf_ros.engine.quantisation.int8_graph import keeps_values
 from cacheinf_ros.engine.quantisation.observed import Observed
-from cacheinf_ros.graph.ir import Graph, Levels, Resample
+from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph.ir import Levels, Resample
 
 _LEVELS = 255
 _SHRUNK = torch.linspace(1.0, 0.2, 33)  # shares of the whole range that are tried

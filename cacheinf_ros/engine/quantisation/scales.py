@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
-from cacheinf_ros.graph import Model
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph import Model, graph_hash
 from cacheinf_ros.graph.ir import Levels
 
 _VERSION = 1  # of the file's content

@@ -3,5 +3,8 @@
 
 from cacheinf_ros.engine.rematerialisation.assess import Assessment, Assessor
 from cacheinf_ros.engine.rematerialisation.map_choice import Choices, load_or_choose, search_all
+from cacheinf_ros.engine.rematerialisation.regions import RegionModel, Regions
 
-__all__ = ["Assessment", "Assessor", "Choices", "load_or_choose", "search_all"]
+__all__ = [
+    "Assessment", "Assessor", "Choices", "RegionModel", "Regions", "load_or_choose", "search_all",
+]  # fmt: skip

@@ -17,7 +17,7 @@ from cacheinf_ros.engine.execution.active import ActiveSet, Size, middle
 from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.steps import Call, Difference, FillIfAny, Propagate, Union
-from cacheinf_ros.graph.window import Window
+from cacheinf_ros.graph import Window
 
 Positions = NDArray[np.int64]
 

@@ -1,19 +1,16 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Who computes what, when a robot and a server share the work."""
 
-from cacheinf_ros.offload.planning.partition_costs import Link, profile
+from cacheinf_ros.offload.planning.contention import Contention
+from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
+from cacheinf_ros.offload.planning.partition_costs import Link, at_share, profile
 from cacheinf_ros.offload.planning.plan_table import Machines, ScheduleTable
 from cacheinf_ros.offload.planning.planner import Choice, Scheduler
 from cacheinf_ros.offload.planning.stored_plans import load_or_solve
-from cacheinf_ros.offload.planning.workload import Workload
+from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, Times
+from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 
 __all__ = [
-    "Choice",
-    "Link",
-    "Machines",
-    "ScheduleTable",
-    "Scheduler",
-    "Workload",
-    "load_or_solve",
-    "profile",
+    "Choice", "Conditions", "Contention", "Integers", "Link", "Machines", "Numbers", "ScheduleTable", "Scheduler",
+    "Timeline", "Times", "Workload", "at_share", "dnn_surgery", "load_or_solve", "profile",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.execution.active import ActiveSet, Mask, pooled
 from cacheinf_ros.engine.execution.plan import Plan
-from cacheinf_ros.engine.rematerialisation.regions import RegionModel, Regions
+from cacheinf_ros.engine.rematerialisation import RegionModel, Regions
 
 Numbers = NDArray[np.float64]
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cacheinf_ros.engine.caching import Caching
-from cacheinf_ros.engine.cost import CostModel
-from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.engine import Caching, Layout, PartitionSpace
+from cacheinf_ros.engine.cost import POINTS, CostModel
 from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.steps import Compute
-from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.engine.partition.partition import PartitionSpace
-from cacheinf_ros.engine.rematerialisation.regions import RegionModel
+from cacheinf_ros.engine.rematerialisation import RegionModel
 from cacheinf_ros.offload.planning.workload import Numbers
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.engine.cost import POINTS
 from cacheinf_ros.jit import FLOAT, Array
 from cacheinf_ros.jit.compiled import Record, compiled
 from cacheinf_ros.offload.planning.workload import Integers, Numbers

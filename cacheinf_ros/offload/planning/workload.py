@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine import Layout, Partition, PartitionSpace
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.execution.steps import Call, Compute
-from cacheinf_ros.engine.layout import Layout
-from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace
-from cacheinf_ros.engine.rematerialisation.regions import RegionModel
+from cacheinf_ros.engine.rematerialisation import RegionModel
 from cacheinf_ros.offload.planning.activity import Activity
 
 Integers = NDArray[np.int64]

@@ -11,8 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.graph import Model, ModelCard
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph import Model, ModelCard, graph_hash
 
 PROTOCOL = 3
 _MOST_OPERATORS = 5000

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline import guarded
 
 Numbers = NDArray[np.float64]
 _LEAST_MBIT_S = 0.01

@@ -15,7 +15,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.partition.exchange import Patch
+from cacheinf_ros.engine import Patch
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.protocol.frames import WireType
 from cacheinf_ros.offload.protocol.inflate import inflated

@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from cacheinf_ros.engine import FrameStart, Outdated, Partition
-from cacheinf_ros.engine.partition.exchange import Patch
-from cacheinf_ros.engine.partition.partition import Rows
+from cacheinf_ros.engine import FrameStart, Outdated, Partition, Patch, Rows
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.offload.protocol.packets import Kind
 from cacheinf_ros.offload.protocol.transfer import Transfer, Wire

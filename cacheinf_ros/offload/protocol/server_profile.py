@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cacheinf_ros.engine import PartitionSpace
-from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.engine.cost import POINTS
 
 _LONGEST_MS = 1e9
 _REMEDY = "it is not planned with; its log says why it measured none"

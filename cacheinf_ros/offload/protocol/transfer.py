@@ -7,9 +7,7 @@ import struct
 import time
 from dataclasses import dataclass
 
-from cacheinf_ros.engine import PartitionSpace
-from cacheinf_ros.engine.partition.exchange import Patch
-from cacheinf_ros.engine.partition.partition import Rows
+from cacheinf_ros.engine import PartitionSpace, Patch, Rows
 from cacheinf_ros.errors import LinkError, MessageError
 from cacheinf_ros.offload.protocol.frames import WireType
 from cacheinf_ros.offload.protocol.mailbox import Mailbox
