@@ -26,19 +26,16 @@ from cacheinf_ros.config import Value
 from cacheinf_ros.energy import EnergyMeter, NoMeter, find_meter, reading
 from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess, ProcessError, private_domain
-from cacheinf_ros.harness.playback import FIRST_STAMP_NS, IMAGE_TOPIC, RESULT_TOPIC
+from cacheinf_ros.harness.playback import FIRST_STAMP_NS, IMAGE_TOPIC, RESULT_TOPIC, await_backends
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.pipeline import wait_until
-from cacheinf_ros.pipeline.promised_answers import PREPARING
 
 NODE = "cached_inference"
 _CLASS_MAP_TOPIC = f"/{NODE}/class_map"
 _START_S = 180.0
 _QUIET_S = 3.0
-_PREPARED_S = 180.0
 _SETTLE_S = 4.0  # Fast DDS repeats what a late participant has missed every 3 s
-_FIRST_FRAMES = 3  # with which bounded mode begins to prepare
 _ROOM = 3.0  # times the dense time between two frames that are to be learnt from: none is dropped
 
 
@@ -179,9 +176,7 @@ class StreamNodes:
     def _learn(self, group: NodeGroup, recorder: Recorder, node: NodeProcess, dense_ms: float) -> None:
         """Let bounded mode prepare its dense engine, then see the frames before those that count, all of them."""
         rate = min(self.fps, 1e3 / (_ROOM * dense_ms))
-        self._play(group, recorder, node, {"rate": rate, "frames": _FIRST_FRAMES})
-        if not wait_until(lambda: _is_prepared(recorder), _PREPARED_S):
-            raise ProcessError(f"{NODE} has prepared no dense engine within {_PREPARED_S:g} s: {node.output.strip()}")
+        await_backends(recorder, node)
         self._play(group, recorder, node, {"rate": rate, "frames": self.warm_up})
 
     def _play(
@@ -244,7 +239,3 @@ class StreamNodes:
             "consensus": judge.consensus(answers),
             **judge.judge(answers, arrived, relative),
         }
-
-
-def _is_prepared(recorder: Recorder) -> bool:
-    return recorder.said(NODE).get("dense_backend", PREPARING) != PREPARING

@@ -94,7 +94,14 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, l
     from cacheinf_ros.bench.node_answers import Reading
     from cacheinf_ros.energy import NoMeter, find_meter, reading
     from cacheinf_ros.harness import NodeCommand, NodeGroup, private_domain
-    from cacheinf_ros.harness.playback import RESULT_TOPIC, kept_for_recorder, lossless, params_file, play
+    from cacheinf_ros.harness.playback import (
+        RESULT_TOPIC,
+        await_backends,
+        kept_for_recorder,
+        lossless,
+        params_file,
+        play,
+    )
     from cacheinf_ros.nodes.recorder import Recorder
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -123,6 +130,9 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, l
         )
         with Recorder(domain=domain, result_topic=RESULT_TOPIC, **(_SHOWN if options.html else {})) as recorder:
             node.wait_ready(120.0)
+            if options.mode is Mode.BOUNDED:
+                progress.update(task, description="preparing dense engines")
+                await_backends(recorder, node)
             played = play(
                 group, recorder, source=options.source, node="cached_inference", subscribers=1, rate=options.rate,
                 frames=options.frames, progress=look,

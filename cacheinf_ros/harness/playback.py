@@ -10,7 +10,7 @@ from pathlib import Path
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
 from cacheinf_ros.install_paths import share_folder
 from cacheinf_ros.nodes.recorder import Recorded, RecordedMap, RecordedPromise, Recorder
-from cacheinf_ros.pipeline import MapUpdate, wait_until
+from cacheinf_ros.pipeline import PREPARING, MapUpdate, wait_until
 
 FIRST_STAMP_NS = 1_000_000_000
 """A replayed source counts its own time, from one second on (see the replay node's parameter ``stamp``)."""
@@ -22,6 +22,7 @@ _UNRECEIVED = 100  # images that replay keeps for a subscriber that DDS has not 
 _SETTLE_S = 4.0  # Fast DDS repeats what a late participant has missed every 3 s
 _QUIET_S = 10.0  # without a new result after the source has ended: the nodes are done
 _POLL_S = 0.2
+_PREPARED_S = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,17 @@ def kept_for_recorder(*topics: str) -> dict[str, int]:
     megabytes where outputs are sent, than a busy machine delivers before the usual few are replaced.
     """
     return {f"qos_overrides.{topic}.publisher.depth": _FAR for topic in topics}
+
+
+def await_backends(recorder: Recorder, process: NodeProcess) -> None:
+    """Wait until a node in mode bounded has prepared its dense backends: before that its frames are slow.
+
+    Raises:
+        ProcessError: it takes too long.
+    """
+    name = process.command.executable
+    if not wait_until(lambda: recorder.said(name).get("dense_backend", PREPARING) != PREPARING, _PREPARED_S):
+        raise ProcessError(f"{name} has prepared no dense engine within {_PREPARED_S:g} s: {process.output.strip()}")
 
 
 def play(

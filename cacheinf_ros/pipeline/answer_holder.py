@@ -45,6 +45,7 @@ class LossReport:
         kept: whether that was within the promise.
         holding: the limits from now on.
         engine: the loss of the cached engine's own answers; None: there were none.
+        moved: decisions of the burst that lie where things move.
     """
 
     measured: Loss
@@ -52,6 +53,7 @@ class LossReport:
     kept: bool
     holding: Holding
     engine: Loss | None
+    moved: float
 
 
 class AnswerHolder:
@@ -191,7 +193,8 @@ class AnswerHolder:
         limit = self._holding.limit
         dense = burst.scores(range(len(burst)))
         ours = burst.scores(burst.held(None if limit is None else self._surprises.scaled(limit)))
-        measured = Loss.of(sum(ours, Score()), sum(dense, Score()))
+        right = sum(dense, Score())
+        measured = Loss.of(sum(ours, Score()), right)
         kept = measured.within(self.max_loss)
         engine = burst.loss_of(self._of_engine) if len(self._of_engine) == len(burst) else None
         self._wait = min(2 * self._wait, _LONGEST_WAIT) if kept and limit is not None else _FIRST_WAIT
@@ -206,7 +209,12 @@ class AnswerHolder:
         self._wanted = _FRAMES
         self._frames_since = self._held_since = 0
         self.report = LossReport(
-            measured=measured, uncertain=uncertainty(ours, dense), kept=kept, holding=self._holding, engine=engine
+            measured=measured,
+            uncertain=uncertainty(ours, dense),
+            kept=kept,
+            holding=self._holding,
+            engine=engine,
+            moved=right.moving_total,
         )
         return self.report
 

@@ -5,6 +5,9 @@ There are two things that it may do better than a dense backend: reuse what it h
 part of each frame. Reuse loses something, a server alone nothing. Where both cannot be had within the promise, frames
 that are computed completely, with the server, are tried next. A trial costs a frame's time beside each dense one: it
 ends early where nothing is to be hoped for, and the next waits until that is a small share of the time.
+
+What reuse loses shows only where something moves: a trial before a picture at rest says nothing of what comes into it.
+So the engine is chosen only after a burst in which enough moved, and for frames that change no more than those did.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ SHARE = 0.5
 _CLEARLY = 0.95  # of the dense time: what the engine must not exceed to be worth its matching and memory
 _HOPELESS = 2.0  # times the dense time: nothing that a longer trial might find makes up for that
 _ENOUGH = 3  # frames to see it by
+_LEAST_MOVED = 12.0  # decisions in a burst that lie where things move: fewer show nothing
+_FAR_OFF = 9  # frames in a row that change more than any on trial: the engine waits for another trial
 _BETWEEN = 9  # frames between bursts to see by that the engine is slower there than a trial said
 _COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
 
@@ -55,6 +60,9 @@ class EngineTrial:
         self._engine_ms: list[float] = []  # of the frames of this trial in which it went first
         self._dense_ms: list[float] = []  # of the others
         self._spent_ms = 0.0  # by the engine in this trial
+        self._tried_change = 0.0  # largest share of a picture that was not reusable, in this trial
+        self._known_change = 0.0  # the same of the trials since the engine was chosen
+        self._far_off = 0  # frames in a row that changed more
         self._answered_ms: deque[float] = deque(maxlen=_BETWEEN)  # between bursts, as long as it was chosen
         self._judged_ms = (0.0, 0.0)  # what the last trial has taken, and a dense frame then
         self._wait_ms = 0.0  # of computing, until it is tried again
@@ -86,7 +94,25 @@ class EngineTrial:
         self, engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None, peer: RemotePeer | None
     ) -> EngineResult:
         """Have the engine compute a frame, see :meth:`Engine.run`, in the way that is on trial or was chosen."""
+        if cache_map is not None and self.is_on:
+            self._tried_change = max(self._tried_change, 1 - cache_map.reuse_ratio)
         return engine.run(image, cache_map if self._reuses else None, peer)
+
+    def covers(self, cache_map: CacheMap | None) -> bool:
+        """Whether the engine may compute the next frame between bursts: it was chosen, and has shown what it loses.
+
+        Args:
+            cache_map: what of its cache is reusable; None: nothing is known, and the frame is computed completely.
+        """
+        if self.way is not Way.CACHED:
+            return False
+        if cache_map is None or not self._reuses or 1 - cache_map.reuse_ratio <= self._known_change:
+            self._far_off = 0
+            return True
+        self._far_off += 1
+        if self._far_off >= _FAR_OFF:
+            self.way = Way.DENSE
+        return False
 
     def compare(self, engine_ms: float, dense_ms: float, *, engine_first: bool) -> None:
         """Note what a frame of the trial took; give up what is hopeless.
@@ -125,12 +151,13 @@ class EngineTrial:
         self._wait_for_another(spent_ms)
         return f"given up between bursts, {took_ms:.1f} ms, dense {dense_ms:.1f} ms: {self.way.value} frames"
 
-    def judge(self, loss: Loss | None, dense_ms: float, max_loss: float) -> str:
+    def judge(self, loss: Loss | None, dense_ms: float, max_loss: float, moved: float) -> str:
         """Choose the way until the next burst, at the end of one.
 
         Args:
             loss: of the engine's answers in the burst; None: it did not run on all of its frames.
             dense_ms: of a frame by the fastest backend that keeps the promise.
+            moved: decisions of the burst that lie where things move.
 
         Returns:
             what was found, in words; empty where that is nothing.
@@ -139,13 +166,15 @@ class EngineTrial:
             self._begin()
             self.is_on = self.is_on or self._wait_ms <= 0
             return ""
-        engine_ms, spent_ms = median(self._engine_ms), self._spent_ms
+        engine_ms, spent_ms, tried = median(self._engine_ms), self._spent_ms, self._tried_change
         self._judged_ms = spent_ms, dense_ms
         self._begin()
         how = "" if not self._has_server else "with the server, " if self._reuses else "complete with the server, "
         keeps = loss is not None and loss.within(SHARE * max_loss)
         is_faster = engine_ms <= _CLEARLY * dense_ms
-        self.way = Way.CACHED if keeps and is_faster else Way.DENSE
+        shows_it = moved >= _LEAST_MOVED or not self._reuses
+        self._known_change = max(tried, self._known_change if self.way is Way.CACHED else 0.0)
+        self.way = Way.CACHED if keeps and is_faster and shows_it else Way.DENSE
         self.wants_thresholds = keeps and not is_faster and self._reuses
         if self.way is Way.CACHED:
             self.is_on, self._share = True, _COST
@@ -155,10 +184,12 @@ class EngineTrial:
             self.is_on, self._reuses = False, True
             self._wait_for_another(spent_ms)
         found = "given up" if loss is None else f"loss {loss.whole:.3f} ({loss.moving:.3f} where things move)"
+        found += "" if shows_it else ", but next to nothing moved"
         return f"{how}{found}, {engine_ms:.1f} ms, dense {dense_ms:.1f} ms: {self.way.value} frames"
 
     def _begin(self) -> None:
-        self._engine_ms, self._dense_ms, self._spent_ms = [], [], 0.0
+        self._engine_ms, self._dense_ms, self._spent_ms, self._tried_change = [], [], 0.0, 0.0
+        self._far_off = 0
         self._answered_ms.clear()
 
     def _wait_for_another(self, spent_ms: float) -> None:

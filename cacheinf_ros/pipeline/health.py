@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from statistics import fmean, median
 
+PREPARING = "being prepared"
+"""What diagnostics say of the dense backends of bounded mode until there are some."""
 _WINDOW = 100
 _LOSS_WINDOW = 1000  # frames over which the share of lost ones is told
 _LOSS_JUDGED = 100  # fewer say nothing

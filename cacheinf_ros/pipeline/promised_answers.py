@@ -32,13 +32,12 @@ from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
 from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.health import PREPARING
 from cacheinf_ros.pipeline.looking_cost import LookingCost
 from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
-PREPARING = "being prepared"
-"""What diagnostics say of the dense backend until there is one."""
 _log = logging.getLogger(__name__)
 _BURSTS_SHARE = 0.1  # of computing time that judging may add, as long as most frames are computed
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
@@ -168,7 +167,7 @@ class PromisedAnswers:
             return self._dense(image, self._dense_backends.best)
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms, peer)
-        if self.trial.way is Way.CACHED:
+        if self.trial.covers(cache_map):
             result = self.trial.run(self._engine, image, cache_map, peer)
             if found := self.trial.answered(matching_ms + _milliseconds(result)):
                 self._note("cached_engine", found)
@@ -279,7 +278,7 @@ class PromisedAnswers:
             )
         if self._lower.chosen is not None:
             dense_ms = self._lower.milliseconds
-        if found := self.trial.judge(report.engine, dense_ms, self._max_loss):
+        if found := self.trial.judge(report.engine, dense_ms, self._max_loss, report.moved):
             self._note("cached_engine", found)
         assert self._holder is not None
         self._holder.promise(self._room)
@@ -322,7 +321,6 @@ class PromisedAnswers:
             full = backends_for(config.device, DensePrecision.FLOAT32)
             self._ranking = BackendRanking(fastest_backends(self._model, config.threads, full, config.device))
             best = self._ranking.best
-            self._note("dense_backend", f"{best.name}, {best.milliseconds:.1f} ms")
             photographs = [
                 {name: np.copy(value) for name, value in self._dense(image, best).outputs.items()}
                 for image in load_photographs(Gallery.TEST)
@@ -341,6 +339,7 @@ class PromisedAnswers:
             narrower = backends_for(config.device, *filter(allows, _OF_16_BITS))
             for backend in faster_backends(self._model, threads, best, narrower, None, config.device):
                 self._lower.offer(backend)
+        self._note("dense_backend", self._backend_text())
 
 
 def _deviations(outputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[float]:

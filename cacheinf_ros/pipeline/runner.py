@@ -38,7 +38,7 @@ class Runner:
 
     Attributes:
         engine: that runs it.
-        promised: chooses how bounded mode answers; None before its first frame.
+        promised: chooses how bounded mode answers; None before :meth:`warm_up` or its first frame.
         dense_ms: what a frame takes without a cache, as measured on this machine.
         selection: which of the model's answers are wanted, from the next frame on.
     """
@@ -89,9 +89,14 @@ class Runner:
         return changes_mode
 
     def warm_up(self) -> None:
-        """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
+        """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it.
+
+        Begins to prepare what bounded mode needs, which takes seconds beside the frames.
+        """
         self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
         self.engine.reset()
+        if self._config.mode is Mode.BOUNDED:
+            self._promise()
 
     def close(self) -> None:
         """End what runs in the background."""
@@ -135,6 +140,12 @@ class Runner:
             return self._run_within_promise(image, cache_map, matching_ms, partner)
         return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
 
+    def _promise(self) -> PromisedAnswers:
+        """What chooses how bounded mode answers, which begins to prepare itself with the first call."""
+        if self.promised is None:
+            self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
+        return self.promised
+
     def _run_within_promise(
         self,
         image: NDArray[np.uint8],
@@ -142,24 +153,23 @@ class Runner:
         matching_ms: float,
         partner: RemotePeer | None,
     ) -> FrameResult:
-        if self.promised is None:
-            self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
+        promised = self._promise()
         asked = (image.shape[0], image.shape[1]), self.selection
         if asked != self._asked:
             self._asked, self._last = asked, None
-            self.promised.select(self.selection)
-            self.promised.lost()
-        self.promised.meet(has_server=partner is not None)
-        if self.promised.trial.wants_thresholds and self.engine.bounded.calibration is None:
+            promised.select(self.selection)
+            promised.lost()
+        promised.meet(has_server=partner is not None)
+        if promised.trial.wants_thresholds and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)
         started = time.perf_counter()
-        if self.promised.stands(image) and self._last is not None:
+        if promised.stands(image) and self._last is not None:
             looked_ms = 1e3 * (time.perf_counter() - started)
             stages = {**dict.fromkeys(self._last.engine.stage_ms, 0.0), "prepare": looked_ms}
             unchanged = replace(self._last.engine, reuse_ratio=1.0, active_share=0.0, stage_ms=stages, where="local")
             return replace(self._last, mode=HELD, outcome=Outcome.UNTOUCHED, engine=unchanged)
-        result = self.promised.run(image, cache_map, matching_ms, partner)
-        self._last = self._frame_result(result, asked[0], self.promised.decoded)
+        result = promised.run(image, cache_map, matching_ms, partner)
+        self._last = self._frame_result(result, asked[0], promised.decoded)
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:

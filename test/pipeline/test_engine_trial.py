@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine.decisions import Loss
 from cacheinf_ros.pipeline.engine_trial import SHARE, EngineTrial, Way
 
 ASKED = 0.02
+MUCH_MOVED = 100.0
 LITTLE, MUCH = Loss(whole=0.0, moving=0.0), Loss(whole=0.5, moving=0.5)
 
 
@@ -29,7 +32,7 @@ def judge(trial: EngineTrial, loss: Loss | None, engine_ms: float) -> str:
             trial.compare(engine_ms, 10.0, engine_first=frame // 2 % 2 == 1)
         else:
             trial.computed(10.0)
-    return trial.judge(loss if trial.is_on else None, 10.0, ASKED)
+    return trial.judge(loss if trial.is_on else None, 10.0, ASKED, MUCH_MOVED)
 
 
 @given(st.floats(0.0, 0.05), st.floats(0.0, 0.1), st.floats(1.0, 20.0), st.booleans())
@@ -57,14 +60,14 @@ def test_what_is_hopeless_is_given_up_after_some_frames(took_ms: float) -> None:
         else:
             assert frame == 7
             break
-    assert "given up" in trial.judge(None, 10.0, ASKED)
+    assert "given up" in trial.judge(None, 10.0, ASKED, MUCH_MOVED)
     assert trial.way is Way.DENSE and not trial.is_on and not trial.wants_thresholds
 
 
 def test_a_trial_that_begins_within_a_burst_is_judged_by_the_next() -> None:
     trial = EngineTrial()
     trial.compare(1.0, 10.0, engine_first=True)
-    assert not trial.judge(None, 10.0, ASKED)
+    assert not trial.judge(None, 10.0, ASKED, MUCH_MOVED)
     assert trial.is_on and trial.way is Way.DENSE
 
 
@@ -100,7 +103,7 @@ def test_who_goes_second_is_not_timed() -> None:
     for frame in range(16):
         first = frame % 2 == 1
         trial.compare(12.0 if first else 1.0, 1.0 if first else 10.0, engine_first=first)
-    assert "12.0 ms" in trial.judge(LITTLE, 10.0, ASKED)
+    assert "12.0 ms" in trial.judge(LITTLE, 10.0, ASKED, MUCH_MOVED)
     assert trial.way is Way.DENSE
 
 
@@ -112,3 +115,66 @@ def test_what_is_slower_between_bursts_than_dense_frames_were_is_given_up(slow_m
     found = [trial.answered(slow_ms) for _ in range(9)]
     assert any("given up" in text for text in found)
     assert trial.way is Way.DENSE and not trial.is_on
+
+
+def test_a_picture_at_rest_shows_nothing_of_what_comes_into_it() -> None:
+    for has_server, way in ((False, Way.DENSE), (True, Way.DENSE)):
+        trial = EngineTrial()
+        trial.meet(has_server=has_server)
+        for frame in range(16):
+            trial.compare(1.0, 10.0, engine_first=frame % 2 == 1)
+        assert "nothing moved" in trial.judge(LITTLE, 10.0, ASKED, 2.0)
+        assert trial.way is way
+        assert not trial.wants_thresholds  # it would be fast enough
+
+
+def test_complete_frames_by_a_server_lose_nothing_whatever_moves() -> None:
+    trial = EngineTrial()
+    trial.meet(has_server=True)
+    judge(trial, MUCH, 1.0)
+    for frame in range(16):
+        trial.compare(1.0, 10.0, engine_first=frame % 2 == 1)
+    trial.judge(LITTLE, 10.0, ASKED, 0.0)
+    assert trial.way is Way.CACHED and trial.covers(None)
+
+
+class Answering:
+    """In place of an engine: only what it is asked to reuse matters."""
+
+    def run(self, *_: object) -> None:
+        return None
+
+
+def map_of(changed: int) -> CacheMap:
+    """So many of a hundred blocks changed."""
+    reusable = np.arange(100).reshape(10, 10) >= changed
+    return CacheMap.of_blocks(reusable, (100, 100), 10, Motion.none())
+
+
+def chosen(*changed: int) -> EngineTrial:
+    """A trial of sixteen frames with such changes, after which the engine computes frames."""
+    trial = EngineTrial()
+    for frame in range(16):
+        trial.run(Answering(), None, map_of(changed[frame % len(changed)]), None)
+        trial.compare(1.0, 10.0, engine_first=frame // 2 % 2 == 1)
+    trial.judge(LITTLE, 10.0, ASKED, MUCH_MOVED)
+    assert trial.way is Way.CACHED
+    return trial
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=16), st.integers(0, 100))
+def test_the_engine_computes_no_frame_that_changes_more_than_any_on_trial(seen: list[int], now: int) -> None:
+    trial = chosen(*seen)
+    assert trial.covers(map_of(now)) == (now <= max(seen))
+    assert trial.covers(None)  # that one is computed completely
+
+
+def test_where_everything_changes_more_the_engine_waits_for_another_trial() -> None:
+    trial = chosen(3)
+    assert [trial.covers(map_of(4)) for _ in range(9)] == 9 * [False]
+    assert trial.way is Way.DENSE and trial.is_on
+    trial = chosen(3)
+    for _ in range(5):
+        assert not any(trial.covers(map_of(4)) for _ in range(8))
+        assert trial.covers(map_of(2))
+    assert trial.way is Way.CACHED
