@@ -57,9 +57,9 @@ def replay_page(run: StreamRun, name: str, played: PlayedCounts, settings: Mappi
 
 def _verdict(run: StreamRun, name: str, played: PlayedCounts) -> list[str]:
     loss = run.loss(name)
+    whole, moving = max(loss.whole, 0.0), max(loss.moving, 0.0)
     right = (
-        f"The answers are right {loss.whole:.3f} less often than dense ones ({max(loss.moving, 0.0):.3f} where things "
-        "move)."
+        f"The answers are right {whole:.3f} less often than dense ones ({moving:.3f} where things move)."
         if loss.promise > 0.0005
         else "The answers are right as often as dense ones."
     )

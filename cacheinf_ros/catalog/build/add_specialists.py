@@ -10,10 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cacheinf_ros.catalog.build.measured_architecture import frames_ms, resident_bytes
-from cacheinf_ros.catalog.specialists.training_set import TrainingSet, training_sets
-from cacheinf_ros.catalog.trunks import small_trunks
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder
-from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.labelled_pictures import (
     PICTURES_PER_SCENE,
     SCENE_ATTRIBUTES,
@@ -22,8 +19,10 @@ from cacheinf_ros.catalog.labelled_pictures import (
     folder_samples,
     scene_samples,
 )
+from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialists.cascade import class_output
 from cacheinf_ros.catalog.specialists.dominance import Pair
+from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, pareto, useful_pairs
 from cacheinf_ros.catalog.specialists.specialist_folder import (
     PairEntry,
     SpecialiseFile,
@@ -34,13 +33,14 @@ from cacheinf_ros.catalog.specialists.specialist_folder import (
     write_samples,
     write_specialise,
 )
-from cacheinf_ros.catalog.specialists.pareto import Candidate, assess, is_dominated, useful_pairs, pareto
+from cacheinf_ros.catalog.specialists.training_set import TrainingSet, training_sets
+from cacheinf_ros.catalog.trunks import small_trunks
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import Engine, EngineConfig
-from cacheinf_ros.mode import Mode
 from cacheinf_ros.errors import CatalogError, ModelError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.trunk import last_layer
+from cacheinf_ros.mode import Mode
 
 SCENES = "scenes"
 """In place of a folder of pictures: built-in scenes."""

@@ -6,15 +6,14 @@ from __future__ import annotations
 import copy
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor
 from cacheinf_ros.catalog.build.catalog_frames import Data
-from cacheinf_ros.catalog.build.variant_accuracy import Judge
+from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor
 from cacheinf_ros.catalog.build.measured_architecture import image_bytes_per_pixel, measure
 from cacheinf_ros.catalog.build.techniques import (
     Change,
@@ -28,6 +27,7 @@ from cacheinf_ros.catalog.build.techniques import (
 )
 from cacheinf_ros.catalog.build.techniques.change import BITS
 from cacheinf_ros.catalog.build.techniques.quantise import packed_bytes
+from cacheinf_ros.catalog.build.variant_accuracy import Judge
 from cacheinf_ros.catalog.catalog_folder import (
     FILE,
     CatalogFile,
@@ -41,11 +41,10 @@ from cacheinf_ros.catalog.catalog_folder import (
 )
 from cacheinf_ros.catalog.prices import Measured, PriceConfig, costs_of
 from cacheinf_ros.catalog.variant import Cost, Place, pareto_front
+from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine import Preprocessor
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import Model, model_of
-from cacheinf_ros.graph import graph_hash
-from cacheinf_ros.energy import PowerModel
+from cacheinf_ros.graph import Model, graph_hash, model_of
 
 STRENGTHS = {
     Technique.FACTORISE: (0.5, 0.25, 0.125),  # as in the paper
@@ -63,9 +62,9 @@ Report = Callable[[str], None]
 class BuildConditions:
     """How variants are tuned, and what is assumed where they run; ``threads``: of this machine."""
 
-    tuning: TuningConfig = TuningConfig()
-    prices: PriceConfig = PriceConfig()
-    power: PowerModel = PowerModel()
+    tuning: TuningConfig = field(default_factory=TuningConfig)
+    prices: PriceConfig = field(default_factory=PriceConfig)
+    power: PowerModel = field(default_factory=PowerModel)
     threads: int = 2
 
 

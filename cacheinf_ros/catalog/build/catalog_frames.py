@@ -131,7 +131,9 @@ def _class_folders(path: Path, card: ModelCard) -> Mapping[int, Path]:
         return {}
     folders = {each.name: each for each in sorted(path.iterdir())}
     if not isinstance(card.decoder, ClassVector):
-        raise CatalogError(f"{path} has folders of labelled pictures, but {card.name} does not tell classes of pictures")
+        raise CatalogError(
+            f"{path} has folders of labelled pictures, but {card.name} does not tell classes of pictures"
+        )
     unknown = folders.keys() - set(card.labels)
     if unknown:
         raise CatalogError(

@@ -15,15 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from cacheinf_ros.graph.graph_cache import keep, kept_graph
 from cacheinf_ros.catalog.prices import Measured
-from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor
-from cacheinf_ros.mode import Mode
-from cacheinf_ros.engine import lay_out
-from cacheinf_ros.engine import map_bytes
+from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, lay_out, map_bytes
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import Model, ModelCard, model_of
-from cacheinf_ros.graph import weight_bytes
+from cacheinf_ros.graph import Model, ModelCard, model_of, weight_bytes
+from cacheinf_ros.graph.graph_cache import keep, kept_graph
+from cacheinf_ros.mode import Mode
 from cacheinf_ros.offload.planning import Workload, profile
 
 Image = NDArray[np.uint8]
@@ -86,7 +83,7 @@ def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
 
 
 def image_bytes_per_pixel(images: Sequence[Image], card: ModelCard) -> float:
-    """Mean bytes of a pixel of frames at the model's size on their way to a server, as the offloading sends them: PNG."""
+    """Mean bytes of a pixel of frames at the model's size on their way to a server: as PNG, as offloading sends them."""
     preprocessor = Preprocessor(card)
     sizes = [cv2.imencode(".png", preprocessor.resize(image), _FAST)[1].size for image in images]
     return float(np.mean(sizes)) / (preprocessor.size[0] * preprocessor.size[1])

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from cacheinf_ros.catalog.build.add_specialists import SCENES, add_specialise, check_specialisable, labelled_data
 from cacheinf_ros.catalog.catalog_folder import read_catalog
 from cacheinf_ros.catalog.specialists.dominance import Dominance
-from cacheinf_ros.catalog.specialists.specialist_folder import read_specialise
 from cacheinf_ros.catalog.specialists.retarget import Made, load_trunks, make_specialist
+from cacheinf_ros.catalog.specialists.specialist_folder import read_specialise
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.cli.catalog import catalogs
 from cacheinf_ros.errors import CatalogError

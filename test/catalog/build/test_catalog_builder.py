@@ -13,17 +13,17 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor, center_loss, class_loss
 from cacheinf_ros.catalog.build.catalog_frames import Sample, load_data
+from cacheinf_ros.catalog.build.finetune import TuningConfig, Tutor, center_loss, class_loss
 from cacheinf_ros.catalog.build.variant_accuracy import Judge, Measure
 from cacheinf_ros.catalog.prices import Measured, PriceConfig, costs_of
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.cli.catalog import catalogs
+from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.offload.planning import Workload
-from cacheinf_ros.energy.power_model import PowerModel
 
 TINY = f"{Path(__file__).parents[2] / 'networks' / 'tiny.py'}:tiny"
 
