@@ -83,7 +83,7 @@ def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
 
 
 def image_bytes_per_pixel(images: Sequence[Image], card: ModelCard) -> float:
-    """Mean bytes of a pixel of frames at the model's size on their way to a server: as PNG, as offloading sends them."""
+    """Mean bytes of a pixel of frames at the model's size on their way to a server: as PNG, as offloading does."""
     preprocessor = Preprocessor(card)
     sizes = [cv2.imencode(".png", preprocessor.resize(image), _FAST)[1].size for image in images]
     return float(np.mean(sizes)) / (preprocessor.size[0] * preprocessor.size[1])
