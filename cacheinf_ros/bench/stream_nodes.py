@@ -26,7 +26,7 @@ from cacheinf_ros.config import Value
 from cacheinf_ros.energy import EnergyMeter, NoMeter, find_meter, reading
 from cacheinf_ros.engine.decisions import BoxDecisions, ClassMaps
 from cacheinf_ros.harness import NodeCommand, NodeGroup, NodeProcess, ProcessError, private_domain
-from cacheinf_ros.harness.playback import FIRST_STAMP_NS, IMAGE_TOPIC, RESULT_TOPIC, await_backends
+from cacheinf_ros.harness.playback import FIRST_FRAMES, FIRST_STAMP_NS, IMAGE_TOPIC, RESULT_TOPIC, await_backends
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.nodes.recorder import Recorder
 from cacheinf_ros.pipeline import wait_until
@@ -176,6 +176,7 @@ class StreamNodes:
     def _learn(self, group: NodeGroup, recorder: Recorder, node: NodeProcess, dense_ms: float) -> None:
         """Let bounded mode prepare its dense engine, then see the frames before those that count, all of them."""
         rate = min(self.fps, 1e3 / (_ROOM * dense_ms))
+        self._play(group, recorder, node, {"rate": rate, "frames": FIRST_FRAMES})
         await_backends(recorder, node)
         self._play(group, recorder, node, {"rate": rate, "frames": self.warm_up})
 

@@ -95,6 +95,7 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, l
     from cacheinf_ros.energy import NoMeter, find_meter, reading
     from cacheinf_ros.harness import NodeCommand, NodeGroup, private_domain
     from cacheinf_ros.harness.playback import (
+        FIRST_FRAMES,
         RESULT_TOPIC,
         await_backends,
         kept_for_recorder,
@@ -130,13 +131,15 @@ def _play(options: ReplayOptions, parameters: dict[str, Any]) -> tuple[Played, l
         )
         with Recorder(domain=domain, result_topic=RESULT_TOPIC, **(_SHOWN if options.html else {})) as recorder:
             node.wait_ready(120.0)
+            played_by: dict[str, Any] = {
+                "group": group, "recorder": recorder, "source": options.source, "node": "cached_inference",
+                "subscribers": 1,
+            }  # fmt: skip
             if options.mode is Mode.BOUNDED:
                 progress.update(task, description="preparing dense engines")
+                play(**played_by, frames=FIRST_FRAMES)
                 await_backends(recorder, node)
-            played = play(
-                group, recorder, source=options.source, node="cached_inference", subscribers=1, rate=options.rate,
-                frames=options.frames, progress=look,
-            )  # fmt: skip
+            played = play(**played_by, rate=options.rate, frames=options.frames, progress=look)
     return played, readings
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-from importlib import metadata
 from pathlib import Path
 
 from cacheinf_ros.graph.card import ModelCard
@@ -12,16 +11,13 @@ from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.graph.interpret import DeferredGraph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.load import Model, described, load_model
-from cacheinf_ros.graph.weights_origin import WeightsOrigin
-
-_TORCHVISION = "torchvision:"
 
 
 def load_kept_model(reference: str, *, weights: Path | None = None, input_size: tuple[int, int] | None = None) -> Model:
     """Load as :func:`load_model` does, and from the second time on without exporting the network.
 
-    Graphs are kept of what files describe completely: ONNX files, what ships with the package, and torchvision's
-    networks with weights. Others may be anything the next time, and are exported each time.
+    Graphs are kept of ONNX files, which describe a network completely. Python code may make anything of it the next
+    time, and other engines need its module.
 
     Args:
         reference: as of :func:`load_model`, as are the others.
@@ -30,7 +26,7 @@ def load_kept_model(reference: str, *, weights: Path | None = None, input_size: 
         ModelError: as :func:`load_model`.
     """
     card, origin = described(reference, weights, input_size)
-    key = _key(card, origin)
+    key = _key(card)
     graph = None if key is None else kept_graph(kept_file(key))
     if graph is None:
         model = load_model(reference, weights=weights, input_size=input_size)
@@ -42,18 +38,12 @@ def load_kept_model(reference: str, *, weights: Path | None = None, input_size: 
     return Model(module=DeferredGraph(graph), graph=graph, card=card, weights_origin=origin)
 
 
-def _key(card: ModelCard, origin: WeightsOrigin) -> str | None:
+def _key(card: ModelCard) -> str | None:
     """What the graph depends on, beside this package and torch; None where that is not known."""
     network = Path(card.factory)
-    if network.suffix == ".onnx":
-        said = f"onnx {_digest(network)}"
-    elif origin is WeightsOrigin.BUILT_IN:
-        said = f"built-in {card.factory}"
-    elif card.factory.startswith(_TORCHVISION) and card.weights:
-        said = f"{card.factory} {metadata.version('torchvision')}"
-    else:
+    if network.suffix != ".onnx":
         return None
-    return f"{said}, weights {_digest(card.weights)}, size {card.input_size}"
+    return f"onnx {_digest(network)}, weights {_digest(card.weights)}, size {card.input_size}"
 
 
 def _digest(path: Path | None) -> str:
@@ -66,8 +56,6 @@ def _digest(path: Path | None) -> str:
 
 def _is_whole(network: Path) -> bool:
     """Whether an ONNX file has all of its weights in it: other files may change while it stays as it is."""
-    if network.suffix != ".onnx":
-        return True
     import onnx
 
     tensors = onnx.load(network, load_external_data=False).graph.initializer

@@ -14,6 +14,8 @@ from cacheinf_ros.pipeline import PREPARING, MapUpdate, wait_until
 
 FIRST_STAMP_NS = 1_000_000_000
 """A replayed source counts its own time, from one second on (see the replay node's parameter ``stamp``)."""
+FIRST_FRAMES = 3
+"""Frames with which bounded mode begins to prepare its dense backends."""
 IMAGE_TOPIC = "camera/image"
 RESULT_TOPIC = "results"
 MAP_TOPIC = "cache_map"

@@ -128,6 +128,13 @@ class NodeProcess:
             happened = f"did not start within {timeout_s:g} s" if code is None else f"ended with exit code {code}"
             raise ProcessError(f"{self.command.executable} {happened}: {self.output.strip()}")
 
+    def wait(self, timeout_s: float) -> int:
+        """Wait until it ends by itself; returns the exit code."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise ProcessError(f"{self.command.executable} did not end within {timeout_s:g} s") from None
+
     def interrupt(self) -> None:
         """Ask it to end, as Ctrl-C would; does nothing where it has ended."""
         self._process.send_signal(signal.SIGINT)

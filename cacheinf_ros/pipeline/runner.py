@@ -38,7 +38,7 @@ class Runner:
 
     Attributes:
         engine: that runs it.
-        promised: chooses how bounded mode answers; None before :meth:`warm_up` or its first frame.
+        promised: chooses how bounded mode answers; None before its first frame.
         dense_ms: what a frame takes without a cache, as measured on this machine.
         selection: which of the model's answers are wanted, from the next frame on.
     """
@@ -89,14 +89,9 @@ class Runner:
         return changes_mode
 
     def warm_up(self) -> None:
-        """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it.
-
-        Begins to prepare what bounded mode needs, which takes seconds beside the frames.
-        """
+        """Run a blank frame: the first takes ten times as long as others, and a camera's would be dropped behind it."""
         self.engine.run(np.zeros((*self._input_size, 3), np.uint8), None)
         self.engine.reset()
-        if self._config.mode is Mode.BOUNDED:
-            self._promise()
 
     def close(self) -> None:
         """End what runs in the background."""
@@ -140,12 +135,6 @@ class Runner:
             return self._run_within_promise(image, cache_map, matching_ms, partner)
         return self._frame_result(self.engine.run(image, cache_map, partner), (image.shape[0], image.shape[1]))
 
-    def _promise(self) -> PromisedAnswers:
-        """What chooses how bounded mode answers, which begins to prepare itself with the first call."""
-        if self.promised is None:
-            self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
-        return self.promised
-
     def _run_within_promise(
         self,
         image: NDArray[np.uint8],
@@ -153,7 +142,9 @@ class Runner:
         matching_ms: float,
         partner: RemotePeer | None,
     ) -> FrameResult:
-        promised = self._promise()
+        if self.promised is None:
+            self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
+        promised = self.promised
         asked = (image.shape[0], image.shape[1]), self.selection
         if asked != self._asked:
             self._asked, self._last = asked, None

@@ -56,24 +56,11 @@ def test_an_onnx_file_is_exported_once(tmp_path: Path, exports: list[str]) -> No
     assert exports == ["network.onnx"]
 
 
-def test_what_ships_with_the_package_is_exported_once(exports: list[str]) -> None:
-    first, second = load_kept_model("scenenames"), load_kept_model("scenenames")
-    assert exports == ["scenenames"]
-    assert (first.card, first.weights_origin) == (second.card, second.weights_origin)
-    assert all(map(np.array_equal, outputs(first), outputs(second)))
-
-
 def test_a_file_that_changes_is_exported_anew(tmp_path: Path, exports: list[str]) -> None:
     load_kept_model(network(tmp_path))
     model = load_kept_model(network(tmp_path, channels=16))
     assert len(exports) == 2
     assert all(map(np.array_equal, outputs(model), outputs(load_model(network(tmp_path, channels=16)))))
-
-
-def test_another_size_is_another_graph(exports: list[str]) -> None:
-    for size in ((48, 64), (64, 64), (48, 64)):
-        assert load_kept_model("scenenames", input_size=size).input_size == size
-    assert len(exports) == 2
 
 
 def test_weights_beside_the_file_may_change_so_nothing_is_kept(tmp_path: Path, exports: list[str]) -> None:

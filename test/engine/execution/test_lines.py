@@ -35,7 +35,8 @@ def test_random_networks(seed: int) -> None:
 
 
 def _reads_all_between(operator: Operator) -> bool:
-    """Not where taps lie apart, or have no weight: those are counted too."""
-    return (
-        operator.window.dilation[0] == 1 if isinstance(operator, (Conv, Pool)) else isinstance(operator, PixelShuffle)
-    )
+    """Not where taps lie apart, within a window or between two, or have no weight: those are counted too."""
+    if isinstance(operator, (Conv, Pool)):
+        window = operator.window
+        return window.dilation[0] == 1 and window.stride[0] <= window.kernel[0]
+    return isinstance(operator, PixelShuffle)
