@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineResult, RemotePeer
 from cacheinf_ros.engine.decisions import Loss
+from cacheinf_ros.pipeline.lower_precision import FEWEST_DECISIONS
 
 SHARE = 0.5
 """Share of the promise that the engine may use up; holding answers has the rest."""
 _CLEARLY = 0.95  # of the dense time: what the engine must not exceed to be worth its matching and memory
 _HOPELESS = 2.0  # times the dense time: nothing that a longer trial might find makes up for that
 _ENOUGH = 3  # frames to see it by
-_LEAST_MOVED = 12.0  # decisions in a burst that lie where things move: fewer show nothing
 _FAR_OFF = 9  # frames in a row that change more than any on trial: the engine waits for another trial
 _BETWEEN = 9  # frames between bursts to see by that the engine is slower there than a trial said
 _COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
@@ -172,7 +172,7 @@ class EngineTrial:
         how = "" if not self._has_server else "with the server, " if self._reuses else "complete with the server, "
         keeps = loss is not None and loss.within(SHARE * max_loss)
         is_faster = engine_ms <= _CLEARLY * dense_ms
-        shows_it = moved >= _LEAST_MOVED or not self._reuses
+        shows_it = moved >= FEWEST_DECISIONS or not self._reuses
         self._known_change = max(tried, self._known_change if self.way is Way.CACHED else 0.0)
         self.way = Way.CACHED if keeps and is_faster and shows_it else Way.DENSE
         self.wants_thresholds = keeps and not is_faster and self._reuses
