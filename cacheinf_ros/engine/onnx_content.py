@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
-from cacheinf_ros.graph import Model, graph_hash
+from cacheinf_ros.graph import Model, graph_hash, has_all_weights
 
 
 def onnx_content(model: Model) -> bytes:
@@ -46,9 +46,10 @@ def _own_file(model: Model) -> bytes | None:
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [each for each in graph.input if each.name not in constants]
     shapes = [tuple(side.dim_value for side in each.type.tensor_type.shape.dim) for each in inputs]
-    is_whole = not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in graph.initializer)
     same_outputs = [each.name for each in graph.output] == [name for name, _ in model.graph.outputs]
-    return path.read_bytes() if is_whole and same_outputs and shapes == [(1, 3, *model.input_size)] else None
+    return (
+        path.read_bytes() if has_all_weights(graph) and same_outputs and shapes == [(1, 3, *model.input_size)] else None
+    )
 
 
 def _exported(model: Model) -> bytes:

@@ -15,14 +15,14 @@ from cacheinf_ros.graph.load import Model, load_card, load_model, load_module, m
 from cacheinf_ros.graph.shared_values import Shared, SharedValues
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.weights import weight_bytes
-from cacheinf_ros.graph.weights_origin import WeightsOrigin
+from cacheinf_ros.graph.weights_origin import WeightsOrigin, has_all_weights
 from cacheinf_ros.graph.window import Window, exact_border
 
 __all__ = [
     "COMBINED_BY", "TRUSTED", "Activation", "ActivationKind", "AxisTaps", "DeferredGraph", "DenseGraph", "Graph",
     "Model", "ModelCard", "Resize", "Shared", "SharedValues", "WeightsOrigin", "Window", "decode_graph",
-    "encode_graph", "exact_border", "graph_hash", "load_card", "load_kept_model", "load_model", "load_module",
-    "model_names", "model_of", "possible_cards", "read_card", "recognised", "renamed", "weight_bytes",
+    "encode_graph", "exact_border", "graph_hash", "has_all_weights", "load_card", "load_kept_model", "load_model",
+    "load_module", "model_names", "model_of", "possible_cards", "read_card", "recognised", "renamed", "weight_bytes",
 ]  # fmt: skip
 
 # The vocabulary: the kinds of operators, and what cards say of outputs.

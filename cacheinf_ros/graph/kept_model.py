@@ -11,6 +11,7 @@ from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.graph.interpret import DeferredGraph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.load import Model, described, load_model
+from cacheinf_ros.graph.weights_origin import has_all_weights
 
 
 def load_kept_model(reference: str, *, weights: Path | None = None, input_size: tuple[int, int] | None = None) -> Model:
@@ -58,5 +59,4 @@ def _is_whole(network: Path) -> bool:
     """Whether an ONNX file has all of its weights in it: other files may change while it stays as it is."""
     import onnx
 
-    tensors = onnx.load(network, load_external_data=False).graph.initializer
-    return not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
+    return has_all_weights(onnx.load(network, load_external_data=False).graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from cacheinf_ros.graph.card import ModelCard
 
@@ -29,3 +30,10 @@ def origin_of_weights(card: ModelCard) -> WeightsOrigin:
     if card.weights or Path(card.factory).suffix in _HOLD_WEIGHTS:
         return WeightsOrigin.FILE
     return WeightsOrigin.RANDOM if card.factory.startswith("torchvision:") else WeightsOrigin.UNKNOWN
+
+
+def has_all_weights(graph: Any) -> bool:
+    """Whether an ``onnx.GraphProto`` holds all of its weights, and none of them lies in another file."""
+    import onnx  # here: it takes a while, and other models do without
+
+    return not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in graph.initializer)
