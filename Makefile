@@ -61,7 +61,7 @@ DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test
 	offload/protocol/test_greeting.py offload/protocol/test_hostile_peers.py offload/protocol/test_mailbox.py \
 	offload/protocol/test_patches.py offload/protocol/test_pixels.py pipeline/test_map_chain.py \
 	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py)
-TEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+TEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
 test: build
 	@echo "[1/6] format";  $(BIN)/ruff format --check .

@@ -38,7 +38,7 @@ def assert_same(graph: Graph, other: Graph, image: torch.Tensor) -> None:
         torch.testing.assert_close(theirs[name], value, equal_nan=True)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10**6))
 def test_a_graph_is_read_as_it_was_written(seed: int) -> None:
     graph = random_model(seed).graph

@@ -45,7 +45,7 @@ def test_convolution(size, kernel, stride, dilation, data) -> None:
     assert len(graph.operators) == 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     size=sizes, kernel=pairs(1, 5), stride=pairs(1, 4), dilation=pairs(1, 3), groups=st.sampled_from([1, 3]),
     data=st.data(),

@@ -25,7 +25,7 @@ from cacheinf_ros.harness import NodeCommand, NodeGroup
 from cacheinf_ros.pipeline.polling import wait_until
 
 MS = 1_000_000
-FRAMES = 100
+FRAMES = 60
 DEADLINE_S = 90.0
 LARGEST_BUFFER = Path("/proc/sys/net/core/rmem_max")
 

@@ -145,7 +145,7 @@ def test_programs_look_at_as_many_pixels_as_they_really_do() -> None:
 
 
 @pytest.mark.skipif(DEVICE_NAME != "cpu", reason="a captured frame is launched by CUDA")
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(seed=seeds, criterion=st.sampled_from([None, *Criterion]))
 def test_the_executor_launches_as_many(seed: int, criterion: Criterion | None) -> None:
     graph = MIXED.graph if criterion else random_model(seed).graph

@@ -14,7 +14,7 @@ from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.graph.ir import Conv, Operator, PixelShuffle, Pool
 
 
-@settings(max_examples=40)
+@settings(max_examples=24)
 @given(seed=seeds)
 def test_random_networks(seed: int) -> None:
     layout, rng = lay_out(random_model(seed).graph), np.random.default_rng(seed)

@@ -54,7 +54,7 @@ def _check_convolution(
     check(op, sources, expected, seed=seed, error=1e-4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     window=windows(),
     groups=st.sampled_from([1, 1, 1, 2, 5]),
@@ -103,7 +103,7 @@ def test_the_bits_of_a_pixel_do_not_depend_on_which_others_are_computed(channels
             assert torch.equal(alone[rows.tolist()], whole[rows.tolist()])
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     window=windows(largest=7),
     channels=CHANNELS,

@@ -60,7 +60,7 @@ def assert_cached_is_dense(graph: Graph, seed: int, caching: Caching | None = No
             assert torch.equal(ours[name], value), f"frame {frame}: {name}"
 
 
-@settings(max_examples=30)
+@settings(max_examples=18)
 @given(seed=st.integers(0, 10**6), is_merged=st.booleans())
 def test_random_networks(seed: int, is_merged: bool) -> None:
     module = random_network(seed)
