@@ -30,7 +30,7 @@ from cacheinf_ros.sources import open_source
 
 _HEAD = (
     "| model, recording | frames | best dense fp32, ms | bounded, ms | faster | held | loss | loss of skipping |"
-    " streaming, of dense |"
+    " streaming, of dense | OpenVINO bf16, ms, loss | OpenVINO int8, ms, loss |"
 )
 
 
@@ -77,8 +77,17 @@ def row(source: str, report: dict[str, Any]) -> str:
         _lost(dense, consensus[BOUNDED]) + _verdict(report["loss"]),
         _lost(dense, consensus["frame_skip"]),
         f"{streaming[0]:.3f}, {streaming[1]:.3f}",
+        *(_lower_precision(report, each.value) for each in (Contender.OPENVINO_BFLOAT16, Contender.OPENVINO_INT8)),
     )
     return "| " + " | ".join(cells) + " |"
+
+
+def _lower_precision(report: Mapping[str, Any], contender: str) -> str:
+    """What a dense engine of lower precision takes and loses, where ``--contenders`` names it."""
+    if contender not in report["contender_losses"]:
+        return "-"
+    lost = _lost(report["consensus"]["dense"], report["consensus"][contender])
+    return f"{report['latency_ms'][contender]['mean']:.1f}, {lost}" + _verdict(report["contender_losses"][contender])
 
 
 def _verdict(loss: Mapping[str, Any]) -> str:

@@ -31,13 +31,14 @@ class BackendRanking:
     def in_turn(self, frame: int, burst: int) -> DenseBackend:
         """The one that computes this frame of a burst.
 
-        Every other frame is the fastest one's, the rest are the others' in turn. Of those that were clearly slower,
-        one computes one frame of each burst.
+        Every other frame is the fastest one's, the rest are the others' in turn, two each, as an engine on trial goes
+        first in every other pair, and only who goes first is timed. Of those that were clearly slower, one computes one
+        frame of each burst.
         """
         if self._far and frame == 0:
             return self._far[burst % len(self._far)]
         best, *others = (backend for backend in self._backends if backend not in self._far)
-        return others[frame // 2 % len(others)] if others and frame % 2 else best
+        return others[frame // 4 % len(others)] if others and frame % 2 else best
 
     def took(self, backend: DenseBackend, milliseconds: float) -> None:
         """Note what a frame took."""
@@ -52,14 +53,23 @@ class BackendRanking:
         if len(self._backends) < 2 or len(lately) < self._enough or median(lately) <= self._backends[1].milliseconds:
             return False
         self._took_ms[self.best.name] = lately
-        self.rank()
+        self._rank(unseen=1.0)
         self._enough = _TO_TRY
         return True
 
     def rank(self) -> None:
-        """Rank them by what frames have taken since they were ranked last."""
+        """Rank them by what the frames of a burst took; who computed none is taken to have changed as others did.
+
+        Frames of a burst take longer than those by which backends were measured alone.
+        """
+        before = {each.name: each.milliseconds for each in self._backends}
+        changes = [median(took) / before[name] for name, took in self._took_ms.items()]
+        self._rank(unseen=median(changes) if changes else 1.0)
+
+    def _rank(self, unseen: float) -> None:
+        """``unseen``: by what the times of those change that have computed nothing since they were ranked."""
         seen = [
-            replace(each, milliseconds=median(self._took_ms.get(each.name, [each.milliseconds])))
+            replace(each, milliseconds=median(self._took_ms.get(each.name, [unseen * each.milliseconds])))
             for each in self._backends
         ]
         self._backends = tuple(sorted(seen, key=lambda backend: backend.milliseconds))

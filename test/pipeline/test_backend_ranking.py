@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,3 +60,25 @@ def test_in_a_burst_every_other_frame_is_the_best_ones_and_all_are_seen(real: li
     assert {ranking.in_turn(frame, burst).name for burst in range(len(real)) for frame in range(16)} == {
         str(index) for index in range(len(real))
     }
+
+
+@given(TIMES, st.floats(0.5, 5.0))
+def test_who_is_not_seen_in_a_burst_is_thought_to_have_become_as_slow_as_the_others(
+    alone: list[float], factor: float
+) -> None:
+    ranking = BackendRanking(
+        sorted((backend(str(i), took) for i, took in enumerate(alone)), key=lambda b: b.milliseconds)
+    )
+    fastest = ranking.best
+    ranking.took(fastest, factor * fastest.milliseconds)
+    ranking.rank()
+    assert ranking.best.name == fastest.name
+    assert ranking.best.milliseconds == pytest.approx(factor * min(alone))
+
+
+@pytest.mark.parametrize("backends", [2, 3, 4])
+def test_all_are_timed_beside_an_engine_on_trial(backends: int) -> None:
+    """Which goes first in every other pair of frames, so that what the dense backend takes there tells nothing."""
+    ranking = BackendRanking([backend(str(i), 1.0) for i in range(backends)])
+    timed = {ranking.in_turn(frame, 0).name for frame in range(16) if frame // 2 % 2 == 0}
+    assert timed == {str(i) for i in range(backends)}
