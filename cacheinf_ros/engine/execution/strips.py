@@ -41,7 +41,8 @@ class Segment:
         outputs: of the operators, in order.
         work: what is done, in order.
         buffers: by map that nobody else reads: how many lines its buffer holds. Buffers begin at line 0.
-        lies_in: by input and output of the operators that lies in such a map, the map.
+        lies_in: by input and output of the operators that lies in such a map, the map; and these maps themselves: a
+            concatenation that is only read half by half is no input.
     """
 
     outputs: tuple[str, ...]
@@ -88,7 +89,10 @@ class Division:
             outputs=tuple(operator.output for operator in self._operators),
             work=tuple(work),
             buffers=buffers,
-            lies_in={name: self._layout.root(name) for name in names if self._layout.root(name) in buffers},
+            lies_in={
+                **dict(zip(buffers, buffers, strict=True)),
+                **{name: self._layout.root(name) for name in names if self._layout.root(name) in buffers},
+            },
         )
 
     @cached_property
