@@ -84,15 +84,12 @@ class Division:
                     work.append(Slide(map=root, lines=self._kept(root, strip)))
                     first[root] = needed.start
             work += parts
-        names = (name for o in self._operators for name in (o.output, *o.inputs))
+        names = (*private, *(name for o in self._operators for name in (o.output, *o.inputs)))
         return Segment(
             outputs=tuple(operator.output for operator in self._operators),
             work=tuple(work),
             buffers=buffers,
-            lies_in={
-                **dict(zip(buffers, buffers, strict=True)),
-                **{name: self._layout.root(name) for name in names if self._layout.root(name) in buffers},
-            },
+            lies_in={name: self._layout.root(name) for name in names if self._layout.root(name) in buffers},
         )
 
     @cached_property

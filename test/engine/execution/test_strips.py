@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lowered import graph_of
 from networks.random_models import random_model, seeds
 from programs import assert_same_outputs
-from row_kernels import HAS_BFLOAT16, IS_EMULATED
+from row_kernels import HAS_BFLOAT16
 from torch import Tensor, nn
 
 from cacheinf_ros.engine.backends import NativeBackend, choose_backend
@@ -128,14 +128,12 @@ def _assert_holds_together(layout: Layout, segment: Segment) -> None:
 @given(seed=seeds, threads=st.integers(1, 3), cache_bytes=cache_sizes)
 @example(seed=164128, threads=1, cache_bytes=60_000)  # a buffer is read and written in pieces only
 def test_random_networks(seed: int, threads: int, cache_bytes: int) -> None:
-    """Bit for bit, but where torch computes: see :mod:`test_caching`.
-
-    The kernels for aarch64 have once rounded one of these networks otherwise in strips, by 2.4e-7: why is not known.
-    """
+    """Bit for bit, but where torch computes: see :mod:`test_caching`."""
     graph = random_model(seed).graph
     by_torch = any(isinstance(operator, Pointwise) for operator in graph.operators)
-    rounding = 1e-5 if by_torch else 1e-6 if IS_EMULATED else 0.0
-    assert_same_outputs(graph, _programs(graph, _native(threads), cache_bytes), seed, rounding=rounding)
+    assert_same_outputs(
+        graph, _programs(graph, _native(threads), cache_bytes), seed, rounding=1e-5 if by_torch else 0.0
+    )
 
 
 @settings(max_examples=12)
