@@ -10,7 +10,7 @@ from statistics import median
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
 
 _ENOUGH = 5  # frames to see by that the one in use is slower than another one was
-_TO_TRY = 3  # frames of that other one, in case that all have become slower
+_TO_TRY = 1  # frame of that other one, in case that all have become slower
 
 
 class BackendRanking:
@@ -50,7 +50,10 @@ class BackendRanking:
         In bursts, where backends take turns, each may find threads and caches otherwise than alone.
         """
         lately = self._took_ms.get(self.best.name, [])[-self._enough :]
-        if len(self._backends) < 2 or len(lately) < self._enough or median(lately) <= self._backends[1].milliseconds:
+        if len(self._backends) < 2 or len(lately) < self._enough:
+            return False
+        if median(lately) <= self._backends[1].milliseconds:
+            self._enough = _ENOUGH
             return False
         self._took_ms[self.best.name] = lately
         self._rank(unseen=1.0)

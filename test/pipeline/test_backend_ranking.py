@@ -40,6 +40,24 @@ def test_between_bursts_the_fastest_is_found_from_claims_that_are_too_good(
     assert changes <= len(real)
 
 
+def test_when_all_become_slower_the_next_one_computes_one_frame() -> None:
+    ranking = BackendRanking([backend("a", 1.0), backend("b", 2.0)])
+    computed_by = []
+    for _ in range(20):
+        computed_by.append(ranking.best.name)
+        ranking.took(ranking.best, {"a": 3.0, "b": 6.0}[ranking.best.name])
+        ranking.look_again()
+    assert computed_by.count("b") == 1
+
+
+def test_one_slow_frame_after_its_trial_does_not_end_the_new_ones_turn() -> None:
+    ranking = BackendRanking([backend("a", 1.0), backend("b", 2.0)])
+    for milliseconds in [*[3.0] * ENOUGH, 2.0, 9.0, 2.0, 2.0]:
+        ranking.took(ranking.best, milliseconds)
+        ranking.look_again()
+    assert ranking.best.name == "b"
+
+
 def test_few_frames_change_nothing() -> None:
     ranking = BackendRanking([backend("a", 1.0), backend("b", 2.0)])
     for _ in range(ENOUGH - 1):
