@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from cacheinf_ros.catalog.catalog_folder import CatalogFolder
     from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder
 
-# A slow or busy machine must not fail a test: time belongs in benchmarks.
-settings.register_profile("cacheinf", deadline=None)
+# A slow or busy machine must not fail a test: time belongs in benchmarks. Examples differ from run to run, so fewer of
+# them than hypothesis' 100 find as much in time, and all of it ends in twenty minutes.
+settings.register_profile("cacheinf", deadline=None, max_examples=60)
 settings.load_profile("cacheinf")
 # For --hypothesis-profile: where coverage is enforced, chance must not decide.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -34,6 +35,8 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 if _kernels := os.environ.get("CACHEINF_KERNEL_LIBRARY"):  # compiled with sanitizers
     kernel_library._PATH = Path(_kernels)
 if _emulator := os.environ.get("CACHEINF_KERNEL_EMULATOR"):  # compiled for another kind of processor
+    settings.register_profile("emulated", deadline=None, max_examples=20)  # ten times as slow
+    settings.load_profile("emulated")
     kernel_library.load_library = partial(EmulatedLibrary, shlex.split(_emulator))  # type: ignore[assignment]
 
 

@@ -98,7 +98,6 @@ ACTIVATIONS = [
 ]
 
 
-@settings(max_examples=60)
 @given(
     window=windows(largest=4),
     shape=st.sampled_from([(1, 3, 8), (1, 8, 33), (1, 20, 70), (2, 4, 5), (3, 5, 36), (6, 1, 1), (70, 1, 1)]),
