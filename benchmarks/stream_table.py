@@ -22,10 +22,10 @@ from cacheinf_ros.bench.shots import recorded
 from cacheinf_ros.bench.stream import BOUNDED, StreamPlan, run_stream_benchmark
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.engine import EngineConfig, Mode
+from cacheinf_ros.engine.decisions import FEWEST_DECISIONS
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
-from cacheinf_ros.pipeline.lower_precision import FEWEST_DECISIONS
 from cacheinf_ros.sources import open_source
 
 _HEAD = (

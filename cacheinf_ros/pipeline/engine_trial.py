@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Engine, EngineResult, RemotePeer
-from cacheinf_ros.engine.decisions import Loss
-from cacheinf_ros.pipeline.lower_precision import FEWEST_DECISIONS
+from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, Loss
 
 SHARE = 0.5
 """Share of the promise that the engine may use up; holding answers has the rest."""
@@ -32,6 +31,14 @@ _ENOUGH = 3  # frames to see it by
 _FAR_OFF = 9  # frames in a row that change more than any on trial: the engine waits for another trial
 _BETWEEN = 9  # frames between bursts to see by that the engine is slower there than a trial said
 _COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
+
+
+def goes_first(frame: int) -> bool:
+    """Whether the engine on trial computes this frame of a burst before the dense backend does; else after it.
+
+    Only who goes first is timed: the second finds threads awake and weights in the processor's cache.
+    """
+    return frame // 2 % 2 == 1
 
 
 class Way(Enum):

@@ -17,14 +17,21 @@ from typing import Any
 import numpy as np
 
 from cacheinf_ros.engine import DensePrecision
-from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Loss, Score, Task, consensus_of_all, score_at
+from cacheinf_ros.engine.decisions import (
+    FEWEST_DECISIONS,
+    MOVING_ALLOWANCE,
+    Loss,
+    Score,
+    Task,
+    consensus_of_all,
+    score_at,
+)
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
 from cacheinf_ros.pipeline.ratio_error import ratio_error
 
 MOST = 0.5
 """Share of the promise that a lower precision may use up, at most."""
 _LEAST = 0.1  # that is booked for it, as a loss cannot be known more exactly
-FEWEST_DECISIONS = 12.0  # decisions: on fewer nothing is chosen, such as on an empty room
 _MEMORY = 12  # bursts
 _NOT_AGAIN = 3  # bursts without a trial after one that failed; doubled each time
 _EVERY = 2  # frames of a burst, of which each backend is run on one at most

@@ -30,7 +30,7 @@ from cacheinf_ros.pipeline.backend_ranking import BackendRanking
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
-from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way
+from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way, goes_first
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.health import PREPARING
 from cacheinf_ros.pipeline.looking_cost import LookingCost
@@ -205,7 +205,7 @@ class PromisedAnswers:
         size = (image.shape[0], image.shape[1])
         backend = self._dense_backends.in_turn(self._holder.burst_frames, self._holder.bursts)
         tries = self.trial.is_on
-        engine_first = tries and self._holder.burst_frames // 2 % 2 == 1
+        engine_first = tries and goes_first(self._holder.burst_frames)
         tried = self.trial.run(self._engine, image, cache_map, peer) if engine_first else None
         result = self._dense(image, backend, cached=tries and self.trial.reuses)
         if tries and tried is None:

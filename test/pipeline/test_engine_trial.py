@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine.decisions import Loss
-from cacheinf_ros.pipeline.engine_trial import SHARE, EngineTrial, Way
+from cacheinf_ros.pipeline.engine_trial import SHARE, EngineTrial, Way, goes_first
 
 ASKED = 0.02
 MUCH_MOVED = 100.0
@@ -29,7 +29,7 @@ def judge(trial: EngineTrial, loss: Loss | None, engine_ms: float) -> str:
     """Have a burst of sixteen frames, which take 10 ms densely; no loss: without the engine."""
     for frame in range(16):
         if loss is not None and trial.is_on:
-            trial.compare(engine_ms, 10.0, engine_first=frame // 2 % 2 == 1)
+            trial.compare(engine_ms, 10.0, engine_first=goes_first(frame))
         else:
             trial.computed(10.0)
     return trial.judge(loss if trial.is_on else None, 10.0, ASKED, MUCH_MOVED)
@@ -56,7 +56,7 @@ def test_what_is_hopeless_is_given_up_after_some_frames(took_ms: float) -> None:
     trial = EngineTrial()
     for frame in range(16):
         if trial.is_on:
-            trial.compare(took_ms, 10.0, engine_first=frame // 2 % 2 == 1)
+            trial.compare(took_ms, 10.0, engine_first=goes_first(frame))
         else:
             assert frame == 7
             break
@@ -156,7 +156,7 @@ def chosen(*changed: int) -> EngineTrial:
     trial = EngineTrial()
     for frame in range(16):
         trial.run(Answering(), None, map_of(changed[frame % len(changed)]), None)
-        trial.compare(1.0, 10.0, engine_first=frame // 2 % 2 == 1)
+        trial.compare(1.0, 10.0, engine_first=goes_first(frame))
     trial.judge(LITTLE, 10.0, ASKED, MUCH_MOVED)
     assert trial.way is Way.CACHED
     return trial

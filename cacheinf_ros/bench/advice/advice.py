@@ -13,12 +13,11 @@ from cacheinf_ros.bench.loss import DENSE
 from cacheinf_ros.bench.server_way import ServerLink
 from cacheinf_ros.bench.stream_run import StreamRun
 from cacheinf_ros.energy import PowerModel
-from cacheinf_ros.engine.decisions import Loss
+from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, Loss
 
 CLEARLY = 0.95
 """Share of a plainer way's time that another must not exceed to be worth it."""
 _ALIKE = 0.002  # losses that nobody can tell apart
-_FEW_DECISIONS = 12.0  # boxes count twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +267,7 @@ def _warnings(ways: Sequence[Measured], chosen: Measured, target: Target, decisi
             f"{best.promise:z.3f}. No mode of the nodes is just that, but bounded mode computes frames so where that "
             "is allowed (dense_precision) and keeps its promise."
         )
-    if decisions < _FEW_DECISIONS:
+    if decisions < FEWEST_DECISIONS:
         found.append(
             "Hardly anything is found in this recording, so losses say little: take one that shows what you look for."
         )

@@ -64,5 +64,7 @@ class Loss:
         return max(self.whole, self.moving / MOVING_ALLOWANCE, 0.0)
 
 
+FEWEST_DECISIONS = 12.0
+"""Decisions without which a loss tells next to nothing, such as on an empty room; boxes count twice."""
 MOVING_ALLOWANCE = 2.5
 """Factor of ``max_loss`` that is allowed where the consensus moves."""
