@@ -68,7 +68,7 @@ class DenseRun:
         The last of them is left out where optical flow alone takes more than that time.
 
         Args:
-            given_ms: the time of bounded mode for each frame.
+            given_ms: the time of bounded mode for each frame, with what it does behind its answer.
             skips: of how many frames one is computed, each a way.
         """
         found = self.every_few(skips)

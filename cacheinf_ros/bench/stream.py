@@ -1,13 +1,14 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """``cacheinf bench stream``: what a user gets on a recording, against everything a user could do instead.
 
-Times count from the frame to what the user gets: boxes are decoded. Every frame goes through bounded mode, as the nodes
-run it, and through every dense engine, in turn. Answers are judged by what dense answers to neighbouring frames agree
-on, and by what truly is in a frame where the source knows: as if they came in no time, and as they would arrive at the
-camera's rate. The dense engines in float32 compute the same, so one of them speaks for all; skipping frames costs what
-its share of frames costs the fastest of them. Those of lower precision are judged as we are, and count as dense engines
-where they keep the same promise. At last the real nodes answer the same frames at the camera's rate, and are judged
-alike (:mod:`cacheinf_ros.bench.stream_nodes`).
+Times count from the frame to what the user gets: boxes are decoded. What bounded mode does behind an answer, to judge
+it, counts where it holds up the next frame of the camera, and always in ``busy_ms``. Every frame goes through bounded
+mode, as the nodes run it, and through every dense engine, in turn. Answers are judged by what dense answers to
+neighbouring frames agree on, and by what truly is in a frame where the source knows: as if they came in no time, and as
+they would arrive at the camera's rate. The dense engines in float32 compute the same, so one of them speaks for all;
+skipping frames costs what its share of frames costs the fastest of them. Those of lower precision are judged as we are,
+and count as dense engines where they keep the same promise. At last the real nodes answer the same frames at the
+camera's rate, and are judged alike (:mod:`cacheinf_ros.bench.stream_nodes`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from cacheinf_ros.bench.own_way import OwnSettings, OwnWay
 from cacheinf_ros.bench.server_way import SERVER, ServerLink, send
 from cacheinf_ros.bench.shots import Image, Shot, varied_images
 from cacheinf_ros.bench.stream_run import StreamRun
-from cacheinf_ros.bench.streaming import Emission, answer_at_rate, newest, simulate
+from cacheinf_ros.bench.streaming import Emission, answer_at_rate, held_up_ms, newest, simulate
 from cacheinf_ros.bench.timing import measured, summary, timed
 from cacheinf_ros.bench.trace import FrameTrace, Still
 from cacheinf_ros.bench.truth_score import TruthClasses
@@ -180,6 +181,10 @@ class _Stream:
         self._warm_up = plan.warm_up
         self._own = {name: OwnWay(model, settings) for name, settings in plan.own.items()}
         self._last: dict[str, Any] = {}  # decisions of our modes
+        self._period_ms = 1e3 / plan.fps
+        self._held_up_ms = dict.fromkeys(self._own, 0.0)  # the next frame, by what is done behind the last answer
+        self._bounded_ms = 0.0  # of the last frame, with what is done behind its answer
+        self._busy_ms: list[float] = []  # the same, for each frame that counts
         self._latency_ms: dict[str, list[float]] = {}
         self._warm_up_ms: dict[str, list[float]] = {}
         self.held: dict[str, list[bool]] = {name: [] for name in self._own}
@@ -220,6 +225,7 @@ class _Stream:
             latency_ms.setdefault(name, []).append(answer.took_ms)
         self._last = {name: answers[name].decision for name in self._own}
         if counts:
+            self._busy_ms.append(self._bounded_ms)
             for name, own in self._own.items():
                 self.held[name].append(own.trace.mode == HELD)
                 self.traces[name].append(own.trace)
@@ -227,15 +233,27 @@ class _Stream:
             self.losses.add(answers[self._exact].decision, {name: answers[name].decision for name in judged})
 
     def _run_own(self, name: str, shot: Shot) -> KeptAnswer:
-        return self._answer(self._own[name], shot, self._last.get(name))
+        answer, behind_ms = self._answer(self._own[name], shot, self._last.get(name))
+        took_ms = self._held_up_ms[name] + answer.took_ms
+        self._held_up_ms[name] = held_up_ms(took_ms, behind_ms, self._period_ms)
+        if name == BOUNDED:
+            self._bounded_ms = answer.took_ms + behind_ms
+        return replace(answer, took_ms=took_ms)
 
-    def _answer(self, own: OwnWay, shot: Shot, last: Any) -> KeptAnswer:
-        """``last``: the decision that may stand."""
+    def _answer(self, own: OwnWay, shot: Shot, last: Any) -> tuple[KeptAnswer, float]:
+        """Answer a frame, and do what is done behind that, which takes so many milliseconds more.
+
+        Args:
+            last: the decision that may stand.
+        """
         (outputs, motion), took_ms = timed(own, shot)
         if outputs is None:
-            return KeptAnswer(decision=last, took_ms=took_ms)
-        answer = self._read(shot, outputs, took_ms, motion)
-        return replace(answer, took_ms=took_ms) if own.reads_decisions else answer
+            answer = KeptAnswer(decision=last, took_ms=took_ms)
+        else:
+            answer = self._read(shot, outputs, took_ms, motion)
+            if own.reads_decisions:
+                answer = replace(answer, took_ms=took_ms)
+        return answer, own.finish()
 
     def _run_dense(self, name: str, shot: Shot) -> KeptAnswer:
         outputs, took_ms = timed(self._densely, name, shot.image)
@@ -283,12 +301,13 @@ class _Stream:
             took_ms=self._latency_ms[best_full],
         )
         self.took_ms = {**self._latency_ms, DENSE: dense.took_ms}
-        for each in dense.alternatives(self._latency_ms[BOUNDED], self._skips):
+        for each in dense.alternatives(self._busy_ms, self._skips):
             self.losses.add_decisions(each.name, each.decisions)
             self.took_ms[each.name] = each.took_ms
             self._built_on[each.name] = each.built_on
         return {
             "latency_ms": latency_ms,
+            "busy_ms": {BOUNDED: summary(self._busy_ms)},
             "best_dense": best,
             "speedup_vs_best_dense": round(means[best] / means[BOUNDED], 3),
             "best_dense_fp32": best_full,
@@ -327,15 +346,15 @@ class _Stream:
         """One of our modes once more: what it holds and caches depends on which frames it has had the time to see."""
         own, last = OwnWay(self._model, self._settings[name]), None
         for shot in taken[: self._warm_up]:
-            last = self._answer(own, shot, last).decision
+            last = self._answer(own, shot, last)[0].decision
         counted = taken[self._warm_up :]
         given: dict[int, Any] = {}
 
-        def answer(index: int) -> float:
+        def answer(index: int) -> tuple[float, float]:
             nonlocal last
-            answered = self._answer(own, counted[index], last)
+            answered, behind_ms = self._answer(own, counted[index], last)
             last = given[index] = answered.decision
-            return answered.took_ms
+            return answered.took_ms, behind_ms
 
         return answer_at_rate(answer, len(counted), period_ms), given
 

@@ -64,12 +64,13 @@ def simulate(
     return emissions
 
 
-def answer_at_rate(answer: Callable[[int], float], frames: int, period_ms: float) -> list[Emission]:
+def answer_at_rate(answer: Callable[[int], tuple[float, float]], frames: int, period_ms: float) -> list[Emission]:
     """Have a way answer the frames of a camera in simulated time: it sees only those that it has time for.
 
     Args:
-        answer: answers the frame of an index and returns the milliseconds that this took. Indices ascend: each is the
-            latest that has come once the one before is done.
+        answer: answers the frame of an index and returns the milliseconds that this took, and those of what is done
+            behind it, before the next frame. Indices ascend: each is the latest that has come once the one before is
+            done.
         period_ms: between two frames; the first comes at 0.
     """
     emissions: list[Emission] = []
@@ -78,10 +79,22 @@ def answer_at_rate(answer: Callable[[int], float], frames: int, period_ms: float
         started_ms = max(free_ms, index * period_ms)
         while index + 1 < frames and (index + 1) * period_ms <= started_ms:
             index += 1
-        free_ms = started_ms + answer(index)
-        emissions.append(Emission(at_ms=free_ms, frame=index))
+        took_ms, behind_ms = answer(index)
+        emissions.append(Emission(at_ms=started_ms + took_ms, frame=index))
+        free_ms = started_ms + took_ms + behind_ms
         index += 1
     return emissions
+
+
+def held_up_ms(took_ms: float, behind_ms: float, period_ms: float) -> float:
+    """Tell by how much a frame holds up the next one, which finds nothing done behind it that there was time for.
+
+    Args:
+        took_ms: from when the frame came until its answer.
+        behind_ms: what is done after that.
+        period_ms: between two frames. Where answers alone take longer than that, frames wait in any case.
+    """
+    return max(0.0, behind_ms - max(0.0, period_ms - took_ms))
 
 
 def newest(emissions: Iterable[Emission], times_ms: Sequence[float]) -> list[int | None]:

@@ -27,6 +27,7 @@ from cacheinf_ros.engine.decisions import (
     score_at,
 )
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
+from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.ratio_error import ratio_error
 
 MOST = 0.5
@@ -89,7 +90,7 @@ class LowerPrecision:
             trial.start_anew()
 
     def compare(self, dense: Any, answer: Callable[[DenseBackend], tuple[Any, float]]) -> None:
-        """Take the next frame of a burst.
+        """Take the next frame of a burst; a backend that fails on it is given up.
 
         Args:
             dense: what float32 decides.
@@ -101,7 +102,15 @@ class LowerPrecision:
         self._dense.append(dense)
         turn = index % max(_EVERY, len(waiting))
         if turn < len(waiting):
-            waiting[turn].answers[index] = answer(waiting[turn].backend)
+            self._try(waiting[turn], index, answer)
+
+    def _try(self, trial: _Trial, index: int, answer: Callable[[DenseBackend], tuple[Any, float]]) -> None:
+        with guarded(f"{trial.backend.name} is given up") as failure:
+            trial.answers[index] = answer(trial.backend)
+        if failure:
+            self._trials.remove(trial)
+            if self.chosen is trial.backend:
+                self.withdraw()
 
     def judge(self, task: Task[Any], max_loss: float, full_ms: float, *, kept: bool) -> None:
         """Choose anew at the end of a burst.

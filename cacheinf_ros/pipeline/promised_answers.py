@@ -6,13 +6,16 @@ little and to take less time, by the fastest dense backend where not, in a lower
 that (:mod:`cacheinf_ros.pipeline.lower_precision`). Bursts of dense frames in float32, of the same camera, show
 what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is prepared, every frame is computed
 completely by the engine.
+
+No answer waits for being judged, nor for what is tried on its frame: that is done when no frame waits, or before the
+next one.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,27 +24,31 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Decoded, DensePrecision, Engine, EngineConfig, EngineResult, RemotePeer, Selection
-from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task, task_of_model
-from cacheinf_ros.engine.dense_backends import DenseBackend, backends_for, faster_backends, fastest_backends
+from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task
+from cacheinf_ros.engine.dense_backends import DenseBackend
 from cacheinf_ros.graph import Model
-from cacheinf_ros.mode import Mode
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.backend_ranking import BackendRanking
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.background_thread import start_background
+from cacheinf_ros.pipeline.dense_execution import (
+    compute_densely,
+    full_precision_backends,
+    half_precision_backends,
+    may_quantise,
+    task_maker,
+)
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way, goes_first
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.health import PREPARING
 from cacheinf_ros.pipeline.looking_cost import LookingCost
 from cacheinf_ros.pipeline.lower_precision import LowerPrecision
-from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 Image = NDArray[np.uint8]
 _log = logging.getLogger(__name__)
 _BURSTS_SHARE = 0.1  # of computing time that judging may add, as long as most frames are computed
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
-_OF_16_BITS = (DensePrecision.FLOAT16, DensePrecision.BFLOAT16)
 _STOP_S = 0.5
 
 
@@ -63,7 +70,6 @@ class PromisedAnswers:
         self.decoded: Decoded | None = None
         self._model = model
         self._engine = engine
-        self._names = [name for name, _ in model.graph.outputs]
         self._max_loss = config.max_loss
         self._note = note
         self._ranking: BackendRanking | None = None  # of float32; None: being prepared
@@ -75,6 +81,7 @@ class PromisedAnswers:
         self._holder: AnswerHolder | None = None
         self._looks = LookingCost()
         self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
+        self._unjudged: Callable[[], None] | None = None  # what is left to do about the last frame
         note("dense_backend", PREPARING)
         self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
 
@@ -103,6 +110,7 @@ class PromisedAnswers:
 
     def configure(self, config: EngineConfig) -> None:
         """Take over the promise."""
+        self.finish()
         if (config.max_loss > 0) != (self._max_loss > 0):
             self.lost()  # answers without a promise are none that the holder knows of
         if config.max_loss != self._max_loss:
@@ -113,6 +121,7 @@ class PromisedAnswers:
 
     def select(self, selection: Selection) -> None:
         """Judge answers by what the user gets of them; what was found out about other decisions is forgotten."""
+        self.finish()
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
             if self._ranking is not None:
@@ -121,6 +130,7 @@ class PromisedAnswers:
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
+        self.finish()
         if self._holder is None and self._task_for is not None:
             self._task = self._task_for(selection=self._selection)
             self._holder = AnswerHolder(self._task, self._model.input_size, self._room)
@@ -136,7 +146,8 @@ class PromisedAnswers:
         return stands
 
     def lost(self) -> None:
-        """There is no last answer any more: a frame failed, or time went back."""
+        """There is no last answer any more: a frame failed, or time went back; the engine's cache is to be empty."""
+        self._unjudged = None
         self._burst_ms = 0.0
         self._lower.lost()
         if self._quantiser is not None:
@@ -146,6 +157,7 @@ class PromisedAnswers:
 
     def meet(self, *, has_server: bool) -> None:
         """Note whether a server may compute a part of the next frame; where that is new, look soon what it is worth."""
+        self.finish()
         if self.trial.meet(has_server=has_server) and self._holder is not None:
             self._holder.look_soon()
 
@@ -155,7 +167,7 @@ class PromisedAnswers:
         """Compute the frame that was just asked about; where this raises, the engine's cache is empty.
 
         Args:
-            image: uint8 [height, width, 3], BGR.
+            image: uint8 [height, width, 3], BGR; it must not change until :meth:`finish`.
             cache_map: what of the engine's cache is reusable; None: nothing is known.
             matching_ms: what it took to find out.
             peer: the server that may compute a part of it.
@@ -174,8 +186,23 @@ class PromisedAnswers:
         else:
             result = self._run_densely(image)
         self._looks.computed(_milliseconds(result))
-        self._holder.computed(self._read(result, (image.shape[0], image.shape[1])))
+        self._unjudged = partial(self._holder.computed, self._read(result, (image.shape[0], image.shape[1])))
         return result
+
+    def finish(self) -> None:
+        """Judge the last answer, and try other ways on its frame; to be called when no frame waits.
+
+        Whatever fails is logged, and forgotten with all that was cached.
+        """
+        unjudged, self._unjudged = self._unjudged, None
+        if unjudged is None:
+            return
+        with guarded("judging an answer of bounded mode") as failure:
+            unjudged()
+        if failure:
+            self._engine.reset()
+            self.lost()
+            self._note("judging", failure.reason)
 
     @property
     def _dense_backends(self) -> BackendRanking:
@@ -199,37 +226,61 @@ class PromisedAnswers:
     def _run_in_burst(
         self, image: Image, cache_map: CacheMap | None, matching_ms: float, peer: RemotePeer | None
     ) -> EngineResult:
-        """Answer densely, by the backends in turn, and let the engine run beside them where it is on trial."""
+        """Answer densely, by the backends in turn; the engine runs beside them where it is on trial.
+
+        It runs behind the answer unless it is to go first, or shares the frame with a server.
+        """
         assert self._holder is not None
-        assert self._task is not None
         size = (image.shape[0], image.shape[1])
         backend = self._dense_backends.in_turn(self._holder.burst_frames, self._holder.bursts)
         tries = self.trial.is_on
         engine_first = tries and goes_first(self._holder.burst_frames)
-        tried = self.trial.run(self._engine, image, cache_map, peer) if engine_first else None
+
+        def try_engine() -> EngineResult:
+            return self.trial.run(self._engine, image, cache_map, peer)
+
+        tried = try_engine() if engine_first else None
         result = self._dense(image, backend, cached=tries and self.trial.reuses)
-        if tries and tried is None:
-            tried = self.trial.run(self._engine, image, cache_map, peer)
-        by_engine = None if tried is None else self._task.read(tried.outputs, size, tried.motion)
-        if tried is None:
-            self.trial.computed(_milliseconds(result))
-        else:
-            self.trial.compare(matching_ms + _milliseconds(tried), _milliseconds(result), engine_first=engine_first)
+        if tries and tried is None and peer is not None:
+            tried = try_engine()
+        decision, dense_ms = self._read(result, size), _milliseconds(result)
         if not engine_first:
-            self._dense_backends.took(backend, _milliseconds(result))
-        decision = self._read(result, size)
+            self._dense_backends.took(backend, dense_ms)
+
+        def judge() -> None:
+            by_engine = tried if tried is not None or not tries else try_engine()
+            if by_engine is None:
+                self.trial.computed(dense_ms)
+            else:
+                self.trial.compare(matching_ms + _milliseconds(by_engine), dense_ms, engine_first=engine_first)
+            self._judge_frame(image, decision, by_engine)
+
+        self._unjudged = judge
+        return result
+
+    def _judge_frame(self, image: Image, decision: Any, by_engine: EngineResult | None) -> None:
+        """Judge a frame of a burst, and at its end all of it.
+
+        Args:
+            decision: of dense execution.
+            by_engine: the engine's answer, where it ran beside it.
+        """
+        assert self._holder is not None
+        assert self._task is not None
         started = time.perf_counter()
         self._lower.compare(decision, lambda other: self._decided(image, other))
         if self._quantiser is not None:
             self._quantiser.see(image)
-        report = self._holder.computed(decision, by_engine=by_engine)
+        tried = None
+        if by_engine is not None:
+            tried = self._task.read(by_engine.outputs, (image.shape[0], image.shape[1]), by_engine.motion)
+        report = self._holder.computed(decision, by_engine=tried)
         if report is not None:
             self._judge(report)
         self._burst_ms += 1e3 * (time.perf_counter() - started)
         if report is not None:
             self._holder.space_bursts(self._burst_ms / (_BURSTS_SHARE * self._dense_backends.best.milliseconds))
             self._burst_ms = 0.0
-        return result
 
     def _read(self, answer: EngineResult, size: tuple[int, int]) -> Any:
         """What an answer decides; boxes are decoded once, for the user as well."""
@@ -241,21 +292,7 @@ class PromisedAnswers:
         return self._task.of_boxes(decoded.boxes)
 
     def _dense(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
-        """The outputs for a frame by a dense backend; ``cached``: whether the engine's cache holds it as well."""
-        started = time.perf_counter_ns()
-        prepared_input = backend.read(image)
-        prepared = time.perf_counter_ns()
-        outputs = dict(zip(self._names, backend.run(prepared_input), strict=True))
-        computed = time.perf_counter_ns()
-        return EngineResult(
-            outputs=outputs,
-            mode=Mode.DENSE,
-            reuse_ratio=0.0,
-            active_share=1.0,
-            stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
-            refreshed=True,
-            cached=cached,
-        )
+        return compute_densely(self._model, backend, image, cached=cached)
 
     def _decided(self, image: Image, backend: DenseBackend) -> tuple[Any, float]:
         """What a backend decides on a frame, and the milliseconds that its outputs took."""
@@ -318,33 +355,18 @@ class PromisedAnswers:
     def _prepare(self, config: EngineConfig) -> None:
         """Prepare the dense backends, and last of all what answers are judged by: with that they come into use."""
         with guarded("preparing a dense backend for bounded mode") as failure:
-            full = backends_for(config.device, DensePrecision.FLOAT32)
-            self._ranking = BackendRanking(fastest_backends(self._model, config.threads, full, config.device))
-            best = self._ranking.best
-            photographs = [
-                {name: np.copy(value) for name, value in self._dense(image, best).outputs.items()}
-                for image in load_photographs(Gallery.TEST)
-            ]  # copies: the next run may overwrite outputs
-            deviations = _deviations(photographs)
-            self._task_for = partial(
-                task_of_model, self._model.card, photographs[0], deviations, most_pixels=_MOST_PIXELS
-            )
+            self._ranking = BackendRanking(full_precision_backends(self._model, config))
+            self._task_for = task_maker(self._model, self._ranking.best, _MOST_PIXELS)
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
             return
         with guarded("frames are not computed in a lower precision"):
-            allows, threads = config.dense_precision.allows, config.threads
-            if allows(DensePrecision.INT8) and backends_for(config.device, DensePrecision.INT8):
-                self._quantiser = BackgroundQuantiser(self._model, threads, best, self._lower.offer)
-            narrower = backends_for(config.device, *filter(allows, _OF_16_BITS))
-            for backend in faster_backends(self._model, threads, best, narrower, None, config.device):
+            best = self._ranking.best
+            if may_quantise(config):
+                self._quantiser = BackgroundQuantiser(self._model, config.threads, best, self._lower.offer)
+            for backend in half_precision_backends(self._model, config, best):
                 self._lower.offer(backend)
         self._note("dense_backend", self._backend_text())
-
-
-def _deviations(outputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[float]:
-    """The standard deviation of each output over images."""
-    return [float(np.sqrt(np.mean(np.var([of_one[name] for of_one in outputs], axis=0)))) for name in outputs[0]]
 
 
 def _milliseconds(result: EngineResult) -> float:

@@ -81,9 +81,9 @@ class Runner:
             return False
         changes_mode = config.mode is not self._config.mode
         self._config = config
-        self.engine.configure(config)
         if self.promised is not None:
             self.promised.configure(config)
+        self.engine.configure(config)
         if changes_mode:
             self.reset()
         return changes_mode
@@ -102,6 +102,8 @@ class Runner:
 
     def drop_cache(self) -> None:
         """Forget what the engine has cached; the last answer may stand."""
+        if self.promised is not None:
+            self.promised.finish()
         self.engine.reset()
 
     def reset(self) -> None:
@@ -164,13 +166,21 @@ class Runner:
         return self._last
 
     def audit_if_due(self, *, idle: bool) -> None:
-        """Compare the engine's cache with a dense frame: when that is due and there is time for it, or long overdue."""
+        """Check what is promised: judge the last answer, and compare the engine's cache with a dense frame.
+
+        The first when there is time for it; else it is done before the next frame. The other when that is due and there
+        is time, or long overdue.
+        """
+        if self.promised is not None and idle:
+            self.promised.finish()
         if self._config.mode is not Mode.BOUNDED or (
             self.promised is not None and self.promised.trial.way is Way.DENSE
         ):
             return
         if not (self.engine.bounded.audit_due if idle else self.engine.bounded.audit_overdue):
             return
+        if self.promised is not None:
+            self.promised.finish()
         audit = self.engine.bounded.audit()
         if audit is None:
             return

@@ -12,6 +12,7 @@ from cacheinf_ros.bench.streaming import (
     answer_at_rate,
     camera_times,
     frames_behind,
+    held_up_ms,
     newest,
     newest_of_frames,
     simulate,
@@ -83,13 +84,25 @@ def test_what_is_derived_from_a_frame_that_was_overtaken_cannot_be_given() -> No
 def test_a_way_without_memory_is_simulated_as_it_would_run(took_ms: list[float], period_ms: float) -> None:
     seen: list[int] = []
 
-    def answer(index: int) -> float:
+    def answer(index: int) -> tuple[float, float]:
         seen.append(index)
-        return took_ms[index]
+        return took_ms[index], 0.0
 
     emissions = answer_at_rate(answer, len(took_ms), period_ms)
     assert emissions == simulate(took_ms, period_ms) == simulate(took_ms, period_ms, range(len(took_ms)))
     assert seen == [emission.frame for emission in emissions]
+
+
+def test_what_is_done_behind_an_answer_holds_up_only_the_next_one() -> None:
+    emissions = answer_at_rate(lambda index: (4.0, (1.0, 10.0, 0.0)[index]), 3, 10.0)
+    assert emissions == [
+        Emission(at_ms=4.0, frame=0),
+        Emission(at_ms=14.0, frame=1),
+        Emission(at_ms=28.0, frame=2),  # begun at 24
+    ]
+    assert held_up_ms(4.0, 1.0, 10.0) == 0.0
+    assert held_up_ms(4.0, 10.0, 10.0) == 4.0
+    assert held_up_ms(40.0, 3.0, 10.0) == 3.0  # frames wait in any case
 
 
 @given(took_ms=TIMES, period_ms=PERIODS)

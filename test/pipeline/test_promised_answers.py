@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ from cacheinf_ros.engine.dense_backends import (
     run_by_torch,
 )
 from cacheinf_ros.engine.onnx_content import onnx_content
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model, load_model
-from cacheinf_ros.pipeline import promised_answers
+from cacheinf_ros.pipeline import dense_execution
 from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
@@ -133,6 +135,7 @@ def test_maps_are_wanted_only_while_the_cached_engine_is_on_trial_or_in_use(mode
     for _ in range(BURST):  # matching is said to have taken longer than anything else can
         image = rng.integers(0, 256, (96, 128, 3), dtype=np.uint8)
         runner.infer(image, CacheMap.nothing((96, 128), 8), matching_ms=1e6)
+    runner.audit_if_due(idle=True)
     assert "dense frames" in notes["cached_engine"]
     assert not runner.wants_maps
     runner.close()
@@ -154,7 +157,7 @@ def test_a_backend_that_was_clearly_slower_computes_one_frame_of_later_bursts(
         DenseBackend(name=name, precision=DensePrecision.FLOAT32, read=read, run=r, milliseconds=1.0)
         for name, r in backends
     ]
-    monkeypatch.setattr(promised_answers, "fastest_backends", lambda *_: tuple(dense))
+    monkeypatch.setattr(dense_execution, "fastest_backends", lambda *_: tuple(dense))
     runner, notes = bounded(model)
     slow_at.clear()  # of preparing
     while not notes.get("bursts", "").startswith("2"):
@@ -180,16 +183,73 @@ def test_a_lower_precision_computes_frames_between_bursts_where_it_loses_little(
         return outputs
 
     fake = DenseBackend(name="fake", precision=DensePrecision.BFLOAT16, read=np.copy, run=run, milliseconds=0.1)
-    monkeypatch.setattr(promised_answers, "faster_backends", lambda *_: (fake,))
+    monkeypatch.setattr(dense_execution, "faster_backends", lambda *_: (fake,))
     runner, notes = bounded(model)
     for _ in range(BURST):
         last = runner.infer(image, None)
+    runner.audit_if_due(idle=True)
     assert len(calls) == BURST // 2  # beside every other frame
     for name, value in zip(last.engine.outputs, exact(Preprocessor(model.card).input(image)), strict=True):
         np.testing.assert_allclose(last.engine.outputs[name], value, atol=1e-4)  # bursts are answered in float32
     assert notes["dense_backend"].startswith("fake") is is_used
     runner.infer(other, None)
     assert (len(calls) > BURST // 2) is is_used
+    runner.close()
+
+
+def test_no_answer_waits_for_what_is_tried_on_its_frame(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, _ = bounded(model)
+    tried: list[int] = []
+    run = runner.engine.run
+    monkeypatch.setattr(
+        runner.engine, "run", lambda image, *rest: (tried.append(int(image[0, 0, 0])), run(image, *rest))[1]
+    )
+    frames = [np.full((96, 128, 3), index, np.uint8) for index in range(BURST)]
+    behind = []
+    for index, frame in enumerate(frames):
+        before = len(tried)
+        runner.infer(frame, CacheMap.nothing((96, 128), 8))
+        if index not in tried[before:]:
+            behind.append(index)
+            if index % 3:  # else nothing rests, and the next frame finds it to be done
+                runner.audit_if_due(idle=True)
+                assert tried[-1] == index
+    assert len(behind) >= 4
+    assert tried == sorted(tried)
+    assert tried[: behind[-1] + 1] == list(range(min(len(tried), behind[-1] + 1)))  # none is left out
+    runner.close()
+
+
+def test_what_fails_behind_an_answer_fails_no_frame(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, notes = bounded(model)
+    run, calls = runner.engine.run, []
+
+    def fail_once(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise EngineError("out of order")
+        return run(*arguments)
+
+    monkeypatch.setattr(runner.engine, "run", fail_once)
+    results = [runner.infer(picture(), CacheMap.nothing((96, 128), 8)) for _ in range(BURST + 3)]
+    assert not any(result.error for result in results)
+    assert notes["judging"] == "out of order"
+    assert results[-1].mode == HELD  # after a burst that began anew
+    runner.close()
+
+
+def test_a_lower_precision_that_fails_is_given_up(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fail(_: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        calls.append(1)
+        raise RuntimeError("out of order")
+
+    broken = DenseBackend(name="broken", precision=DensePrecision.BFLOAT16, read=np.copy, run=fail, milliseconds=0.1)
+    monkeypatch.setattr(dense_execution, "faster_backends", lambda *_: (broken,))
+    runner, notes = bounded(model)
+    results = [runner.infer(picture(), None) for _ in range(BURST + 2)]
+    assert (len(calls), results[-1].mode, "judging" in notes) == (1, HELD, False)
     runner.close()
 
 

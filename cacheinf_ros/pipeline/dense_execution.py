@@ -1,0 +1,82 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Dense execution by what is installed: which backends there are for a model, and what one of them answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import DensePrecision, EngineConfig, EngineResult
+from cacheinf_ros.engine.decisions import Task, task_of_model
+from cacheinf_ros.engine.dense_backends import DenseBackend, backends_for, faster_backends, fastest_backends
+from cacheinf_ros.graph import Model
+from cacheinf_ros.mode import Mode
+from cacheinf_ros.sources.scenes import Gallery, load_photographs
+
+_OF_16_BITS = (DensePrecision.FLOAT16, DensePrecision.BFLOAT16)
+
+
+def compute_densely(
+    model: Model, backend: DenseBackend, image: NDArray[np.uint8], *, cached: bool = False
+) -> EngineResult:
+    """Compute a frame, uint8 [height, width, 3]; ``cached``: whether the engine's cache holds it as well."""
+    started = time.perf_counter_ns()
+    prepared_input = backend.read(image)
+    prepared = time.perf_counter_ns()
+    names = (name for name, _ in model.graph.outputs)
+    outputs = dict(zip(names, backend.run(prepared_input), strict=True))
+    computed = time.perf_counter_ns()
+    return EngineResult(
+        outputs=outputs,
+        mode=Mode.DENSE,
+        reuse_ratio=0.0,
+        active_share=1.0,
+        stage_ms={"prepare": (prepared - started) / 1e6, "compute": (computed - prepared) / 1e6},
+        refreshed=True,
+        cached=cached,
+    )
+
+
+def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBackend, ...]:
+    """Prepare those of float32, which takes seconds, the fastest first."""
+    full = backends_for(config.device, DensePrecision.FLOAT32)
+    return fastest_backends(model, config.threads, full, config.device)
+
+
+def half_precision_backends(model: Model, config: EngineConfig, best: DenseBackend) -> Sequence[DenseBackend]:
+    """Prepare those of 16 bits that the user allows and that are faster than the best one of float32."""
+    narrower = backends_for(config.device, *filter(config.dense_precision.allows, _OF_16_BITS))
+    return faster_backends(model, config.threads, best, narrower, None, config.device)
+
+
+def may_quantise(config: EngineConfig) -> bool:
+    """Whether the user allows int8, and something that is installed computes it."""
+    allows = config.dense_precision.allows(DensePrecision.INT8)
+    return allows and bool(backends_for(config.device, DensePrecision.INT8))
+
+
+def task_maker(model: Model, backend: DenseBackend, most_pixels: int) -> Callable[..., Task[Any]]:
+    """What judges the model's answers, given what the user wants of them.
+
+    Args:
+        backend: shows what outputs vary by, on photographs: nobody can read those of a model without a decoder.
+        most_pixels: of class maps that are looked at.
+
+    Returns:
+        makes the task, given the selection by its name.
+    """
+    photographs = [
+        {name: np.copy(value) for name, value in compute_densely(model, backend, image).outputs.items()}
+        for image in load_photographs(Gallery.TEST)
+    ]  # copies: the next run may overwrite outputs
+    return partial(task_of_model, model.card, photographs[0], _deviations(photographs), most_pixels=most_pixels)
+
+
+def _deviations(outputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[float]:
+    """The standard deviation of each output over images."""
+    return [float(np.sqrt(np.mean(np.var([of_one[name] for of_one in outputs], axis=0)))) for name in outputs[0]]
