@@ -81,7 +81,7 @@ class PromisedAnswers:
         self._holder: AnswerHolder | None = None
         self._looks = LookingCost()
         self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
-        self._unjudged: Callable[[], None] | None = None  # what is left to do about the last frame
+        self._unjudged: Callable[[], object] | None = None  # what is left to do about the last frame
         note("dense_backend", PREPARING)
         self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
 
