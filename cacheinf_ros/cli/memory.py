@@ -47,8 +47,14 @@ def memory(
     Example: cacheinf memory torchvision:resnet50 --size 480x640 --cache-budget-mb 100 --out plan.png
     """
     from cacheinf_ros.engine import (
-        Caching, chosen_caching, droppable, in_smallest_order, lay_out, map_bytes, records_of,
-    )  # fmt: skip
+        Caching,
+        chosen_caching,
+        droppable,
+        in_smallest_order,
+        lay_out,
+        map_bytes,
+        records_of,
+    )
     from cacheinf_ros.engine.quantisation import executed_graph
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.memory import OFFSETS, SHARED_OBJECTS, least_for_offsets, least_for_shared_objects

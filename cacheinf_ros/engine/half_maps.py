@@ -42,7 +42,5 @@ def with_maps_in(graph: Graph, floats: torch.dtype) -> Graph:
     layout = lay_out(graph)
     wide = {layout.root(tensor) for _, tensor in graph.outputs}
     narrow = {name for name in layout.maps if layout.root(name) not in wide}
-    tensors = {
-        name: replace(spec, floats=floats) if name in narrow else spec for name, spec in graph.tensors.items()
-    }
+    tensors = {name: replace(spec, floats=floats) if name in narrow else spec for name, spec in graph.tensors.items()}
     return replace(graph, tensors=tensors)

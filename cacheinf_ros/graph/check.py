@@ -26,9 +26,7 @@ def check_graph(graph: ir.Graph) -> None:
     for name, spec in graph.tensors.items():
         plain = spec.name == name and spec.levels is None and spec.floats is torch.float32
         sizes = all(type(size) is int and size >= 0 for size in spec.shape)
-        _demand(
-            plain and sizes and torch.Size(spec.shape).numel() <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}"
-        )
+        _demand(plain and sizes and torch.Size(spec.shape).numel() <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}")
     written = {graph.input}
     _demand(graph.input in graph.tensors and _is_image(graph.tensors[graph.input]), "the input is no feature map")
     for operator in graph.operators:
