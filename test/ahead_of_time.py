@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Compiles for a GPU that is not there, to its machine code, whatever frames of a network would launch on it.
 
-Run as a program, which must not be told to interpret kernels: ``python ahead_of_time.py CAPABILITY float32|bfloat16``
+Run as a program, which must not be told to interpret kernels: ``python ahead_of_time.py CAPABILITY PRECISION``
 prints as JSON, by kernel, its variants: whether each uses Tensor Cores, and bytes of shared memory.
 """
 
@@ -19,16 +19,20 @@ from triton.compiler import ASTSource
 
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
+from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.graph.ir import Graph
 
 _WARP = 32
-_POINTERS = {torch.float32: "*fp32", torch.int32: "*i32", torch.uint8: "*u8"}
+_POINTERS = {
+    torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.int32: "*i32", torch.uint8: "*u8",
+}  # fmt: skip
 Compiled = dict[str, list[tuple[bool, int]]]
 
 
-def compile_frames(graph: Graph, capability: int, *, bfloat16: bool) -> Compiled:
+def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compiled:
     """Compile what frames of a network launch, with changes held back by each criterion and without; see above."""
     found: Compiled = {}
     seen: set[str] = set()
@@ -39,7 +43,7 @@ def compile_frames(graph: Graph, capability: int, *, bfloat16: bool) -> Compiled
             seen.add(key)
             found.setdefault(kernel.__name__, []).append(_compiled(kernel, arguments, constants, capability))
 
-    program = Program(graph, TritonBackend(torch.device("cpu"), Tiles(), bfloat16=bfloat16))
+    program = Program(with_maps_in(graph, floats), TritonBackend(torch.device("cpu"), Tiles(), floats=floats))
     original: Callable[..., Any] = triton.JITFunction.run
     triton.JITFunction.run = compiled_instead
     try:
@@ -71,4 +75,5 @@ def _type(value: Any) -> str:
 if __name__ == "__main__":
     from networks.shared_models import mixed_model
 
-    print(json.dumps(compile_frames(mixed_model().graph, int(sys.argv[1]), bfloat16=sys.argv[2] == "bfloat16")))
+    found = compile_frames(mixed_model().graph, int(sys.argv[1]), kept_floats("cuda", Precision(sys.argv[2])))
+    print(json.dumps(found))

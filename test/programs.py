@@ -38,7 +38,7 @@ def changing_frames(
 def change(program: Program, image: torch.Tensor, mask: NDArray[np.uint8]) -> None:
     """Write the pixels of an image, float32 [height, width, 3], that a mask holds, and say that they changed."""
     listed = torch.from_numpy(np.flatnonzero(mask))
-    program.input.pixels[listed] = image.reshape(-1, 3)[listed]
+    program.input.pixels[listed] = image.reshape(-1, 3)[listed].to(program.input.pixels.dtype)
     np.copyto(program.changed_input.mask, mask)
     program.changed_input.use_mask()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 import torch
+from interpreted_bfloat16 import repair
 
 from cacheinf_ros.engine.backends import NativeBackend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
@@ -16,9 +17,14 @@ from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 
 DEVICE_NAME = os.environ.get("CACHEINF_TEST_DEVICE", "cpu")
 DEVICE = torch.device(DEVICE_NAME)
+if DEVICE_NAME == "cpu":
+    repair()
 TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else Tiles()
 _LIBRARY = kernel_library()
-TRITON = TritonBackend(DEVICE, TILES, host=NativeBackend(_LIBRARY, 1) if _LIBRARY else None)
+_HOST = NativeBackend(_LIBRARY, 1) if _LIBRARY else None
+TRITON = TritonBackend(DEVICE, TILES, host=_HOST)
+HALVES = [TritonBackend(DEVICE, TILES, host=_HOST, floats=floats) for floats in (torch.float16, torch.bfloat16)]
+"""With maps in 16 bits."""
 KERNELS = TritonKernels(DEVICE, TILES)
 
 

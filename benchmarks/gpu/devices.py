@@ -14,9 +14,9 @@ class Arithmetic(Enum):
     TF32X3 = "float32"
     """Factors are float32, multiplied as three products of TF32: what the Triton kernels do by default."""
     BFLOAT16 = "bfloat16"
-    """Factors are rounded to bfloat16."""
+    """Factors are rounded to bfloat16, and so are feature maps."""
     FLOAT16 = "float16"
-    """As fast as bfloat16; the dense engine that sparse frames are compared with computes in it."""
+    """As fast as bfloat16, and maps as large; the dense engine that sparse frames are compared with computes in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

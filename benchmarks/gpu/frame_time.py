@@ -9,11 +9,14 @@ program, and prints what it takes beside what was predicted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -24,10 +27,13 @@ from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import JsonFile
 from cacheinf_ros.config import parse_size
 from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.graph_planner import Planner
-from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.execution.plan import Plan
+from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
+from cacheinf_ros.engine.layout import Layout, lay_out
 from cacheinf_ros.engine.rematerialisation.regions import RegionModel
-from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.graph import Graph, Model, load_model
 
 SHARES = (0.01, 0.05, 0.2, 1.0)
 MODELS = "torchvision:resnet50,benchmarks.gpu.yolo_shape:Yolo8s"
@@ -37,30 +43,43 @@ _PRECISIONS = {Arithmetic.TF32X3: Precision.FLOAT32, Arithmetic.BFLOAT16: Precis
 
 def predicted_rows(model: Model, devices: Sequence[str], shares: Sequence[float] = SHARES) -> list[dict[str, Any]]:
     """A row for each device and share of changed pixels, a rectangle in the middle of the input."""
-    layout = lay_out(model.graph)
-    plan = Planner(layout).plan()
-    counts = RegionModel(shares).counts(plan)
+    planned = {arithmetic: _planned(model.graph, precision, shares) for arithmetic, precision in _PRECISIONS.items()}
     rows = []
     for name in devices:
         device = DEVICES[name]
-        dense = dense_frame(layout, device)
+        dense = dense_frame(planned[Arithmetic.TF32X3].layout, device)
         for i, share in enumerate(shares):
-            active = {each: int(count[i]) for each, count in counts.items()}
             row: dict[str, Any] = {
                 "model": model.name, "size": "{}x{}".format(*model.input_size), "device": name, "changed": share,
                 "dense_float16_ms": dense.milliseconds, "dense_launches": dense.launches,
             }  # fmt: skip
-            for arithmetic in _PRECISIONS:
-                frame, kind = sparse_frame(plan, layout, active, device, arithmetic), arithmetic.value
+            for arithmetic, each in planned.items():
+                active = {each_set: int(count[i]) for each_set, count in each.counts.items()}
+                frame, kind = sparse_frame(each.plan, each.layout, active, device, arithmetic), arithmetic.value
                 row |= {
                     "launches": frame.launches,
                     f"{kind}_ms": frame.milliseconds,
                     f"{kind}_ratio": dense.milliseconds / frame.milliseconds,
                     f"{kind}_bound": frame.bound.value,
-                    f"{kind}_us_by_bound": {each.value: took for each, took in frame.microseconds.items()},
+                    f"{kind}_us_by_bound": {bound.value: took for bound, took in frame.microseconds.items()},
                 }
             rows.append(row)
     return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A graph as a device computes it in some precision, and how many pixels of each set are active, by share."""
+
+    layout: Layout
+    plan: Plan
+    counts: Mapping[ActiveSet, NDArray[np.int64]]
+
+
+def _planned(graph: Graph, precision: Precision, shares: Sequence[float]) -> _Planned:
+    layout = lay_out(with_maps_in(graph, kept_floats("cuda", precision)))
+    plan = Planner(layout).plan()
+    return _Planned(layout=layout, plan=plan, counts=RegionModel(shares).counts(plan))
 
 
 def add_measured(rows: Sequence[dict[str, Any]], model: Model) -> None:

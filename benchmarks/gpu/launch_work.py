@@ -32,6 +32,7 @@ from cacheinf_ros.graph.window import Window
 MASKED_PIXELS = 1024
 """Pixels of a program that looks at masks."""
 FLOAT32_BYTES = 4
+"""Of a value of what is no feature map; those have the size that their layout says, their weights that of the input."""
 _SMALLEST_DEPTH = 16
 _LISTED_BYTES = 4  # of a pixel in a list
 
@@ -90,18 +91,12 @@ def plan_work(plan: Plan, layout: Layout, counts: Mapping[ActiveSet, int], tiles
     return found
 
 
-def operator_work(
-    operator: Operator, layout: Layout, active: int, tiles: Tiles, value_bytes: int = FLOAT32_BYTES
-) -> Launch:
-    """Return the work of computing so many pixels of an operator's output.
-
-    Args:
-        value_bytes: of a value of maps and weights.
-    """
+def operator_work(operator: Operator, layout: Layout, active: int, tiles: Tiles) -> Launch:
+    """Return the work of computing so many pixels of an operator's output."""
     out = layout.spec(operator.output)
     if isinstance(operator, Conv) and not operator.is_depthwise:
-        return _product_work(operator, active, tiles, value_bytes)
-    moved = value_bytes * (active * out.channels + _read_values(operator, layout, active)) + _LISTED_BYTES * active
+        return _product_work(operator, layout, active, tiles)
+    moved = active * (out.value_bytes * out.channels + _LISTED_BYTES) + _read_bytes(operator, layout, active)
     columns = columns_of(out.channels, tiles)
     blocks = -(-out.channels // columns)
     used = -(-active // tiles.pixels) * blocks
@@ -116,13 +111,17 @@ def operator_work(
 
 
 def aten_work(operator: Global, layout: Layout, value_bytes: int = FLOAT32_BYTES) -> Launch:
-    """Return the work of a global operator: whatever it does, it reads its inputs and writes its output."""
+    """Return the work of a global operator: whatever it does, it reads its inputs and writes its output.
+
+    Args:
+        value_bytes: of a value of either.
+    """
     output = _values(layout, operator.output)
     inputs = sum(_values(layout, name) for name in operator.inputs)
     return _even("call", value_bytes * (inputs + output), output)
 
 
-def _product_work(op: Conv, active: int, tiles: Tiles, value_bytes: int) -> Launch:
+def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles) -> Launch:
     """An implicit matrix product in tiles of pixels x columns, its depth in pieces of a power of two."""
     outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
     taps, columns = math.prod(op.window.kernel), columns_of(outputs, tiles)
@@ -130,13 +129,14 @@ def _product_work(op: Conv, active: int, tiles: Tiles, value_bytes: int) -> Laun
     depth = _padded(taps * inputs, piece) if inputs < piece else taps * _padded(inputs, piece)
     blocks = -(-outputs // columns) * op.groups
     used = -(-active // tiles.pixels) * blocks
-    values = 0
+    source, *residual = (layout.spec(name).value_bytes for name in op.inputs)
+    moved = _LISTED_BYTES * active
     if active:
-        values = op.weight.numel() + read_pixels(op.window, active) * inputs * op.groups
-        values += active * op.weight.shape[0] * len(op.inputs)  # the output, and a residual
+        moved += source * (op.weight.numel() + read_pixels(op.window, active) * inputs * op.groups)
+        moved += active * op.weight.shape[0] * (layout.spec(op.output).value_bytes + sum(residual))
     return Launch(
         what="Conv",
-        moved=value_bytes * values + _LISTED_BYTES * active,
+        moved=moved,
         products=2 * used * tiles.pixels * columns * depth,
         programs=used,
         grid=-(-math.prod(op.window.out_size) // tiles.pixels) * blocks,
@@ -157,11 +157,11 @@ def read_pixels(window: Window, active: int) -> int:
     return min(most, math.ceil(math.prod(spans)))
 
 
-def _read_values(operator: Operator, layout: Layout, active: int) -> int:
-    """How many values are read of all inputs, and of the weights of a depthwise convolution."""
+def _read_bytes(operator: Operator, layout: Layout, active: int) -> int:
+    """How many bytes are read of all inputs, and of the weights of a depthwise convolution, which are float32."""
     if not active:
         return 0
-    values = operator.weight.numel() if isinstance(operator, Conv) else 0
+    found = FLOAT32_BYTES * operator.weight.numel() if isinstance(operator, Conv) else 0
     for position, name in enumerate(operator.inputs):
         spec = layout.spec(name)
         if isinstance(operator, (Conv, Pool)) and position == 0:
@@ -170,8 +170,8 @@ def _read_values(operator: Operator, layout: Layout, active: int) -> int:
             pixels = spec.pixels
         else:  # also of a few neighbours, where it is resampled: most of them are read for others too
             pixels = min(active, spec.pixels)
-        values += pixels * spec.channels
-    return values
+        found += spec.value_bytes * pixels * spec.channels
+    return found
 
 
 def _step_work(
@@ -189,8 +189,8 @@ def _step_work(
         case Call():
             return _call_work(step, layout, counts, listed)
         case Poison():
-            sizes = [_values(layout, name) for name in step.maps]
-            return [_even("poison", FLOAT32_BYTES * size, size) for size in sizes]
+            maps = [(_values(layout, name), layout.spec(name).value_bytes) for name in step.maps]
+            return [_even("poison", value_bytes * size, size) for size, value_bytes in maps]
     assert isinstance(step, Compute), "what machines share is executed step by step"
     active = counts[step.active]
     work = operator_work(step.operator, layout, active, tiles)
@@ -214,8 +214,9 @@ def _commit_work(
     spec = layout.spec(output)
     used = -(-active // tiles.pixels)
     grid, arithmetic = -(-spec.pixels // tiles.pixels), 3 * used * tiles.pixels * spec.channels
-    read, flags = 2 * FLOAT32_BYTES * active * spec.channels, (1 + _LISTED_BYTES) * (active + changed)
-    moved = read + FLOAT32_BYTES * changed * spec.channels + flags
+    pixel_bytes = spec.value_bytes * spec.channels
+    read, flags = 2 * pixel_bytes * active, (1 + _LISTED_BYTES) * (active + changed)
+    moved = read + pixel_bytes * changed + flags
     commit = Launch(what="commit", moved=moved, arithmetic=arithmetic, programs=used, grid=grid)
     if delta.criterion is not Criterion.POOLED_ENERGY:
         return [commit]
@@ -226,12 +227,21 @@ def _commit_work(
 def _call_work(
     step: Call, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet]
 ) -> list[Launch]:
-    """Called in every frame, whether it is due or not; what it returns is compared where it is a map."""
+    """Called in every frame, whether it is due or not; what it returns is compared where it is a map.
+
+    Maps that are kept in 16 bits are made float32 for it.
+    """
     call, output = aten_work(step.operator, layout), _values(layout, step.operator.output)
+    narrow = [n for n in step.operator.inputs if n in layout.maps and layout.spec(n).value_bytes < FLOAT32_BYTES]
+    widened = [
+        _even("widen", (FLOAT32_BYTES + layout.spec(name).value_bytes) * _values(layout, name), _values(layout, name))
+        for name in narrow
+    ]
     if step.operator.output not in layout.maps:
-        return [call, _set_work("fill", step.changed, _LISTED_BYTES, counts, listed)]
-    copy, commit = (_even(what, moves * FLOAT32_BYTES * output, output) for what, moves in (("copy", 2), ("commit", 3)))
-    return [call, copy, commit]
+        return [*widened, call, _set_work("fill", step.changed, _LISTED_BYTES, counts, listed)]
+    value_bytes = layout.spec(step.operator.output).value_bytes
+    copy = _even("copy", (FLOAT32_BYTES + value_bytes) * output, output)
+    return [*widened, call, copy, _even("commit", 3 * value_bytes * output, output)]
 
 
 def _filled(step: Step) -> Sequence[ActiveSet]:

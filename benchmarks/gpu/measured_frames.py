@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.graph import Model
 
 _WARM_UP = 8  # frames: kernels are compiled in the first, and the fourth is captured as a graph
@@ -24,9 +24,10 @@ def measured_ms(model: Model, shares: Sequence[float], precision: Precision) -> 
     Raises:
         EngineError: there is no CUDA device.
     """
-    program = Program(model.graph, choose_backend("cuda", 1, precision))
+    executed, backend = executed_model(model, EngineConfig(device="cuda", threads=1, precision=precision))
+    program = Program(executed.graph, backend)
     target = program.input.pixels
-    image = torch.rand(target.shape)
+    image = torch.rand(target.shape, dtype=target.dtype)
     target.copy_(image)
     program.changed_input.fill()
     program.execute(refresh=True)

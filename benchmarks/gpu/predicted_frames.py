@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+import torch
 
 from benchmarks.gpu.devices import DENSE, SPARSE, Arithmetic, Assumptions, Device
 from benchmarks.gpu.launch_work import FLOAT32_BYTES, Launch, aten_work, operator_work, plan_work
@@ -91,7 +93,7 @@ def sparse_frame(
     took = _total(work, device, arithmetic, assumed)
     took[Bound.GAP] += _BEFORE * device.launch_gap_us
     changed, image = counts[plan.input], layout.spec(layout.graph.input)
-    pixels = changed * image.channels * FLOAT32_BYTES
+    pixels = changed * image.channels * image.value_bytes
     sets = len({id(each) for each in counts})
     up = [plan.input.pixels, changed * _INDEX_BYTES, pixels]  # the mask; and where each pixel goes
     took[Bound.BUS] += _copies_us([*up, sets * _INDEX_BYTES, *_outputs(layout, FLOAT32_BYTES)], device)
@@ -101,18 +103,27 @@ def sparse_frame(
 def dense_frame(layout: Layout, device: Device, assumed: Assumptions = DENSE) -> FrameTime:
     """Predict the graph computed densely by a good float16 engine: one launch for each operator, the same tiles, but
     more of the peak. The whole picture is uploaded, a byte for each channel.
+
+    Args:
+        layout: how maps lie; all are taken to be of float16, outputs too, whatever it says.
     """
+    layout = _in_float16(layout)
     work = []
     for operator in layout.operators:
         if isinstance(operator, Global):
             work.append(aten_work(operator, layout, _FLOAT16_BYTES))
         else:
             pixels = layout.spec(operator.output).pixels
-            work.append(operator_work(operator, layout, pixels, Tiles(), _FLOAT16_BYTES))
+            work.append(operator_work(operator, layout, pixels, Tiles()))
     took = _total(work, device, Arithmetic.FLOAT16, assumed)
     image = layout.spec(layout.graph.input)
     took[Bound.BUS] += _copies_us([image.pixels * image.channels, *_outputs(layout, _FLOAT16_BYTES)], device)
     return FrameTime(launches=len(work), microseconds=took)
+
+
+def _in_float16(layout: Layout) -> Layout:
+    tensors = {name: replace(spec, floats=torch.float16) for name, spec in layout.graph.tensors.items()}
+    return replace(layout, graph=replace(layout.graph, tensors=tensors))
 
 
 def _total(work: Sequence[Launch], device: Device, arithmetic: Arithmetic, assumed: Assumptions) -> dict[Bound, float]:

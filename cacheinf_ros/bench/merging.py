@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.bench.engine_benchmark import WARM_UP
 from cacheinf_ros.bench.timing import timed
 from cacheinf_ros.engine import EVERYTHING, Caching, Engine, EngineConfig, Program, lay_out
-from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.cost import load_or_measure
+from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.rematerialisation import Assessment, Assessor, Choices, search_all
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import Model, weight_bytes
@@ -49,10 +49,10 @@ def run_merging_benchmark(
     """
     if 0 < len(images) <= WARM_UP:
         raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {WARM_UP + 1}")
-    kernels = choose_backend(config.device, config.threads, config.precision)
-    layout = lay_out(model.graph)
+    executed, kernels = executed_model(model, config)
+    layout = lay_out(executed.graph)
     with torch.inference_mode():
-        cost = load_or_measure(lambda: Program(model.graph, kernels), model, config, kernels)
+        cost = load_or_measure(lambda: Program(executed.graph, kernels), executed, config, kernels)
         assess = Assessor(layout, cost)
         choices = search_all(assess, None, time_limit_s=time_limit_s)
         cachings = {
@@ -60,7 +60,7 @@ def run_merging_benchmark(
             "cache_all": EVERYTHING,
             "merged": Caching(dropped=choices.best),
         }
-        sizes = {name: _map_bytes(Program(model.graph, kernels, caching)) for name, caching in cachings.items()}
+        sizes = {name: _map_bytes(Program(executed.graph, kernels, caching)) for name, caching in cachings.items()}
     weights = weight_bytes(model.graph)
     merged, everything = assess(choices.best), choices.everything
     report: dict[str, Any] = {name: (weights + size) / MIB for name, size in sizes.items()}  # weights once, unpacked

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import mmap
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ _ALIGNMENT = 64  # bytes: a cache line
 _HUGE_PAGE = 1 << 21  # bytes
 _BEHIND = 64  # bytes that kernels may read behind the last value
 _UNSEEN = 1e18  # far from every value; its square is still a number
+_UNSEEN_HALF = 6e4  # as far as float16 goes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +28,7 @@ class MapBuffer:
     """A feature map, possibly a range of channels of a wider one.
 
     Attributes:
-        pixels: float32, or uint8: levels, [height * width, channels]; stride(0) is the pitch.
+        pixels: floats, or uint8: levels, [height * width, channels]; stride(0) is the pitch.
         size: (height, width).
         levels: what levels stand for; None: there are none.
     """
@@ -39,17 +39,16 @@ class MapBuffer:
 
     @classmethod
     def allocate(cls, size: Size, channels: int, device: torch.device, levels: Levels | None = None) -> MapBuffer:
-        """A zeroed map of its own, aligned to cache lines."""
-        count = size[0] * size[1] * channels * value_bytes(levels)
-        block = torch.zeros(count + _ALIGNMENT + _BEHIND, dtype=torch.uint8, device=device)
-        return cls.at(block, -block.data_ptr() % _ALIGNMENT, size, channels, levels)
+        """A zeroed map of its own, of levels or of float32, aligned to cache lines."""
+        shape = MapShape(size=size, channels=channels, levels=levels)
+        block = torch.zeros(shape.bytes + _ALIGNMENT + _BEHIND, dtype=torch.uint8, device=device)
+        return cls.at(block, -block.data_ptr() % _ALIGNMENT, shape)
 
     @classmethod
-    def at(cls, block: torch.Tensor, offset: int, size: Size, channels: int, levels: Levels | None) -> MapBuffer:
+    def at(cls, block: torch.Tensor, offset: int, shape: MapShape) -> MapBuffer:
         """A map in a block of memory, uint8, from this byte on."""
-        count = size[0] * size[1] * channels * value_bytes(levels)
-        values = block[offset : offset + count].view(torch.float32 if levels is None else torch.uint8)
-        return cls(pixels=values.view(-1, channels), size=size, levels=levels)
+        values = block[offset : offset + shape.bytes].view(shape.dtype)
+        return cls(pixels=values.view(-1, shape.channels), size=shape.size, levels=shape.levels)
 
     def channels(self, first: int, count: int) -> MapBuffer:
         """View some of the channels at all pixels."""
@@ -67,22 +66,40 @@ class MapBuffer:
     def expose(self, dx: int, dy: int) -> None:
         """Mark what entered in such a move, so that no comparison holds its change back."""
         image, (height, width) = self.pixels.unflatten(0, self.size), self.size
-        image[: max(0, dy)] = image[height - max(0, -dy) :] = _UNSEEN
-        image[:, : max(0, dx)] = image[:, width - max(0, -dx) :] = _UNSEEN
+        unseen = _UNSEEN_HALF if self.pixels.dtype is torch.float16 else _UNSEEN
+        image[: max(0, dy)] = image[height - max(0, -dy) :] = unseen
+        image[:, : max(0, dx)] = image[:, width - max(0, -dx) :] = unseen
 
 
-MapShape = tuple[Size, int, Levels | None]
-"""(height, width), channels, and what levels stand for; None: floats."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapShape:
+    """What a map needs of memory.
 
+    Attributes:
+        size: (height, width).
+        levels: what levels stand for; None: it holds floats.
+        floats: the type of floats.
+    """
 
-def value_bytes(levels: Levels | None) -> int:
-    """How many bytes a value of a map takes."""
-    return 4 if levels is None else 1
+    size: Size
+    channels: int
+    levels: Levels | None = None
+    floats: torch.dtype = torch.float32
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of a value."""
+        return self.floats if self.levels is None else torch.uint8
+
+    @property
+    def bytes(self) -> int:
+        """How many it takes."""
+        return self.size[0] * self.size[1] * self.channels * self.dtype.itemsize
 
 
 def allocate_maps(shapes: Sequence[MapShape], device: torch.device) -> list[MapBuffer]:
     """Zeroed maps, aligned to cache lines, behind one another in one block."""
-    sizes = [aligned(value_bytes(levels) * math.prod(size) * channels, _ALIGNMENT) for size, channels, levels in shapes]
+    sizes = [aligned(shape.bytes, _ALIGNMENT) for shape in shapes]
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
     return maps_at([0, *ends[:-1]], ends[-1], shapes, device) if shapes else []
 
@@ -90,7 +107,7 @@ def allocate_maps(shapes: Sequence[MapShape], device: torch.device) -> list[MapB
 def maps_at(offsets: Sequence[int], size: int, shapes: Sequence[MapShape], device: torch.device) -> list[MapBuffer]:
     """Maps at these offsets of one block of ``size`` bytes; they may overlap."""
     block = _zeros(size + _BEHIND, device)
-    return [MapBuffer.at(block, offset, *shape) for offset, shape in zip(offsets, shapes, strict=True)]
+    return [MapBuffer.at(block, offset, shape) for offset, shape in zip(offsets, shapes, strict=True)]
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:

@@ -46,6 +46,7 @@ class Backend(Enum):
     OPENVINO_INT8 = "openvino_int8"
     ONNXRUNTIME_INT8 = "onnxruntime_int8"
     OWN_CUDA = "cacheinf_cuda"
+    OWN_CUDA_FLOAT16 = "cacheinf_cuda_f16"
     OWN_CUDA_BFLOAT16 = "cacheinf_cuda_bf16"
     TORCH_CUDA = "torch_cuda"
     TORCH_CUDA_TF32 = "torch_cuda_tf32"
@@ -73,10 +74,11 @@ _LOWER = {
     Backend.TORCH_CUDA_TF32: DensePrecision.FLOAT16,  # as many bits of mantissa
     Backend.TORCH_CUDA_FLOAT16: DensePrecision.FLOAT16,
     Backend.TORCH_CUDA_BFLOAT16: DensePrecision.BFLOAT16,
+    Backend.OWN_CUDA_FLOAT16: DensePrecision.FLOAT16,
     Backend.OWN_CUDA_BFLOAT16: DensePrecision.BFLOAT16,
 }
 _ON_GPU = frozenset(backend for backend in Backend if "_cuda" in backend.value)
-_OWN = (Backend.OWN, Backend.OWN_BFLOAT16, Backend.OWN_CUDA, Backend.OWN_CUDA_BFLOAT16)
+_OWN = frozenset(backend for backend in Backend if backend.value.startswith("cacheinf"))
 _TORCH_ON_GPU = {
     Backend.TORCH_CUDA: torch.float32,
     Backend.TORCH_CUDA_TF32: torch.float32,

@@ -85,7 +85,12 @@ class FeatureMaps(Mapping[str, MapBuffer]):
     def _shapes(self, names: Sequence[str]) -> list[MapShape]:
         specs = [self._layout.spec(name) for name in names]
         return [
-            ((self._lines.get(name, spec.size[0]), spec.size[1]), spec.channels, spec.levels)
+            MapShape(
+                size=(self._lines.get(name, spec.size[0]), spec.size[1]),
+                channels=spec.channels,
+                levels=spec.levels,
+                floats=spec.floats,
+            )
             for name, spec in zip(names, specs, strict=True)
         ]
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.ir import Concat, Global, Operator, Select, TensorSpec
@@ -55,7 +55,7 @@ class Layout:
             return self.graph.tensors[name]
         view = self.views[name]
         owner = self.graph.tensors[view.owner]
-        return TensorSpec(name=name, shape=(1, view.count, *owner.shape[2:]), levels=owner.levels)
+        return replace(owner, name=name, shape=(1, view.count, *owner.shape[2:]))
 
 
 def lay_out(graph: Graph) -> Layout:

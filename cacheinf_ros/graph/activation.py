@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import torch
@@ -61,6 +61,10 @@ class Activation:
     def is_linear(self) -> bool:
         """Whether it does nothing."""
         return self.kind is ActivationKind.LINEAR
+
+    def on(self, device: torch.device) -> Activation:
+        """The same with its slopes on a device: put there once, not in each call."""
+        return self if self.slope is None else replace(self, slope=self.slope.to(device))
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """x: float32 [1, channels, ...]."""

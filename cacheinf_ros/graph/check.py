@@ -24,8 +24,9 @@ def check_graph(graph: ir.Graph) -> None:
         ModelError: they contradict each other; a kernel would read or write beside a tensor's memory.
     """
     for name, spec in graph.tensors.items():
-        numbers = [spec.name == name, spec.levels is None, *(type(size) is int and size >= 0 for size in spec.shape)]
-        _demand(all(numbers) and torch.Size(spec.shape).numel() <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}")
+        plain = spec.name == name and spec.levels is None and spec.floats is torch.float32
+        sizes = all(type(size) is int and size >= 0 for size in spec.shape)
+        _demand(plain and sizes and torch.Size(spec.shape).numel() <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}")
     written = {graph.input}
     _demand(graph.input in graph.tensors and _is_image(graph.tensors[graph.input]), "the input is no feature map")
     for operator in graph.operators:

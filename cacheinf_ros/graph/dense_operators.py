@@ -55,11 +55,13 @@ class DenseConv(nn.Module):
 
     weight: Tensor
     bias: Tensor
+    slope: Tensor | None
 
     def __init__(self, operator: Conv) -> None:
         super().__init__()
         self.register_buffer("weight", operator.weight.contiguous(memory_format=torch.channels_last))
         self.register_buffer("bias", operator.bias)
+        self.register_buffer("slope", operator.activation.slope)
         self._operator = operator
         self._border = _border(operator.window)
 
@@ -72,7 +74,7 @@ class DenseConv(nn.Module):
         x = functional.conv2d(x, self.weight, self.bias, window.stride, padding, window.dilation, operator.groups)
         if residual is not None and not operator.residual_last:
             x = _plus(x, residual)
-        x = _activated(operator.activation, x)
+        x = _activated(operator.activation, self.slope, x)
         return _plus(x, residual) if residual is not None and operator.residual_last else x
 
 
@@ -102,6 +104,7 @@ class DenseElementwise(nn.Module):
 
     scale: Tensor | None
     shift: Tensor | None
+    slope: Tensor | None
 
     def __init__(self, operator: Elementwise) -> None:
         super().__init__()
@@ -109,6 +112,7 @@ class DenseElementwise(nn.Module):
         self._activation = operator.activation
         for name, vector in (("scale", operator.scale), ("shift", operator.shift)):
             self.register_buffer(name, None if vector is None else vector.view(1, -1, 1, 1))
+        self.register_buffer("slope", operator.activation.slope)
 
     def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
         """The other map may have one pixel."""
@@ -121,7 +125,7 @@ class DenseElementwise(nn.Module):
             x = x * self.scale
         elif self.shift is not None:
             x = x + self.shift
-        return self._activation(x) if x is source else _activated(self._activation, x)
+        return _activated(self._activation, self.slope, x, is_ours=x is not source)
 
 
 class DenseChannelNorm(nn.Module):
@@ -213,9 +217,15 @@ def _plus(x: Tensor, residual: Tensor) -> Tensor:
     return x + residual
 
 
-def _activated(activation: Activation, x: Tensor) -> Tensor:
-    """In place where there is such a function."""
-    if not _may_change(x):
+def _activated(activation: Activation, slope: Tensor | None, x: Tensor, *, is_ours: bool = True) -> Tensor:
+    """In place where there is such a function, and the tensor is ours.
+
+    Args:
+        slope: of PRELU, where the tensor is: the activation's own may be on another device.
+    """
+    if slope is not None:
+        return functional.prelu(x, slope)
+    if not (is_ours and _may_change(x)):
         return activation(x)
     if activation.kind is ActivationKind.CLAMP:
         return (

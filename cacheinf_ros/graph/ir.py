@@ -40,16 +40,18 @@ class TensorSpec:
         name: unique in the graph.
         shape: static; feature maps are (1, channels, height, width), or (1, channels): one pixel.
         levels: what its values stand for where they are levels, uint8; None: they are floats.
+        floats: the type that a feature map of floats is kept in.
     """
 
     name: str
     shape: tuple[int, ...]
     levels: Levels | None = None
+    floats: torch.dtype = torch.float32
 
     @property
     def value_bytes(self) -> int:
         """Bytes of a value of a feature map."""
-        return 4 if self.levels is None else 1
+        return self.floats.itemsize if self.levels is None else 1
 
     @property
     def is_map(self) -> bool:

@@ -94,6 +94,9 @@ def test_memory_plans_and_draws(tmp_path: Path) -> None:
     assert "greedy_by_breadth" in printed and "optimal" in printed and "lower bound" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "0 feature maps are kept between frames" in printed
+    halved = cacheinf("memory", "scenenet", "--size", "96x128", "--device", "cuda", "--precision", "float16").stdout
+    whole, half = (float(re.findall(r"lower bound.*?([\d.]+)\D*\n", text)[0]) for text in (printed, halved))
+    assert 0.4 < half / whole < 0.7  # outputs stay float32
     printed = cacheinf("memory", "scenenet", "--size", "96x128", "--cache-budget-mb", "0.2").stdout
     kept = re.search(r"(\d+) feature maps are kept between frames, (\S+) MiB; (\d+) live within one", printed)
     assert kept and int(kept[1]) > 0 and 0 < float(kept[2]) <= 0.2 and int(kept[3]) > 0

@@ -53,6 +53,7 @@ class Backend(Protocol):
         name: for messages.
         device: where the maps are.
         takes_levels: whether it runs graphs in which tensors are levels.
+        floats: the type in which feature maps of floats are to be kept for it.
         strip_bytes: what the caches of its processors hold of maps, for operators that it runs strip by strip; 0: it
             runs each as a whole.
     """
@@ -60,6 +61,7 @@ class Backend(Protocol):
     name: str
     device: torch.device
     takes_levels: bool
+    floats: torch.dtype
     strip_bytes: int
 
     def prepare(

@@ -11,6 +11,7 @@ from cacheinf_ros.engine.backends.backend import Backend
 from cacheinf_ros.engine.backends.native_backend import NativeBackend
 from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
 from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.half_maps import kept_floats
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import SharedValues
@@ -27,16 +28,17 @@ def choose_backend(
         shared: of the model that it is for, whose packed weights all backends then share.
 
     Raises:
-        EngineError: torch does not know the device, or this machine does not have it; or the compiled kernels are of
-            another version.
+        EngineError: torch does not know the device, or this machine does not have it; the precision is float16 and the
+            device no GPU; or the compiled kernels are of another version.
     """
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         text = str(error).splitlines()[0]
         raise EngineError(f"device {device!r} cannot be used: {text}; use cpu, cuda or cuda:N") from None
+    floats = kept_floats(device, precision)
     if torch.device(device).type != "cpu":
-        return _on_gpu(torch.device(device), threads, precision)
+        return _on_gpu(torch.device(device), threads, precision, floats)
     library = kernel_library()
     bfloat16 = precision is Precision.BFLOAT16
     if bfloat16 and (library is None or not library.ci_has_bfloat16()):
@@ -53,7 +55,7 @@ def choose_backend(
     return NativeBackend(library, threads, bfloat16=bfloat16, int8=precision is Precision.INT8, shared=shared)
 
 
-def _on_gpu(device: torch.device, threads: int, precision: Precision) -> Backend:
+def _on_gpu(device: torch.device, threads: int, precision: Precision, floats: torch.dtype) -> Backend:
     """Kernels in Triton, where it is installed and knows the device."""
     if precision is Precision.INT8:
         _log.warning("precision int8 needs device cpu: computing in float32")
@@ -65,7 +67,7 @@ def _on_gpu(device: torch.device, threads: int, precision: Precision) -> Backend
         else:
             library = kernel_library()
             host = NativeBackend(library, threads) if library else None
-            return TritonBackend(device, host=host, bfloat16=precision is Precision.BFLOAT16)
-    if precision is Precision.BFLOAT16:
-        _log.warning("precision bfloat16 needs the kernels in Triton: computing in float32")
+            return TritonBackend(device, host=host, floats=floats)
+    if precision in (Precision.FLOAT16, Precision.BFLOAT16):
+        _log.warning("precision %s needs the kernels in Triton: computing in float32", precision.value)
     return ReferenceBackend(device)

@@ -46,6 +46,7 @@ class NativeBackend:
         library: the compiled functions.
         threads: the ``ci_threads``, alive as long as this object.
         takes_levels: whether it was made for graphs with levels.
+        floats: see :class:`Backend`.
         strip_bytes: see :class:`Backend`.
     """
 
@@ -81,6 +82,7 @@ class NativeBackend:
         self._kernels = NativeKernels(library, shared or SharedValues(), bfloat16=bfloat16)
         self._int8 = Int8Kernels(library, self._kernels)
         self.takes_levels = int8
+        self.floats = torch.float32
         self.strip_bytes = threads * _STRIP_BYTES
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else "int8, " if int8 else ""

@@ -31,7 +31,7 @@ class ReferenceBackend:
     Attributes:
         name: for messages.
         device: where the maps are.
-        takes_levels: see :class:`Backend`.
+        takes_levels, floats: see :class:`Backend`.
         strip_bytes: see :class:`Backend`; 0.
     """
 
@@ -39,6 +39,7 @@ class ReferenceBackend:
         self.name = "reference"
         self.device = device
         self.takes_levels = False
+        self.floats = torch.float32
         self.strip_bytes = 0
         self._kernels = ReferenceKernels(device)
 
@@ -89,7 +90,7 @@ class ReferenceInputWriter(InputWriter):
         changed.use_mask()
         listed = torch.from_numpy(changed.listed).long().to(self._target.pixels.device)
         normalised = torch.from_numpy(self._preprocessor.normalise(resized[touched]))
-        self._target.pixels[listed] = normalised.to(listed.device)
+        self._target.pixels[listed] = normalised.to(self._target.pixels)
 
     def paint(
         self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool

@@ -31,7 +31,7 @@ class TritonBackend(ReferenceBackend):
     Attributes:
         name: for messages.
         device: where the maps are.
-        takes_levels: see :class:`Backend`.
+        takes_levels, floats: see :class:`Backend`.
         strip_bytes: see :class:`Backend`; 0.
     """
 
@@ -41,21 +41,23 @@ class TritonBackend(ReferenceBackend):
         tiles: Tiles | None = None,
         *,
         host: NativeBackend | None = None,
-        bfloat16: bool = False,
+        floats: torch.dtype = torch.float32,
     ) -> None:
         """Prepare nothing yet.
 
         Args:
             tiles: None: those for the device.
             host: compares frames with what was seen, before what changed is uploaded; None: torch does.
-            bfloat16: whether convolutions round inputs and weights to it.
+            floats: what convolutions multiply, and the type in which feature maps are kept: float32, float16, bfloat16.
         """
         super().__init__(device)
         self._host = host
         self._tiles = tiles or (Tiles() if device.type == "cuda" else Tiles.interpreted())
-        self._launches = TritonKernels(device, self._tiles, bfloat16=bfloat16)
+        self.floats = floats
+        self._launches = TritonKernels(device, self._tiles, floats)
         where = torch.cuda.get_device_name(device) if device.type == "cuda" else "interpreted"
-        self.name = f"triton ({where}{', bfloat16' if bfloat16 else ''})"
+        kind = "" if floats is torch.float32 else f", {str(floats).removeprefix('torch.')}"
+        self.name = f"triton ({where}{kind})"
 
     def prepare(
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
@@ -105,7 +107,7 @@ class UploadingInputWriter(NativeInputWriter):
     def _upload(self, changed: ActiveSet) -> None:
         staged, target = self._target.pixels, self._uploaded_to
         if changed.count == changed.pixels:
-            target.copy_(staged)
+            target.copy_(staged.to(target.dtype))
             return
         listed = torch.from_numpy(changed.listed)
-        target[listed.to(target.device)] = staged[listed].to(target.device)
+        target[listed.to(target.device)] = staged[listed].to(target.dtype).to(target.device)  # rounded: less to upload

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -111,7 +112,7 @@ def prepared_compute(
         listed = torch.from_numpy(step.active.listed).to(device, torch.int64)
         computed = function(listed)
         if step.delta is None:
-            out[listed] = computed
+            out[listed] = computed.to(out.dtype)
         else:
             _commit(computed, out, listed, step.changed, None if refresh else step.delta)
 
@@ -133,6 +134,7 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
     """A function that calls a global operator, unless nothing that it reads has changed."""
     operator, values, out = step.operator, tensors.values, tensors.maps.get(step.operator.output)
     arguments, keywords = (on_device(value, device) for value in (operator.arguments, operator.keywords))
+    read = reader(tensors)
 
     def call(_: Border, refresh: bool) -> None:
         is_due = refresh or any(active.count for active in step.inputs)
@@ -147,7 +149,7 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
             step.changed.clear()
             return
         tensors.called.add(operator.output)
-        result = operator.call(*resolve(arguments, values.__getitem__), **resolve(keywords, values.__getitem__))
+        result = operator.call(*resolve(arguments, read), **resolve(keywords, read))
         if out is None:
             values[operator.output] = result
             step.changed.fill()
@@ -160,10 +162,21 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
     return call
 
 
+def reader(tensors: Tensors) -> Callable[[str], Any]:
+    """What looks up tensors for a global operator: ATen computes in float32, also of maps that are kept in 16 bits."""
+
+    def read(name: str) -> Any:
+        value = tensors.values[name]
+        return value.float() if name in tensors.maps and value.is_floating_point() else value
+
+    return read
+
+
 def _commit(
     computed: torch.Tensor, out: torch.Tensor, listed: torch.Tensor, changed: ActiveSet, delta: DeltaThreshold | None
 ) -> None:
-    """Write the pixels that changed enough, all without a threshold; say which."""
+    """Write the pixels that changed enough as they are kept, all without a threshold; say which."""
+    computed = computed.to(out.dtype)
     if delta is not None:
         passes = delta.passes(_host(computed), _host(out[listed]), listed.cpu().numpy(), changed.size)
         keep = torch.from_numpy(passes).to(listed.device)
@@ -175,5 +188,5 @@ def _commit(
 
 
 def _host(values: torch.Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = values.cpu().numpy()
+    array: NDArray[np.float32] = values.float().cpu().numpy()
     return array

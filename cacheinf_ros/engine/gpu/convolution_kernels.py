@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from cacheinf_ros.engine.gpu.activation_functions import activate_channels
-from cacheinf_ros.engine.gpu.listed_pixels import listed_block, store_rows
+from cacheinf_ros.engine.gpu.listed_pixels import listed_block, load_floats, store_rows
 from cacheinf_ros.engine.gpu.window_kernels import read_by_tap
 
 
@@ -24,7 +24,7 @@ def store_sums(
     mask = live[:, None] & is_channel[None, :]
     value = sums + tl.load(bias + channel, mask=is_channel, other=0.0)[None, :]
     if RESIDUAL != "":
-        added = tl.load(residual + pixel[:, None] * residual_pitch + channel[None, :], mask=mask, other=0.0)
+        added = load_floats(residual + pixel[:, None] * residual_pitch + channel[None, :], mask, 0.0)
     if RESIDUAL == "before":
         value += added
     value = activate_channels(value, slope, channel, is_channel, ACTIVATION, LOW, HIGH, ALPHA)
@@ -46,10 +46,10 @@ def convolve(
     """Compute ``PIXELS`` listed pixels of ``COLUMNS`` output channels of a group; sums are float32.
 
     Args:
-        weight: float32 [groups, taps, INPUTS, OUTPUTS], of a group's input and output channels.
+        weight: [groups, taps, INPUTS, OUTPUTS], of a group's input and output channels, in the type of the factors.
         RESIDUAL: "", or when it is added: "before" the activation or "after".
-        FACTORS: the type that values are rounded to before they are multiplied: float32, of which Tensor Cores take
-            three parts ("tf32x3"), or bfloat16.
+        FACTORS: the type that values are rounded to before they are multiplied, if the map does not keep them in it:
+            float32, of which Tensor Cores take three parts ("tf32x3"), float16 or bfloat16.
     """
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
@@ -80,7 +80,7 @@ def convolve(
                 weight + row[:, None] * OUTPUTS + column[None, :],
                 mask=is_depth[:, None] & is_column[None, :], other=0.0,
             )  # fmt: skip
-            sums = tl.dot(near.to(FACTORS), factors.to(FACTORS), sums, input_precision="tf32x3")
+            sums = tl.dot(near.to(FACTORS), factors, sums, input_precision="tf32x3")
     channel = group * OUTPUTS + column
     store_sums(
         sums, bias, residual, residual_pitch, slope, out, out_pitch, position, pixel, live, channel, is_column,
@@ -113,7 +113,7 @@ def convolve_depthwise(
             PADDING_Y, PADDING_X,
         )  # fmt: skip
         address = source + read[:, None] * source_pitch + channel[None, :]
-        near = tl.load(address, mask=(inside & live)[:, None] & is_channel[None, :], other=0.0)
+        near = load_floats(address, (inside & live)[:, None] & is_channel[None, :], 0.0)
         value += near * tl.load(weight + tap * CHANNELS + channel, mask=is_channel, other=0.0)[None, :]
     store_sums(
         value, bias, residual, residual_pitch, slope, out, out_pitch, position, pixel, live, channel, is_channel,

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from cacheinf_ros.engine.gpu.activation_functions import activate_channels
-from cacheinf_ros.engine.gpu.listed_pixels import listed_block, store_rows
+from cacheinf_ros.engine.gpu.listed_pixels import listed_block, load_floats, store_rows
 from cacheinf_ros.engine.gpu.window_kernels import read_by_tap
 
 
@@ -29,9 +29,9 @@ def combine(
     channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
     mask = live[:, None] & is_channel[None, :]
-    value = tl.load(a + pixel[:, None] * a_pitch + channel[None, :], mask=mask, other=0.0)
+    value = load_floats(a + pixel[:, None] * a_pitch + channel[None, :], mask, 0.0)
     if COMBINE != "":
-        other = tl.load(b + pixel[:, None] * b_pitch + channel[None, :], mask=mask, other=1.0)
+        other = load_floats(b + pixel[:, None] * b_pitch + channel[None, :], mask, 1.0)
         if COMBINE == "add":
             value = value + other
         elif COMBINE == "sub":
@@ -77,7 +77,7 @@ def pool(
             PADDING_Y, PADDING_X,
         )  # fmt: skip
         address = source + read[:, None] * source_pitch + channel[None, :]
-        near = tl.load(address, mask=(inside & live)[:, None] & is_channel[None, :], other=OUTSIDE)
+        near = load_floats(address, (inside & live)[:, None] & is_channel[None, :], OUTSIDE)
         value = value + near if AVERAGE else tl.maximum(value, near, propagate_nan=tl.PropagateNan.ALL)
     if AVERAGE:
         value /= tl.load(divisor + pixel, mask=live, other=1.0)[:, None]
@@ -98,7 +98,7 @@ def normalise_channels(
     channel = tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
     mask = live[:, None] & is_channel[None, :]
-    value = tl.load(source + pixel[:, None] * source_pitch + channel[None, :], mask=mask, other=0.0)
+    value = load_floats(source + pixel[:, None] * source_pitch + channel[None, :], mask, 0.0)
     centred = tl.where(mask, value - (tl.sum(value, axis=1) / CHANNELS)[:, None], 0.0)
     spread = tl.sqrt(tl.sum(centred * centred, axis=1) / CHANNELS + epsilon)
     factor = tl.load(weight + channel, mask=is_channel, other=0.0)[None, :]
@@ -119,7 +119,7 @@ def softmax_channels(
     position, pixel, live = listed_block(listed, number, PIXELS)
     channel = tl.arange(0, COLUMNS)
     mask = live[:, None] & (channel < CHANNELS)[None, :]
-    value = tl.load(source + pixel[:, None] * source_pitch + channel[None, :], mask=mask, other=float("-inf"))
+    value = load_floats(source + pixel[:, None] * source_pitch + channel[None, :], mask, float("-inf"))
     value = tl.where(live[:, None], value, 0.0)  # so that what is beside the list is a number
     value -= tl.max(value, axis=1)[:, None]
     total = tl.sum(tl.exp(value), axis=1)[:, None]
@@ -148,7 +148,7 @@ def resample(
         factor = tl.load(row_weights + along, mask=live, other=0.0)
         factor *= tl.load(column_weights + across, mask=live, other=0.0)
         address = source + (y.to(tl.int64) * IN_WIDTH + x)[:, None] * source_pitch + channel[None, :]
-        near = tl.load(address, mask=inside[:, None] & is_channel[None, :], other=0.0)
+        near = load_floats(address, inside[:, None] & is_channel[None, :], 0.0)
         value += factor[:, None] * near
         if TAPS_Y * TAPS_X == 1:
             value = tl.where(inside[:, None], value, fill)
@@ -209,6 +209,6 @@ def average_all(
     for first in range(0, IN_PIXELS, PIXELS):
         pixel = (first + tl.arange(0, PIXELS)).to(tl.int64)
         mask = (pixel < IN_PIXELS)[:, None] & is_channel[None, :]
-        value = tl.load(source + pixel[:, None] * source_pitch + channel[None, :], mask=mask, other=0.0)
+        value = load_floats(source + pixel[:, None] * source_pitch + channel[None, :], mask, 0.0)
         sums += tl.sum(value, axis=0)
     tl.store(out + channel, sums / IN_PIXELS, mask=is_channel)

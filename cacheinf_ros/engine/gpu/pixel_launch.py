@@ -76,7 +76,7 @@ class PixelLaunch:
         Args:
             listed: int32 [most], on the device: the pixels.
             count: int32 [1], on the device: how many of them count.
-            out: float32 [pixels, channels], or with ``compact`` [most, channels].
+            out: [pixels, channels], or with ``compact`` [most, channels], of any type of floats.
             compact: results are written in the order of the list, not at their pixels.
         """
         if self.pixels == 0:

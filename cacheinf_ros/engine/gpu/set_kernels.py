@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from cacheinf_ros.engine.gpu.listed_pixels import listed_block
+from cacheinf_ros.engine.gpu.listed_pixels import listed_block, load_floats
 
 
 @triton.jit
@@ -99,8 +99,8 @@ def _weighted_changes(
     """weight * |change| of a block of listed pixels, [pixels, COLUMNS], from this channel on."""
     channel = first + tl.arange(0, COLUMNS)
     mask = live[:, None] & (channel < CHANNELS)[None, :]
-    new = tl.load(computed + position[:, None] * computed_pitch + channel[None, :], mask=mask, other=0.0)
-    was = tl.load(old + pixel[:, None] * old_pitch + channel[None, :], mask=mask, other=0.0)
+    new = load_floats(computed + position[:, None] * computed_pitch + channel[None, :], mask, 0.0)
+    was = load_floats(old + pixel[:, None] * old_pitch + channel[None, :], mask, 0.0)
     return tl.abs(new - was) * tl.load(weight + channel, mask=channel < CHANNELS, other=0.0)[None, :]
 
 
@@ -133,7 +133,7 @@ def commit(
     """Write the computed pixels that changed by more than the threshold, all to refresh; say which.
 
     Args:
-        computed: float32 [listed, CHANNELS], in the order of the list.
+        computed: [listed, CHANNELS], in the order of the list, rounded as the map keeps it.
         threshold: of sums of squares the squared one.
         squares: float32 [HEIGHT, WIDTH], 0 where nothing is listed: for "pooled energy".
         changed: a mask that is 0.

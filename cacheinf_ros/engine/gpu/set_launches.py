@@ -84,7 +84,7 @@ class SetLaunches:
         self, delta: DeltaThreshold, out: torch.Tensor, size: tuple[int, int], active: DeviceSet, changed: DeviceSet,
         *, listed: bool,
     ) -> Callable[[torch.Tensor], None]:  # fmt: skip
-        """Write those of the active pixels that changed enough: of float32 [most, channels], in the list's order."""
+        """Write those of the active pixels that changed enough: [most, channels] as listed, of ``out``'s type."""
         channels = out.shape[1]
         columns = columns_of(channels, self._tiles)
         weight = torch.ones(channels) if delta.weight is None else torch.from_numpy(delta.weight)

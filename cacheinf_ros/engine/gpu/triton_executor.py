@@ -18,7 +18,7 @@ from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.propagation import TapTable
-from cacheinf_ros.engine.execution.reference_executor import prepared_poison
+from cacheinf_ros.engine.execution.reference_executor import prepared_poison, reader
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
@@ -54,8 +54,8 @@ class TritonExecutor:
         self._listed = {id(step.active) for step in steps if isinstance(step, Compute)}
         self._flags = torch.zeros(1, dtype=torch.int32, device=device)
         self._launches = SetLaunches(device, tiles, self._sets.counts, self._flags)
-        widest = max((self._values(step) for step in steps if isinstance(step, Compute) and step.delta), default=0)
-        self._scratch = torch.empty(widest, device=device)
+        widest = max((self._bytes(step) for step in steps if isinstance(step, Compute) and step.delta), default=0)
+        self._scratch = torch.empty(widest, dtype=torch.uint8, device=device)
         self._entering = [self._list(each) for each in self._inputs]
         self._actions = [self._prepared(i, step) for i, step in enumerate(steps)]
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -168,14 +168,14 @@ class TritonExecutor:
     def _compute(self, step: Compute, kernel: PreparedKernel) -> Action:
         buffer = self._executable.tensors.maps[step.operator.output]
         active, out = self._sets[step.active], buffer.pixels
-        compute = kernel.launch or self._by_torch(kernel.function, active.pixels)
+        compute = kernel.launch or self._by_torch(kernel.function, *out.shape)
         if step.delta is None:
             return lambda: compute(active.listed, active.count, out, most=active.pixels)
         changed = self._sets[step.changed]
         commit = self._launches.commitment(
             step.delta, out, buffer.size, active, changed, listed=self._is_listed(step.changed)
         )
-        computed = self._scratch[: self._values(step)].view(active.pixels, -1)
+        computed = self._scratch[: self._bytes(step)].view(out.dtype).view(active.pixels, -1)
 
         def run() -> None:
             compute(active.listed, active.count, computed, most=active.pixels, compact=True)
@@ -183,15 +183,16 @@ class TritonExecutor:
 
         return run
 
-    def _by_torch(self, function: PixelFunction | None, pixels: int) -> _Computing:
+    def _by_torch(self, function: PixelFunction | None, pixels: int, channels: int) -> _Computing:
         """What no kernel computes: all pixels by torch, of which the listed ones are taken."""
         assert function is not None
         everything = torch.arange(pixels, device=self._device)
+        index = torch.arange(channels, dtype=torch.int32, device=self._device)
 
         def compute(
             listed: torch.Tensor, count: torch.Tensor, out: torch.Tensor, *, most: int, compact: bool = False
         ) -> None:
-            copying(function(everything).contiguous())(listed, count, out, most=most, compact=compact)
+            copying(function(everything).contiguous(), index)(listed, count, out, most=most, compact=compact)
 
         return compute
 
@@ -201,7 +202,7 @@ class TritonExecutor:
         """
         operator, tensors = step.operator, self._executable.tensors
         arguments, keywords = (on_device(value, self._device) for value in (operator.arguments, operator.keywords))
-        values, out = tensors.values, tensors.maps.get(operator.output)
+        values, out, read = tensors.values, tensors.maps.get(operator.output), reader(tensors)
         inputs, changed = [self._sets[each] for each in step.inputs], self._sets[step.changed]
         if out is None:
             announce = self._launches.filling(inputs, changed, REFRESH, listed=False)
@@ -212,19 +213,21 @@ class TritonExecutor:
             )
 
         def run() -> None:
-            result = operator.call(*resolve(arguments, values.__getitem__), **resolve(keywords, values.__getitem__))
+            result = operator.call(*resolve(arguments, read), **resolve(keywords, read))
             if out is None:
                 values[operator.output] = result
                 announce()
             else:
                 channels = tensors.specs[operator.output].shape[1]
-                commit(result.reshape(1, channels, *out.size)[0].flatten(1).t().contiguous())
+                computed = result.reshape(1, channels, *out.size)[0].flatten(1).t()
+                commit(computed.to(out.pixels.dtype).contiguous())
 
         return run
 
-    def _values(self, step: Compute) -> int:
-        """How many values all pixels of what a step computes have."""
-        return step.active.pixels * self._executable.tensors.maps[step.operator.output].pixels.shape[1]
+    def _bytes(self, step: Compute) -> int:
+        """Bytes of all pixels of what a step computes."""
+        pixels = self._executable.tensors.maps[step.operator.output].pixels
+        return pixels.numel() * pixels.element_size()
 
     def _is_listed(self, target: ActiveSet) -> bool:
         return id(target) in self._listed

@@ -17,16 +17,17 @@ from cacheinf_ros.graph import Activation, ActivationKind, Window, ir
 
 _SMALLEST_DEPTH = 16
 _VALUES_OF_A_ROW_BLOCK = 8192  # of norms, whose programs hold whole rows
+_IN_KERNELS = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 
 
 class TritonKernels:
     """Prepares operators; what it returns reads the maps and weights that it was given, where they lie."""
 
-    def __init__(self, device: torch.device, tiles: Tiles, *, bfloat16: bool = False) -> None:
-        """``bfloat16``: whether convolutions round what they multiply to it; sums are float32 either way."""
+    def __init__(self, device: torch.device, tiles: Tiles, factors: torch.dtype = torch.float32) -> None:
+        """``factors``: what convolutions round to before they multiply; sums are float32 whatever it is."""
         self._device = device
         self._tiles = tiles
-        self._factors = tl.bfloat16 if bfloat16 else tl.float32
+        self._factors = factors
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch | None:
         """The launch for a local operator; None: there is no kernel for it.
@@ -64,11 +65,11 @@ class TritonKernels:
 
     def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:
         outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
-        weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1)
+        weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1).to(self._factors)
         columns = columns_of(outputs, self._tiles)
         depth = min(self._tiles.depth, power_of_two(inputs, least=_SMALLEST_DEPTH))
         constants = _window(op.window) | _activation(op.activation) | {
-            "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op), "FACTORS": self._factors,
+            "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op), "FACTORS": _IN_KERNELS[self._factors],
             "COLUMNS": columns, "DEPTH": depth,
         }  # fmt: skip
         return PixelLaunch(
@@ -155,11 +156,10 @@ class TritonKernels:
         return values.to(self._device).contiguous()
 
 
-def copying(values: torch.Tensor) -> PixelLaunch:
-    """Copy listed rows of float32 [pixels, channels]."""
+def copying(values: torch.Tensor, index: torch.Tensor) -> PixelLaunch:
+    """Copy listed rows of [pixels, channels]; ``index``: int32, 0, 1, 2, ..., as many as channels, on the device."""
     channels = values.shape[1]
     columns = columns_of(channels, Tiles())
-    index = torch.arange(channels, dtype=torch.int32, device=values.device)
     return PixelLaunch(
         kernel=pixel_kernels.select_channels,
         arguments=[values, values.stride(0), index],

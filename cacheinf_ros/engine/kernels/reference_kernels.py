@@ -73,7 +73,7 @@ class ReferenceKernels:
 
 def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> PixelFunction:
     source, w = sources[0], op.window
-    weight, bias = op.weight.to(device), op.bias.to(device)
+    weight, bias, activation = op.weight.to(device), op.bias.to(device), op.activation.on(device)
     neighbours = Neighbours.of_window(w, device)
     per_group = weight.shape[1]
     matrix = weight.flatten(1).unflatten(0, (op.groups, -1)).transpose(1, 2).contiguous()  # [groups, depth, out]
@@ -90,9 +90,9 @@ def _conv(op: Conv, sources: Sequence[MapBuffer], device: torch.device) -> Pixel
     def compute(listed: torch.Tensor) -> torch.Tensor:
         result = dense()[listed] if _are_most(listed, w.out_size) else sparse(listed)
         if len(sources) == 1:
-            return op.activation(result)
+            return activation(result)
         residual = sources[1].pixels[listed]
-        return op.activation(result) + residual if op.residual_last else op.activation(result + residual)
+        return activation(result) + residual if op.residual_last else activation(result + residual)
 
     return compute
 
@@ -121,13 +121,14 @@ def _pool(op: Pool, source: MapBuffer, device: torch.device) -> PixelFunction:
 
 def _elementwise(op: Elementwise, sources: Sequence[MapBuffer], device: torch.device) -> PixelFunction:
     scale, shift = (None if t is None else t.to(device) for t in (op.scale, op.shift))
+    activation = op.activation.on(device)
 
     def compute(listed: torch.Tensor) -> torch.Tensor:
         result = _at(sources[0], listed)
         if op.combine is not None:
             result = COMBINED_BY[op.combine](result, _at(sources[-1], listed))  # one source twice: x * x
         result = result if scale is None else result * scale
-        return op.activation(result if shift is None else result + shift)
+        return activation(result if shift is None else result + shift)
 
     return compute
 
@@ -187,8 +188,8 @@ def _pointwise(op: Pointwise, sources: Sequence[MapBuffer], device: torch.device
 
 
 def _at(source: MapBuffer, listed: torch.Tensor) -> torch.Tensor:
-    """The listed pixels of a map; its only one if it has one pixel, which goes with all pixels of the others."""
-    return source.pixels if len(source.pixels) == 1 else source.pixels[listed]
+    """The listed pixels of a map, as float32; its only one where it has no more, which goes with all of the others."""
+    return (source.pixels if len(source.pixels) == 1 else source.pixels[listed]).float()
 
 
 def _as_pixels(image: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ Whatever fails on the way, the robot computes the frame alone, and the server st
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import cv2
@@ -23,6 +23,7 @@ from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import map_bytes
@@ -220,6 +221,7 @@ class PartitionWorker:
         backend = choose_backend(config.device, config.threads, config.precision, model.shared)
         if backend.takes_levels:
             raise EngineError("precision int8 cannot share rows with a robot: set precision to float32")
+        model = replace(model, graph=with_maps_in(model.graph, backend.floats))
         preprocessor = Preprocessor(model.card)
         caching = _caching(model, config, dropped)
         self.program, self.cost = compile_program(model, config, backend, caching, Side.SERVER)

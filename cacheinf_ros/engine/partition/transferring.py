@@ -31,7 +31,7 @@ def outgoing(replica: TensorReplica, pixels: torch.Tensor) -> Patch:
     """What is to be sent of a map, [pixels, channels]; it then counts as known to the other machine."""
     mask = replica.take_stale_remote()
     listed = torch.from_numpy(np.flatnonzero(mask) + replica.sent[0] * replica.size[1])
-    return Patch(rows=replica.sent, mask=mask, values=pixels[listed.to(pixels.device)].cpu().numpy())
+    return Patch(rows=replica.sent, mask=mask, values=pixels[listed.to(pixels.device)].float().cpu().numpy())
 
 
 def take_in(replica: TensorReplica, patch: Patch, pixels: torch.Tensor, changed: ActiveSet) -> None:
@@ -43,7 +43,7 @@ def take_in(replica: TensorReplica, patch: Patch, pixels: torch.Tensor, changed:
     if patch.values.dtype != np.float32:
         raise LinkError(f"{replica.tensor} is of float32, not of {patch.values.dtype}")
     listed = torch.from_numpy(np.flatnonzero(patch.mask) + patch.rows[0] * replica.size[1])
-    pixels[listed.to(pixels.device)] = torch.from_numpy(patch.values).to(pixels.device)
+    pixels[listed.to(pixels.device)] = torch.from_numpy(patch.values).to(pixels)
     replica.agree(patch, changed)
 
 

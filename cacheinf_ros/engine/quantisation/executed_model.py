@@ -7,7 +7,8 @@ import logging
 from dataclasses import replace
 
 from cacheinf_ros.engine.backends import Backend, choose_backend
-from cacheinf_ros.engine.engine_config import EngineConfig
+from cacheinf_ros.engine.engine_config import EngineConfig, Precision
+from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.quantisation.embedded import embedded_scales
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
 from cacheinf_ros.engine.quantisation.scales import kept_scales
@@ -21,14 +22,30 @@ _log = logging.getLogger(__name__)
 def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
     """The model as an engine of this configuration runs it, and what runs it.
 
-    In int8 a file that was quantised has its own scales; others have those that ``cacheinf quantise`` kept.
+    In int8 a file that was quantised has its own scales; others have those that ``cacheinf quantise`` kept. Of 16 bits
+    are feature maps where the backend keeps them so.
 
     Raises:
         EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
     """
     backend = choose_backend(config.device, config.threads, config.precision, model.shared)
     if not backend.takes_levels:
-        return model, backend
+        return replace(model, graph=with_maps_in(model.graph, backend.floats)), backend
+    return replace(model, graph=_in_levels(model)), backend
+
+
+def executed_graph(model: Model, config: EngineConfig) -> Graph:
+    """The graph as an engine of this configuration would run it, on a device that need not be here.
+
+    Raises:
+        EngineError: there would be none: float16 is no precision of the device, or the model has no scales for int8.
+    """
+    if config.precision is Precision.INT8 and config.device == "cpu":
+        return _in_levels(model)
+    return with_maps_in(model.graph, kept_floats(config.device, config.precision))
+
+
+def _in_levels(model: Model) -> Graph:
     graph, scales = embedded_scales(model.graph)
     if scales is None:
         scales = kept_scales(model)
@@ -40,7 +57,7 @@ def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
         )
     graph = int8_graph(graph, scales)
     _log.info("model %s: %s", model.name, describe(graph))
-    return replace(model, graph=graph), backend
+    return graph
 
 
 def describe(graph: Graph) -> str:

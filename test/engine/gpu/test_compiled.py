@@ -16,7 +16,7 @@ SHARED_BYTES = {87: 163 * 1024, 90: 227 * 1024}
 """What one program may take of a multiprocessor's shared memory (CUDA programming guide, compute capabilities)."""
 
 
-@pytest.mark.parametrize(("capability", "precision"), [(87, "float32"), (90, "bfloat16")])
+@pytest.mark.parametrize(("capability", "precision"), [(87, "float32"), (87, "float16"), (90, "bfloat16")])
 def test_whatever_a_frame_launches_compiles(capability: int, precision: str, tmp_path: Path) -> None:
     """For Orin (8.7) and H100 (9.0)."""
     path = os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "networks")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import NativeBackend, choose_backend
 from cacheinf_ros.engine.kernels.abi import KernelKind
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
@@ -25,3 +26,8 @@ def test_kernels_are_numbered_as_in_the_library() -> None:
 def test_unknown_device_is_named() -> None:
     with pytest.raises(EngineError, match="device 'warp9' cannot be used"):
         choose_backend("warp9", 1)
+
+
+def test_float16_is_for_a_gpu() -> None:
+    with pytest.raises(EngineError, match="precision float16 needs device cuda, not 'cpu': set device to cuda, or"):
+        choose_backend("cpu", 1, Precision.FLOAT16)

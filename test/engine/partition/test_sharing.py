@@ -12,14 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks.shared_models import mixed_model, small_scenenet
-from oracle import assert_result_equals_dense, changed
+from oracle import assert_result_equals_dense, changed, dense
 from partitions import nearest
+from triton_devices import HALVES
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Mode, Outdated, Partition, PartitionWorker, Side
+from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.caching import droppable
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.lifetimes import map_bytes
+from cacheinf_ros.engine.partition import sharing
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.errors import EngineError, LinkError
 from cacheinf_ros.graph import Model
@@ -132,6 +135,24 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
         server.end()
         assert_result_equals_dense(engine, result, image)
         image, cache_map = changed(image, 5, float(rng.choice([0.0, 0.02, 0.3])), rng)
+
+
+def test_a_server_whose_maps_take_16_bits(monkeypatch: pytest.MonkeyPatch, half: TritonBackend = HALVES[1]) -> None:
+    """What crosses is float32 either way."""
+    monkeypatch.setattr(sharing, "choose_backend", lambda *_: half)
+    engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
+    assert server.helper.program.input.pixels.dtype is half.floats
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
+    cache_map: CacheMap | None = None
+    for _ in range(2):
+        server.partition = nearest(server.helper.space, {name: rng.random() for name in server.helper.space.heights})
+        result = engine.run(image, cache_map, server)
+        server.end()
+        assert not server.failed and result.where == "shared"
+        for ours, exact in zip(result.outputs.values(), dense(MIXED, image), strict=True):
+            assert np.sqrt(np.mean(np.square(ours - exact))) < 2e-2 * exact.std()
+        image, cache_map = changed(image, 5, 0.1, rng)
 
 
 def test_a_moving_camera() -> None:
