@@ -12,6 +12,7 @@ from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, D
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
+from cacheinf_ros.catalog.serving.server_price import ServerPrice, TellsLoad
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.energy import RequestEnergy, Spent
@@ -37,7 +38,7 @@ class CloudAnswer(Generic[T]):
     link_ms: float = 0.0
 
 
-class Cloud(Protocol[T]):
+class Cloud(TellsLoad, Protocol[T]):
     """The server as a place for whole frames."""
 
     def is_up(self, model: str) -> bool:
@@ -53,7 +54,7 @@ class Cloud(Protocol[T]):
         ...
 
 
-class Split(PartitionLoader, Protocol):
+class Split(PartitionLoader, TellsLoad, Protocol):
     """The server as a place for parts of frames."""
 
     def is_lost(self, model: str) -> bool:
@@ -102,6 +103,9 @@ class CatalogService(Generic[T]):
         """
         self._demands, self._parameters, self._energy = demands, parameters, energy
         self._device, self._split, self._cloud = places.device, places.split, places.cloud
+        servers = [place for place in (places.split, places.cloud) if place is not None]
+        self._server_price = ServerPrice(servers, announcer.note)
+        self._price = 1.0  # of the server, times the usual
         self._announcer, self._answer_of = announcer, answer_of
         self._view: View | None = None  # the latest
         self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
@@ -164,7 +168,7 @@ class CatalogService(Generic[T]):
         else:
             answer = self._here(decision, view, why)
         if self._cloud is not None and self.account.money > 0:
-            self._scheduler.spend(0.0, self._cloud.probe(model, view))
+            self._scheduler.spend(0.0, self._price * self._cloud.probe(model, view))
         return answer
 
     def improve(self) -> None:
@@ -196,12 +200,17 @@ class CatalogService(Generic[T]):
         return self._cloud is not None and self._cloud.is_up(model) and not is_lost
 
     def _choose(self, model: str, *, connected: bool) -> Decision:
+        self._follow_price()
         decision = self._scheduler.choose(model, time.monotonic(), connected=connected)
         if decision.load is not None:
             self._make_room(decision.load)
         elif decision.option is not None:
             self._hits[model] = None
         return decision
+
+    def _follow_price(self) -> None:
+        self._price = self._server_price.factor(self._parameters.get(CatalogBudgetConfig).price_most)
+        self._scheduler.price(self._price)
 
     def _make_room(self, load: Load) -> None:
         for other in load.evicts:
@@ -248,10 +257,11 @@ class CatalogService(Generic[T]):
         begun, started = self._energy.begin(), time.perf_counter()
         found = self._cloud.ask(model, variant, view, why, is_new=is_new)
         spent = Spent(transmit_ms=found.link_ms)
-        self._scheduler.spend(self._energy.end(begun, _ms_since(started), spent), found.money)
+        self._scheduler.spend(self._energy.end(begun, _ms_since(started), spent), self._price * found.money)
         return found.answer
 
     def _update(self, model: str) -> None:
+        self._follow_price()
         now_s = time.monotonic()
         load = self._scheduler.update(model, now_s, connected=self._is_connected(model))
         if load is None or self._view is None:
@@ -271,7 +281,7 @@ class CatalogService(Generic[T]):
         took_ms = _ms_since(started)
         spent, money = self._split.take(took_ms) if self._split else (Spent(compute_ms=took_ms), 0.0)
         energy_j = self._energy.end(begun_j, took_ms, spent)
-        self._scheduler.spend(energy_j, money)
+        self._scheduler.spend(energy_j, self._price * money)
         return energy_j
 
 
