@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""``python -m benchmarks.fleet.shared_weights``: the memory of a machine's sessions, with weights in it once or each."""
+"""``python -m benchmarks.fleet.shared_weights``: memory of a machine's sessions, with weights in it once or each."""
 
 from __future__ import annotations
 

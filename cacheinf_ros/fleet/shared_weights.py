@@ -162,11 +162,11 @@ def shared_model(store: ModelStore, key: str, make: Callable[[], Model], pack: C
             raise LinkError("the machine's store has not kept the model")
         return model_of_content(content)
     except LinkError as error:
-        problem: Exception = error
+        problem = str(error)
     except ModelError as error:
         if made is None and content is None:
             raise  # there is no such model
-        problem = error
+        problem = str(error)
     _log.warning("the weights of this process are its own, and take memory once more: %s", problem)
     return made or make()
 

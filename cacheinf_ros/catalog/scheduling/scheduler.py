@@ -137,7 +137,7 @@ class Scheduler:
         self._loaded.share(parts)
 
     def price(self, factor: float) -> None:
-        """The server costs so many times its usual price from now on; where that has clearly changed, plans are anew."""
+        """The server costs so many times its usual price from now on; plans are anew where that has clearly changed."""
         if abs(factor - self._planned_price) > _CLEARLY * self._planned_price:
             self._planned_price = factor
             self._rule.expect_change()
