@@ -30,11 +30,6 @@ class CatalogCloud:
         self._folders = {folder.file.name: folder for folder in folders}
         self._asked: dict[str, tuple[str, WholeFrames]] = {}  # by model, the variant and its session
 
-    @property
-    def server_load(self) -> float:
-        """See :attr:`.TellsLoad.server_load`."""
-        return max((frames.server_load for _, frames in self._asked.values()), default=0.0)
-
     def is_up(self, model: str) -> bool:
         """Whether requests are worth sending."""
         asked = self._asked.get(model)

@@ -87,11 +87,6 @@ class SplitCache(CachedModel):
         """See above."""
         return self._link.session.complaint
 
-    @property
-    def server_load(self) -> float:
-        """How busy the server says that it is, 0 to 1."""
-        return self._link.session.server_load
-
     def share(self, *, wanted: bool) -> bool:
         """See :meth:`CachedModel.share`: it can be either."""
         self.is_shared = wanted
@@ -166,11 +161,6 @@ class CatalogSplit:
         self._caches[model] = cache
         self._contacts[model].begin()
         return cache
-
-    @property
-    def server_load(self) -> float:
-        """See :attr:`.TellsLoad.server_load`."""
-        return max((cache.server_load for cache in self._open.values()), default=0.0)
 
     def take(self, took_ms: float) -> tuple[Spent, float]:
         """See :meth:`PartitionCosts.take`; of all models."""

@@ -72,11 +72,6 @@ class WholeFrames:
         """Why the server is not waited for; empty: it is."""
         return self._session.complaint
 
-    @property
-    def server_load(self) -> float:
-        """How busy the server says that it is, 0 to 1."""
-        return self._session.server_load
-
     def close(self) -> None:
         """End soon: by the executor's thread, which must not be left with what another has destroyed."""
         self._is_closing = True

@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from cacheinf_ros.engine import EngineConfig
-from cacheinf_ros.offload.protocol.load_content import load_content
+from cacheinf_ros.offload.protocol.load_content import load_content, load_from
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, Send, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
 from cacheinf_ros.offload.protocol.whole_frame_service import Compute
 
 _WINDOW_S = 5.0
+_BELIEVED_S = 5.0  # after which a server that said how busy it is may be gone
 
 
 class BusyMeter:
@@ -90,6 +91,27 @@ class ServerLoad:
     def _add(self, took_s: float) -> None:
         with self._lock:
             self._meter.add(max(0.0, took_s), time.monotonic())
+
+
+class HeardLoad:
+    """Keeps what servers have said last of their load. Not thread-safe; seconds of any clock."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, tuple[float, float]] = {}  # by session, when and what
+
+    def hear(self, packet: Packet, now_s: float) -> bool:
+        """Take a packet; whether it was of this kind, so that it is nobody else's."""
+        if packet.kind != Kind.LOAD:
+            return False
+        busy = load_from(packet.data) if packet.is_sound else None
+        if busy is not None:
+            self._heard[packet.session] = now_s, busy
+        return True
+
+    def busy(self, now_s: float) -> float:
+        """From 0 to 1, of the busiest; 0: none has said anything for a while."""
+        self._heard = {name: heard for name, heard in self._heard.items() if now_s - heard[0] <= _BELIEVED_S}
+        return max((busy for _, busy in self._heard.values()), default=0.0)
 
 
 def frames_at_once(config: EngineConfig) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.offload import Identity, OffloadConfig, Packet, ServerLoad, WholeFrameSession, frames_at_once
+from cacheinf_ros.offload import HeardLoad, Packet, ServerLoad, frames_at_once
 from cacheinf_ros.offload.protocol.load_content import load_content, load_from
 from cacheinf_ros.offload.protocol.packets import Kind, cut
 from cacheinf_ros.offload.protocol.transfer import DONE
@@ -75,20 +76,18 @@ def test_more_cores_compute_more_frames_at_once(monkeypatch: pytest.MonkeyPatch)
     assert frames_at_once(EngineConfig(threads=2, device="cuda:0")) == 1.0
 
 
-def test_a_robot_hears_it_and_goes_on_greeting() -> None:
-    said: list[Packet] = []
-    robot = WholeFrameSession("robot", Identity(model="m", network="n"), OffloadConfig(probe_s=0.01), said.append)
-    load = ServerLoad(at_once=1.0, fleet=lambda: 0.5)
-    for packet in load.packets("robot"):
-        robot.receive(packet)
-    assert robot.server_load == 0.5
-    for content in (b"", load_content(0.25)[:3]):
-        for packet in cut(content, session="robot", epoch=7, kind=Kind.LOAD):
-            robot.receive(packet)
-    for packet in load.packets("another"):
-        robot.receive(packet)
-    assert robot.server_load == 0.5
-    robot.poll()
-    assert [packet.kind for packet in said] == [Kind.HELLO], "it is no welcome"
-    robot.fail(robot.epoch, "gone")
-    assert robot.server_load == 0.0
+def test_a_robot_hears_of_the_busiest_until_it_is_silent() -> None:
+    heard = HeardLoad()
+    assert heard.busy(0.0) == 0.0
+    for session, busy in (("one", 0.5), ("other", 0.25)):
+        for packet in ServerLoad(at_once=1.0, fleet=lambda busy=busy: busy).packets(session):  # type: ignore[misc]
+            assert heard.hear(packet, 10.0 if session == "one" else 12.0)
+    assert (heard.busy(12.0), heard.busy(16.0), heard.busy(20.0)) == (0.5, 0.25, 0.0)
+
+
+def test_other_packets_are_left_to_sessions_and_damaged_ones_to_nobody() -> None:
+    heard = HeardLoad()
+    assert not heard.hear(done(1.0, 0.0), 0.0)
+    (sound,) = cut(load_content(0.5), session="robot", epoch=0, kind=Kind.LOAD)
+    assert heard.hear(replace(sound, checksum=0), 0.0) and heard.busy(0.0) == 0.0
+    assert heard.hear(sound, 0.0) and heard.busy(0.0) == 0.5

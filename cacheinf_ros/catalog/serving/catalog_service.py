@@ -12,7 +12,7 @@ from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, D
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
-from cacheinf_ros.catalog.serving.server_price import ServerPrice, TellsLoad
+from cacheinf_ros.catalog.serving.server_price import ServerPrice
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.energy import RequestEnergy, Spent
@@ -38,7 +38,7 @@ class CloudAnswer(Generic[T]):
     link_ms: float = 0.0
 
 
-class Cloud(TellsLoad, Protocol[T]):
+class Cloud(Protocol[T]):
     """The server as a place for whole frames."""
 
     def is_up(self, model: str) -> bool:
@@ -54,7 +54,7 @@ class Cloud(TellsLoad, Protocol[T]):
         ...
 
 
-class Split(PartitionLoader, TellsLoad, Protocol):
+class Split(PartitionLoader, Protocol):
     """The server as a place for parts of frames."""
 
     def is_lost(self, model: str) -> bool:
@@ -72,11 +72,16 @@ class Split(PartitionLoader, TellsLoad, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Places(Generic[T]):
-    """Where requests are served; ``split`` and ``cloud`` where there may be a server."""
+    """Where requests are served; ``split`` and ``cloud`` where there may be a server.
+
+    Attributes:
+        server_load: which share of the server's time is taken, 0 to 1, as it says; None: there is none.
+    """
 
     device: DeviceModels
     split: Split | None
     cloud: Cloud[T] | None
+    server_load: Callable[[], float] | None = None
 
 
 class CatalogService(Generic[T]):
@@ -103,8 +108,7 @@ class CatalogService(Generic[T]):
         """
         self._demands, self._parameters, self._energy = demands, parameters, energy
         self._device, self._split, self._cloud = places.device, places.split, places.cloud
-        servers = [place for place in (places.split, places.cloud) if place is not None]
-        self._server_price = ServerPrice(servers, announcer.note)
+        self._server_price = ServerPrice(places.server_load, announcer.note)
         self._price = 1.0  # of the server, times the usual
         self._announcer, self._answer_of = announcer, answer_of
         self._view: View | None = None  # the latest

@@ -22,7 +22,6 @@ from cacheinf_ros.offload.protocol.greeting import (
     read_welcome,
     written,
 )
-from cacheinf_ros.offload.protocol.load_content import load_from
 from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet, Send, cut
 
 NOT_YET = "no server has answered yet"
@@ -39,7 +38,6 @@ class RobotSession:
 
     Attributes:
         name: of the session.
-        server_load: how busy the server has said that it is, 0 to 1; 0: it has not.
     """
 
     def __init__(self, name: str, identity: Identity, work: Work, config: OffloadConfig, send: Send) -> None:
@@ -53,7 +51,6 @@ class RobotSession:
             send: takes packets for the server; it must not wait.
         """
         self.name = name
-        self.server_load = 0.0
         self._config = config
         self._send = send
         self._lock = threading.RLock()
@@ -121,9 +118,6 @@ class RobotSession:
         """Take what came from the server; what is damaged, late or not ours is left out."""
         if packet.session != self.name or not packet.is_sound:
             return
-        if packet.kind == Kind.LOAD:  # no answer to what this end says: it does not count as one
-            self._hear_load(packet)
-            return
         with self._lock:
             is_successor = packet.epoch == self._epoch + 1 and packet.kind == Kind.WELCOME and self._welcome is not None
             if not (packet.epoch == self._epoch or is_successor) or not self._is_open:
@@ -146,11 +140,6 @@ class RobotSession:
             self._fail(f"the server: {text_of(packet)}")
             # it lives, and may have moved: it is asked at once, unless it has only just failed
             self._next_hello = self._welcomed + self._config.probe_s
-
-    def _hear_load(self, packet: Packet) -> None:
-        busy = load_from(packet.data)
-        if busy is not None:
-            self.server_load = busy
 
     def _objection(self, welcome: Welcome) -> str:
         """Why a session cannot start with what the server says; empty: it can."""
@@ -217,7 +206,6 @@ class RobotSession:
 
     def _fail(self, reason: str) -> None:
         self._welcome, self._successor, self._greeted, self._complaint = None, None, None, reason
-        self.server_load = 0.0
         self._epoch += 1
         self._next_hello = time.monotonic() + self._config.probe_s
         self._ended(reason)
