@@ -8,9 +8,10 @@ many at once as there are threads, each on one, as the processes of a fleet comp
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,16 +82,10 @@ def _measured(
         for count in counts:
             frames = np.random.default_rng(count).normal(size=(count, *shape)).astype(np.float32)
             batch = prepare(batched(content, count), threads)
-            _check(batch(frames), [alone(frame[None]) for frame in frames])
-            ways: list[Callable[[], object]] = [
-                lambda: [alone(frame[None]) for frame in frames],  # noqa: B023: used before the next turn
-                lambda: _at_once(single, frames),  # noqa: B023
-                lambda: batch(frames),  # noqa: B023
-            ]
+            _check(batch(frames), _in_turn(alone, frames))
+            ways = (partial(_in_turn, alone, frames), partial(_at_once, single, frames), partial(batch, frames))
             took_ms = [each / count for each in _medians(ways, rounds)]
-            yield _Row(
-                engine=name, robots=count, in_turn_ms=took_ms[0], at_once_ms=took_ms[1], batch_ms=took_ms[2]
-            )
+            yield _Row(engine=name, robots=count, in_turn_ms=took_ms[0], at_once_ms=took_ms[1], batch_ms=took_ms[2])
 
 
 def batched(content: bytes, count: int) -> bytes:
@@ -128,6 +123,10 @@ def _check(batch: list[NDArray[Any]], singles: list[list[NDArray[Any]]]) -> None
             raise ModelError("the model computes something else in batches: its file is of one image only")
 
 
+def _in_turn(alone: Dense, frames: NDArray[np.float32]) -> list[list[NDArray[Any]]]:
+    return [alone(frame[None]) for frame in frames]
+
+
 def _at_once(single: list[Dense], frames: NDArray[np.float32]) -> None:
     """Each engine computes every so many frames, in a thread of its own."""
 
@@ -139,7 +138,7 @@ def _at_once(single: list[Dense], frames: NDArray[np.float32]) -> None:
         list(pool.map(compute, range(len(single))))
 
 
-def _medians(ways: list[Callable[[], object]], rounds: int) -> list[float]:
+def _medians(ways: Sequence[Callable[[], object]], rounds: int) -> list[float]:
     """Milliseconds of each way, measured in turns."""
     took: list[list[float]] = [[] for _ in ways]
     for _ in range(_WARM + rounds):

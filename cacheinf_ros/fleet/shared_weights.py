@@ -113,9 +113,7 @@ def content_of(model: Model) -> ModelContent:
         offset = places[key].offset
         array[offset : offset + tensor.nbytes] = tensor.contiguous().view(-1).view(torch.uint8).numpy()
     graph = np.frombuffer(encode_graph(model.graph), np.uint8)
-    return ModelContent(
-        graph=graph, packed=array, places=places, card=model.card, weights_origin=model.weights_origin
-    )
+    return ModelContent(graph=graph, packed=array, places=places, card=model.card, weights_origin=model.weights_origin)
 
 
 def model_of_content(content: ModelContent) -> Model:
@@ -129,7 +127,7 @@ def model_of_content(content: ModelContent) -> Model:
         raise LinkError(f"packed weights do not begin at a multiple of {_ALIGNMENT} bytes")
     with warnings.catch_warnings():  # torch knows no tensors that must not be written to
         warnings.filterwarnings("ignore", message=".*not writable.*")
-        graph = decode_graph(memoryview(content.graph))
+        graph = decode_graph(content.graph.data)
         packed = {key: _viewed(content.packed, place) for key, place in content.places.items()}
     weights = [each.weight for each in _convolutions(graph)]
     viewed = {(id(weights[place]), kind): tensor for (place, kind), tensor in packed.items()}
@@ -181,7 +179,7 @@ def aligned_bytes(count: int) -> NDArray[np.uint8]:
 def _viewed(array: NDArray[np.uint8], place: PackedPlace) -> torch.Tensor:
     dtype = _PACKED_TYPES[place.dtype]
     count = int(np.prod(place.shape))
-    return torch.frombuffer(memoryview(array), dtype=dtype, count=count, offset=place.offset).reshape(place.shape)
+    return torch.frombuffer(array.data, dtype=dtype, count=count, offset=place.offset).reshape(place.shape)
 
 
 def _convolutions(graph: Graph) -> list[ir.Conv]:

@@ -10,7 +10,7 @@ import pytest
 from fleets import MODEL, START_S, Rig
 from sessions import ENGINE, until
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install -r requirements-fleet.txt")
+pytest.importorskip("ray", reason="needs Ray: pip install -r requirements-fleet.txt")
 
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
 from cacheinf_ros.fleet.host import HostSetting
@@ -31,6 +31,8 @@ def machines() -> Iterator[OwnMachines]:
 
 def assert_held(*machines: str) -> None:
     """Each has the weights in its object store, where nobody writes to them."""
+    import ray
+
     model = Identity.of(load_model(MODEL))
     key = HostSetting(asked=model, model=ModelConfig(), catalogs=CatalogServerConfig(), engine=ENGINE).weights_key
     director = ray.get_actor(DIRECTOR)
