@@ -21,7 +21,7 @@ class ModelStore(Protocol):
         ...
 
     def hold(self, key: str, content: ModelContent) -> None:
-        """Put a model there, unless somebody has meanwhile."""
+        """Put a model there."""
         ...
 
 
@@ -56,8 +56,8 @@ class HeldModels:
         return held.reference
 
     def hold(self, machine: str, key: str, host: str, reference: Any, now_s: float) -> None:
-        """Hold a model for a machine, unless it has it."""
-        self._held.setdefault((machine, key), _Held(reference=reference, used_s=now_s)).hosts.add(host)
+        """Hold a model for a machine; in place of the one that it has, which may be lost."""
+        self._held[machine, key] = _Held(reference=reference, used_s=now_s, hosts={host})
 
     def release(self, hosts: Container[str], now_s: float) -> None:
         """Forget models that none of the processes that there are has used for a while."""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:  # torch is for the processes that compute
 class RayModels:
     """See :class:`.held_models.ModelStore`; of one process.
 
-    Models belong to the actor that keeps the ledger, so that they stay when the process ends that has put them there.
+    A model belongs to the process that has put it there: who uses it keeps it when that ends, who comes later puts it
+    there anew.
     """
 
     def __init__(self, director: Any, machine: str, host: str) -> None:
@@ -27,13 +28,18 @@ class RayModels:
     def find(self, key: str) -> ModelContent | None:
         """As :meth:`.ModelStore.find`."""
         found = self._get(self._director.find_model.remote(self._machine, key, self._host))
-        content: ModelContent | None = self._get(found[0]) if found else None
+        try:
+            content: ModelContent | None = ray().get(found[0], timeout=PATIENCE_S) if found else None
+        except ray().exceptions.ObjectLostError:
+            return None  # with the process that had put it there
+        except ray().exceptions.RayError as error:
+            raise LinkError(f"Ray's object store does not answer: {cause(error)}") from None
         return content
 
     def hold(self, key: str, content: ModelContent) -> None:
         """As :meth:`.ModelStore.hold`."""
         try:
-            reference = ray().put(content, _owner=self._director)
+            reference = ray().put(content)
         except (ray().exceptions.RayError, OSError) as error:
             raise LinkError(f"{content.size / 1e6:.0f} MB do not go into Ray's object store: {cause(error)}") from None
         self._get(self._director.hold_model.remote(self._machine, key, self._host, [reference]))

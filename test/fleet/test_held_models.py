@@ -14,11 +14,11 @@ def test_each_machine_has_its_own() -> None:
     assert models.find("one", "other", "host", 0.0) is None
 
 
-def test_the_first_that_is_held_stays() -> None:
+def test_the_last_that_is_held_counts() -> None:
     models = HeldModels()
     models.hold("one", "key", "first", "reference", 0.0)
     models.hold("one", "key", "second", "another", 0.0)
-    assert models.find("one", "key", "third", 0.0) == "reference"
+    assert models.find("one", "key", "third", 0.0) == "another"
 
 
 def test_what_nobody_uses_goes_after_a_while() -> None:
