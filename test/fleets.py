@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from cacheinf_ros.fleet.ledger import FleetLedger
 from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
 from cacheinf_ros.fleet.relay import RelaySession
+from cacheinf_ros.fleet.shared_weights import ModelContent
 from cacheinf_ros.fleet.status import FleetStatus, status_of
 from cacheinf_ros.fleet.upkeep import keep_up
 from cacheinf_ros.graph import Model, load_model
@@ -35,12 +37,27 @@ PERIOD_S = 0.3
 START_S = 120.0
 
 
+class InMemory:
+    """See :class:`cacheinf_ros.fleet.held_models.ModelStore`."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, ModelContent] = {}
+
+    def find(self, key: str) -> ModelContent | None:
+        return self.models.get(key)
+
+    def hold(self, key: str, content: ModelContent) -> None:
+        content.graph.flags.writeable = content.packed.flags.writeable = False
+        self.models.setdefault(key, content)
+
+
 class OneProcess:
     """See :class:`cacheinf_ros.fleet.gateway.Cluster`."""
 
     def __init__(self, machines: int, rules: FleetRules | None = None) -> None:
         self.ledger = FleetLedger(rules or FleetRules())
         self.hosts: dict[str, tuple[str, SessionHost | None]] = {}  # None: it still starts
+        self._stores: defaultdict[str, InMemory] = defaultdict(InMemory)  # by machine
         self.shown: Mapping[str, float] = {}
         self._lock = threading.RLock()
         self._alive = [Machine(name=f"machine{i}", cores=4.0, memory_bytes=64e9) for i in range(machines)]
@@ -70,7 +87,7 @@ class OneProcess:
         threading.Thread(target=self._make, args=(place, setting), daemon=True).start()
 
     def _make(self, place: Place, setting: HostSetting) -> None:
-        host = SessionHost(setting)
+        host = SessionHost(setting, store=self._stores[place.machine])
         with self._lock:
             is_wanted = place.host in self.hosts
             if is_wanted:

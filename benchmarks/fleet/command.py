@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,22 +17,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fleet.admission import AdmissionReport, admission
+from benchmarks.fleet.own_gateway import ENGINE, own_gateway
 from benchmarks.fleet.replayed_robot import InProcess, Recording, ReplayedRobot, record
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
-from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.gateway import FleetGateway
-from cacheinf_ros.fleet.host import HostSetting
 from cacheinf_ros.fleet.machine_choice import FleetRules
-from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
 from cacheinf_ros.fleet.simulation import Measured, SimulatedFleet, simulate
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.node_configs import ModelConfig
 
-_ENGINE = EngineConfig(mode=Mode.EXACT, threads=1)
 _RECORDED = 40  # frames
 _WARM = 10
 _QUANTILES = (50, 95)
@@ -57,15 +51,15 @@ def fleet(
     """Measure what a gateway adds to a shared frame, and compare fleets of a few robots with simulated ones."""
     loaded = load_model(model, input_size=parse_size(size))
     config = ModelConfig(model=model, input_size=size)
-    recording = record(loaded, _ENGINE, _RECORDED, share)
+    recording = record(loaded, ENGINE, _RECORDED, share)
     sent_mb = float(np.median([len(start) for start in recording.starts[1:]])) / 1e6
-    with _gateway(loaded, config, cores, FleetRules(standby=False, most_busy=0.95)) as gateway:
+    with own_gateway(loaded, config, cores, FleetRules(standby=False, most_busy=0.95)) as gateway:
         counts = [int(count) for count in robots.split(",")]
         joined = _Joined.of(gateway, max(counts), loaded, recording, rate)
         overhead = _overhead(loaded, recording, joined.robots[0], frames)
         measured = _measured(joined, overhead)
         rows = [_compared(joined.robots[:count], measured, rate, seconds, cores) for count in counts]
-    with _gateway(loaded, config, cores, FleetRules(standby=False)) as gateway:
+    with own_gateway(loaded, config, cores, FleetRules(standby=False)) as gateway:
         busy_ms = float(np.mean(measured.frame_ms))
         admitted = admission(gateway, Identity.of(loaded), recording, busy_ms=busy_ms, cores=cores, seconds=seconds / 2)
     console = Console()
@@ -81,26 +75,6 @@ def fleet(
             "overhead_ms": list(measured.overhead_ms), "start_ms": measured.start_ms,
         }  # fmt: skip
         measured_file.write_text(json.dumps(own) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def _gateway(model: Model, config: ModelConfig, cores: float, rules: FleetRules) -> Iterator[FleetGateway]:
-    """A gateway to a Ray cluster on this machine."""
-
-    def setting(asked: Identity) -> HostSetting:
-        return HostSetting(asked=asked, model=config, catalogs=CatalogServerConfig(), engine=_ENGINE)
-
-    machines = OwnMachines(1, cores)
-    try:
-        gateway = FleetGateway(
-            RayCluster(machines.address, rules), SplitModels(model, ()), setting, lambda text: None, rules
-        )
-        try:
-            yield gateway
-        finally:
-            gateway.close()
-    finally:
-        machines.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +116,7 @@ def _film(robots: Sequence[ReplayedRobot], rate: float, seconds: float) -> None:
 def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: int) -> dict[str, list[float]]:
     """Milliseconds of frames in this process and in the fleet, in turns; and what the process that computed took."""
     own = ReplayedRobot("own", Identity.of(model), recording)
-    own.session = InProcess("own", model, _ENGINE, own.receive)
+    own.session = InProcess("own", model, ENGINE, own.receive)
     own.greet()
     for _ in range(_WARM):
         own.frame()

@@ -89,6 +89,7 @@ class FleetGateway:
     Attributes:
         name: identity of this gateway, part of the name of the topic on which its own robots send.
         rules: those of the ledger.
+        busy: how much of what the fleet may promise is promised, 0 to 1, as the ledger has said last.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class FleetGateway:
         self._make_setting = make_setting
         self._complain = complain
         self.rules = rules or FleetRules()
+        self.busy = 0.0
         self._lock = threading.Lock()
         self._demands: dict[str, ModelDemand] = {}
         self._asked: dict[str, Identity] = {}  # by network
@@ -240,6 +242,7 @@ class FleetGateway:
         self._obey(self._cluster.report(report), sessions)
 
     def _obey(self, orders: Orders, sessions: dict[str, RelaySession]) -> None:
+        self.busy = orders.busy
         for place, network in orders.start:
             if network in self._asked:
                 self._start(place, network)

@@ -15,6 +15,9 @@ from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, listen
+from cacheinf_ros.fleet.held_models import ModelStore
+from cacheinf_ros.fleet.shared_weights import shared_model
+from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.row_workers import RowWorkers
 from cacheinf_ros.pipeline.node_configs import ModelConfig
@@ -29,29 +32,36 @@ class HostSetting:
 
     Attributes:
         asked: the model, which must be the gateway's own or one of the catalogs'.
+        share_weights: whether processes on one machine that compute the same model have its weights in memory once.
     """
 
     asked: Identity
     model: ModelConfig
     catalogs: CatalogServerConfig
     engine: EngineConfig
+    share_weights: bool = True
+
+    @property
+    def weights_key(self) -> str:
+        """What tells models, and ways to pack their weights, apart."""
+        return f"{self.asked.network} {self.engine.device} {self.engine.precision.value}"
 
 
 class SessionHost:
     """Takes connections of gateways, each for one session, as soon as it is made."""
 
-    def __init__(self, setting: HostSetting, host: str = "127.0.0.1") -> None:
+    def __init__(self, setting: HostSetting, host: str = "127.0.0.1", store: ModelStore | None = None) -> None:
         """Load and compile the model, and listen.
 
         Args:
             host: address of this machine that gateways reach.
+            store: of the models that processes of this machine share; None: there is none.
 
         Raises:
             CacheinfError: there is no such model on this machine, or it cannot be compiled.
         """
         self._setting = setting
-        models = SplitModels(open_model(setting.model), setting.catalogs.read())
-        self._model = models.find(setting.asked)
+        self._model = self._opened(store)
         self._lock = threading.Lock()
         self._compiling = threading.Lock()
         self._rows = RowWorkers()
@@ -84,6 +94,17 @@ class SessionHost:
             session.close()
             if stream is not None:
                 stream.close()
+
+    def _opened(self, store: ModelStore | None) -> Model:
+        """The model, with weights of its own or the machine's."""
+        setting, engine = self._setting, self._setting.engine
+
+        def load() -> Model:
+            return SplitModels(open_model(setting.model), setting.catalogs.read()).find(setting.asked)
+
+        if store is None or not setting.share_weights:
+            return load()
+        return shared_model(store, setting.weights_key, load, lambda model: PartitionWorker(model, engine))
 
     def _accept(self) -> None:
         while self._is_open:

@@ -8,116 +8,19 @@ lost: the gateways' next reports say it again. Times are seconds of any one cloc
 from __future__ import annotations
 
 import itertools
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
 
 from cacheinf_ros.fleet.demand import Demand
-from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad, best_machine, objection
+from cacheinf_ros.fleet.fleet_state import FleetState, GatewayEntry, HostEntry, SessionEntry
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad, best_machine, busy_share, objection
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
 
 _REMEMBERED = 1000
 _LEAST_CORES = 0.01
 _GRACE_S = 5.0  # for a session between its admission and the first report of it
 _SENT_ON_S = 2.0  # after which a robot that was sent to another gateway and still asks here may stay
-
-
-@dataclass(slots=True, kw_only=True)
-class HostEntry:
-    """A process.
-
-    Attributes:
-        idle_s: since when it has had no session.
-        is_seen, is_ready: whether its gateway has reported it, and that it computes.
-    """
-
-    machine: str
-    network: str
-    gateway: str
-    since_s: float
-    idle_s: float
-    is_seen: bool = False
-    is_ready: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class SessionEntry:
-    """A session. ``host``, ``target``: where it is, and where it is going to be; empty: nowhere."""
-
-    gateway: str
-    demand: Demand
-    since_s: float
-    host: str = ""
-    target: str = ""
-    ordered_s: float = 0.0
-    shed: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class GatewayEntry:
-    """A gateway."""
-
-    heard_s: float
-    counts: Mapping[str, float] = field(default_factory=dict)
-
-
-class FleetState:
-    """Holds all that is known of a fleet.
-
-    Attributes:
-        machines: that are there, by name.
-        draining: names of those that are to become empty.
-        hosts, sessions, gateways: by name.
-        orders: for each gateway, until its next report.
-        counts: of admissions, refusals, moves and losses so far.
-    """
-
-    def __init__(self, rules: FleetRules) -> None:
-        self.rules = rules
-        self.machines: dict[str, Machine] = {}
-        self.draining: set[str] = set()
-        self.hosts: dict[str, HostEntry] = {}
-        self.sessions: dict[str, SessionEntry] = {}
-        self.gateways: dict[str, GatewayEntry] = {}
-        self.counts = dict.fromkeys(("admitted", "refused", "moved", "lost", "shed"), 0)
-        self.orders: dict[str, Orders] = {}
-
-    @property
-    def loads(self) -> list[MachineLoad]:
-        """What the machines that take sessions have to do."""
-        return [load for load in self.all_loads if load.machine.name not in self.draining]
-
-    @property
-    def all_loads(self) -> list[MachineLoad]:
-        """What all machines have to do, by name."""
-        counts = self.counted
-        demands: dict[str, list[Demand]] = {name: [] for name in sorted(self.machines)}
-        free: dict[str, set[str]] = {name: set() for name in self.machines}
-        hosts: Counter[str] = Counter()
-        for session in self.sessions.values():
-            machine = self.machine_of(session)
-            if machine and not session.shed:
-                demands[machine].append(session.demand)
-        for name, host in self.hosts.items():
-            hosts[host.machine] += 1
-            if counts[name] < self.rules.sessions_per_host:
-                free[host.machine].add(host.network)
-        return [
-            MachineLoad(
-                machine=self.machines[name], demands=tuple(there), networks=frozenset(free[name]), hosts=hosts[name]
-            )
-            for name, there in demands.items()
-        ]
-
-    @property
-    def counted(self) -> Counter[str]:
-        """How many sessions each process has, or is to have."""
-        return Counter(host for each in self.sessions.values() for host in {each.host, each.target} if host)
-
-    def machine_of(self, session: SessionEntry) -> str:
-        """Where a session is, or is going to be; empty: nowhere."""
-        host = self.hosts.get(session.target or session.host)
-        return host.machine if host is not None else ""
 
 
 class FleetLedger:
@@ -200,7 +103,8 @@ class FleetLedger:
         self._take(report, now_s)
         self._forget_silent(now_s)
         self._sent_on = {name: at for name, at in self._sent_on.items() if now_s - at < 2 * _SENT_ON_S}
-        return self.state.orders.pop(report.gateway, Orders())
+        orders = self.state.orders.pop(report.gateway, Orders())
+        return replace(orders, busy=busy_share(self.state.loads, self.state.rules))
 
     def find(self, demand: Demand, gateway: str, now_s: float, *, is_urgent: bool = False) -> Place | Refusal:
         """A place for a session; an urgent one in a process that runs, even if that has enough to do."""

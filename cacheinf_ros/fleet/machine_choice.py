@@ -149,3 +149,11 @@ def best_machine(loads: Sequence[MachineLoad], demand: Demand, rules: FleetRules
         else:
             found.append((round(cost_ms(load, demand, rules), 3), joined.busy, load.machine.name, load))
     return min(found)[-1] if found else "; ".join(objections[:3])
+
+
+def busy_share(loads: Sequence[MachineLoad], rules: FleetRules) -> float:
+    """How much of what machines may promise together is promised; 1 where there are none."""
+    cores = rules.most_busy * sum(load.machine.cores for load in loads)
+    if not cores:
+        return 1.0
+    return min(1.0, sum(demand.cores for load in loads for demand in load.demands) / cores)

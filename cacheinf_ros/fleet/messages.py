@@ -96,9 +96,11 @@ class Orders:
         stop: processes.
         move: sessions, to where.
         shed: sessions, why.
+        busy: how much of what the fleet may promise is promised, 0 to 1: what places cost goes by it.
     """
 
     start: tuple[tuple[Place, str], ...] = ()
     stop: tuple[str, ...] = ()
     move: tuple[tuple[str, Place], ...] = ()
     shed: tuple[tuple[str, str], ...] = ()
+    busy: float = 0.0

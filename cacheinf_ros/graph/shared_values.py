@@ -43,3 +43,8 @@ class SharedValues:
             if shared is None:
                 shared = self._values[id(source), kind] = Shared(source, make())
             return cast(Shared[T], shared)
+
+    def held(self) -> list[tuple[Hashable, Shared[object]]]:
+        """What somebody holds now, each with its kind."""
+        with self._lock:
+            return [(kind, shared) for (_, kind), shared in self._values.items()]

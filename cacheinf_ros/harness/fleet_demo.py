@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.config import Value
 from cacheinf_ros.engine import Engine, EngineConfig
-from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
+from cacheinf_ros.fleet.own_machines import OwnMachines
+from cacheinf_ros.fleet.ray_cluster import RayCluster
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness.fleet_demo_report import DemoReport, Phase, RobotReport
 from cacheinf_ros.harness.frame_ledger import Fate, FrameLedger

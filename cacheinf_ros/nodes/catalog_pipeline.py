@@ -70,10 +70,12 @@ class CatalogPipeline:
         self._device = DeviceModels(folders, node.parameters, announcer, self._split)
         if self._connection and Place.CLOUD in config.places:
             cloud = CatalogCloud(node, folders, self._connection)
+        connection = self._connection
+        server_load = None if connection is None else lambda: connection.server_load
         self._service: CatalogService[InferenceResult] = CatalogService(
             demands,
             node.parameters,
-            Places(device=self._device, split=self._split, cloud=cloud),
+            Places(device=self._device, split=self._split, cloud=cloud, server_load=server_load),
             RequestEnergy(get(PowerModel), announced_meter(node, "energy of requests"), node.health.note),
             announcer,
             lambda view, result: self._message(view.header, result),

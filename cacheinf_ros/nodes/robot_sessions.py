@@ -24,7 +24,16 @@ from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.parameters import Parameters
 from cacheinf_ros.nodes.topics import profile, publish_to_one, subscribe_to, subscribe_to_one
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
-from cacheinf_ros.offload import Identity, Packet, ServerSession, WholeFrameWorker, Work, Worker
+from cacheinf_ros.offload import (
+    Identity,
+    Packet,
+    ServerLoad,
+    ServerSession,
+    WholeFrameWorker,
+    Work,
+    Worker,
+    frames_at_once,
+)
 from cacheinf_ros.offload.protocol.greeting import read_hello
 from cacheinf_ros.offload.protocol.packets import Send
 from cacheinf_ros.offload.row_workers import RowWorkers
@@ -84,13 +93,15 @@ class RobotSessions:
         self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
         self._compiling = threading.Lock()  # one at a time: it takes memory
         self._rows = RowWorkers()
+        at_once = frames_at_once(parameters.get(EngineConfig))
+        self._load = ServerLoad(at_once, None if gateway is None else lambda: gateway.busy)
         self._unusable: dict[tuple[str, Work], str] = {}  # why, of models that there are: not compiled again and again
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
         if gateway is not None:
             own = f"{topic}/{gateway.name}"
             self._own_packets = subscribe_to_one(node, SplitPacket, own, self._receive, profile(_DEPTH))
-        self._timer = node.create_timer(_PERIOD_S, self._forget_silent, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._timer = node.create_timer(_PERIOD_S, self._every_second, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
         """End all sessions."""
@@ -142,6 +153,13 @@ class RobotSessions:
         while len(self._refused) > _MOST_REFUSED:
             self._node.destroy_publisher(self._refused.popitem(last=False)[1])
 
+    def _every_second(self) -> None:
+        self._forget_silent()
+        self._health.note("load", f"{self._load.busy:.0%}")
+        for name, robot in self._robots.items():
+            for packet in self._load.packets(name):
+                self._to(robot.answers)(packet)
+
     def _forget_silent(self) -> None:
         """A robot that still runs says something every second: these were killed, or their last words are lost."""
         self._give_up_refused()
@@ -165,7 +183,7 @@ class RobotSessions:
         name = greeting.session
         topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
         answers = self._refused.pop(name, None) or publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
-        session = self._session(greeting, self._to(answers))
+        session = self._session(greeting, self._load.watched(self._to(answers)))
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         thread.start()
@@ -204,7 +222,7 @@ class RobotSessions:
             if not session.is_open:  # it was forgotten meanwhile, and before it was loaded
                 self._whole.forget(session.name)
             self._check_open(session)
-            return WholeFrameWorker(compute)
+            return WholeFrameWorker(self._load.timed(compute))
         partition = PartitionWorker(self._models.find(asked), self._parameters.get(EngineConfig), asked.dropped)
         return self._rows.worker(asked, partition)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.topics import profile, publish_on, publish_to_one, subscribe_to_one
-from cacheinf_ros.offload import Packet
+from cacheinf_ros.offload import HeardLoad, Packet
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
@@ -68,11 +69,18 @@ class ServerConnection:
         self._answers: dict[str, Subscription[SplitPacket]] = {}  # by session
         self._ends: dict[str, Callable[[], None]] = {}
         self._own: dict[str, tuple[str, Publisher[Any]]] = {}  # by session, its gateway and the way there
+        self._load, self._load_lock = HeardLoad(), threading.Lock()
 
     @property
     def has_server(self) -> bool:
         """Whether anybody receives what is sent."""
         return self._packets.get_subscription_count() > 0
+
+    @property
+    def server_load(self) -> float:
+        """How busy its servers say that they are, 0 to 1; 0: they say nothing."""
+        with self._load_lock:
+            return self._load.busy(time.monotonic())
 
     def send(self, packet: Packet) -> None:
         """Send without waiting: to a session's own gateway as soon as that is reached, else to all."""
@@ -105,11 +113,17 @@ class ServerConnection:
         Args:
             end: ends the session, and calls :meth:`leave`.
         """
-        topic = f"{self._shared_topic}/{session}"
+
+        def hear(message: SplitPacket) -> None:
+            packet = packet_from(message)
+            with self._load_lock:
+                is_load = packet.session == session and self._load.hear(packet, time.monotonic())
+            if not is_load:
+                receive(packet)
+
         self._ends[session] = end
-        self._answers[session] = subscribe_to_one(
-            self._node, SplitPacket, topic, lambda message: receive(packet_from(message)), profile(_DEPTH)
-        )
+        topic = f"{self._shared_topic}/{session}"
+        self._answers[session] = subscribe_to_one(self._node, SplitPacket, topic, hear, profile(_DEPTH))
 
     def leave(self, session: str) -> None:
         """Nothing is received for a session any more; by the executor's thread, or when that has ended."""

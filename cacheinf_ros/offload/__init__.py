@@ -12,11 +12,12 @@ from cacheinf_ros.offload.protocol.row_session import RowSession
 from cacheinf_ros.offload.protocol.server_session import ServerSession, Worker
 from cacheinf_ros.offload.protocol.whole_frame_service import WholeFrameWorker
 from cacheinf_ros.offload.protocol.whole_frame_session import WholeFrameSession
+from cacheinf_ros.offload.server_load import HeardLoad, ServerLoad, frames_at_once
 
 __all__ = [
-    "REFUSES", "Frame", "FramePeer", "FrameSession", "Identity", "LimitedLink", "OffloadConfig", "Packet",
-    "RobotSession", "RowSession", "RowWorker", "ServerSession", "Ticket", "Trace", "WholeFrameSession",
-    "WholeFrameWorker", "WireImage", "WireType", "Work", "Worker", "read_trace",
+    "REFUSES", "Frame", "FramePeer", "FrameSession", "HeardLoad", "Identity", "LimitedLink", "OffloadConfig", "Packet",
+    "RobotSession", "RowSession", "RowWorker", "ServerLoad", "ServerSession", "Ticket", "Trace", "WholeFrameSession",
+    "WholeFrameWorker", "WireImage", "WireType", "Work", "Worker", "frames_at_once", "read_trace",
 ]  # fmt: skip
 
 # Folders with doors of their own.

@@ -198,6 +198,7 @@ def test_a_session_whose_process_still_starts_keeps_its_place() -> None:
     ledger = FleetLedger(FleetRules())
     ledger.see(MACHINES)
     place = ledger.admit(asked("r0", "g0"), 0.0)
-    ledger.report(GatewayReport(gateway="g0", sessions={"r0": ("", None)}), 0.5)
+    orders = ledger.report(GatewayReport(gateway="g0", sessions={"r0": ("", None)}), 0.5)
+    assert 0.0 < orders.busy < 1.0, "it is told what has been promised"
     assert isinstance(place, Place) and ledger.state.sessions["r0"].host == place.host
     assert ledger.state.counts["moved"] == 0

@@ -14,6 +14,7 @@ from cacheinf_ros.fleet.machine_choice import (
     Machine,
     MachineLoad,
     best_machine,
+    busy_share,
     objection,
     p95_ms,
     waiting_ms,
@@ -82,3 +83,13 @@ def test_measurements_take_the_place_of_predictions(took_ms: list[float], period
     assert found.mean_ms <= found.worst_ms * 1.001 or found.worst_ms <= max(took_ms)
     assert abs(found.period_ms - period_ms) < 1e-6 * period_ms + 1e-3
     assert (found.priority, found.deadline_ms) == (3, 100.0)
+
+
+@given(st.lists(loads, max_size=5), demands())
+def test_a_fleet_is_the_busier_the_more_it_has_promised(found: list[MachineLoad], demand: Demand) -> None:
+    before = busy_share(found, RULES)
+    assert 0.0 <= before <= 1.0
+    if found:
+        assert busy_share([found[0].joined_by(demand), *found[1:]], RULES) >= before - 1e-9
+    else:
+        assert before == 1.0, "nothing can be promised"

@@ -7,12 +7,19 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from fleets import START_S, Rig
-from sessions import until
+from fleets import MODEL, START_S, Rig
+from sessions import ENGINE, until
 
 pytest.importorskip("ray", reason="needs Ray: pip install -r requirements-fleet.txt")
 
-from cacheinf_ros.fleet.ray_cluster import OwnMachines, RayCluster
+from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfig
+from cacheinf_ros.fleet.host import HostSetting
+from cacheinf_ros.fleet.own_machines import OwnMachines
+from cacheinf_ros.fleet.ray_actors import DIRECTOR
+from cacheinf_ros.fleet.ray_cluster import RayCluster
+from cacheinf_ros.graph import load_model
+from cacheinf_ros.offload import Identity
+from cacheinf_ros.pipeline.node_configs import ModelConfig
 
 
 @pytest.fixture
@@ -20,6 +27,19 @@ def machines() -> Iterator[OwnMachines]:
     made = OwnMachines(2, cores=2.0)
     yield made
     made.close()
+
+
+def assert_held(*machines: str) -> None:
+    """Each has the weights in its object store, where nobody writes to them."""
+    import ray
+
+    model = Identity.of(load_model(MODEL))
+    key = HostSetting(asked=model, model=ModelConfig(), catalogs=CatalogServerConfig(), engine=ENGINE).weights_key
+    director = ray.get_actor(DIRECTOR)
+    for machine in machines:
+        (reference,) = ray.get(director.find_model.remote(machine, key, "test"))
+        content = ray.get(reference)
+        assert content.places and not content.packed.flags.writeable
 
 
 def test_a_killed_node_costs_one_frame(machines: OwnMachines) -> None:
@@ -32,6 +52,7 @@ def test_a_killed_node_costs_one_frame(machines: OwnMachines) -> None:
         cluster.drain(head, is_wanted=False)
         until(lambda: all(machine.ready for machine in cluster.status().machines), lambda: rig.film(1), START_S)
         assert [session.machine for session in cluster.status().sessions] == [other]
+        assert_held(head, other)
         killing = threading.Thread(target=machines.kill, args=(other,))
         killing.start()
         rig.film(10, period_s=0.5)

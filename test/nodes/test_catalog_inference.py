@@ -110,6 +110,7 @@ def test_the_server_comes_goes_and_comes_back(
     results += film(all_from("local"))
     another = start_server(nodes, catalogs)
     results += film(all_from("server"))
+    film(lambda _: station.said("catalog_inference").get("server_price", "0.0%").split()[-1] != "0.0%")
     assert not any(result.error for result in results)
     assert {result.model for result in results} == set(MODELS)
     assert {result.variant for result in results} == {"original"}

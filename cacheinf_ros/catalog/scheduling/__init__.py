@@ -4,6 +4,7 @@
 from cacheinf_ros.catalog.scheduling.budgets import Account, Budget
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Decision, Demand, Load, Option, Preference, Why, options_of
+from cacheinf_ros.catalog.scheduling.load_price import price_factor
 from cacheinf_ros.catalog.scheduling.loaded_variants import SharedPart
 from cacheinf_ros.catalog.scheduling.scheduler import Scheduler
 
@@ -20,4 +21,5 @@ __all__ = [
     "SharedPart",
     "Why",
     "options_of",
+    "price_factor",
 ]

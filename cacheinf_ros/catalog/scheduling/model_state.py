@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cacheinf_ros.catalog.scheduling.budgets import Account, Frequency
 from cacheinf_ros.catalog.scheduling.cost_correction import CostCorrection
 from cacheinf_ros.catalog.scheduling.decision import Option
+from cacheinf_ros.catalog.scheduling.load_price import priced
 from cacheinf_ros.catalog.scheduling.loaded_variants import LoadedVariants, Resident
 from cacheinf_ros.catalog.scheduling.offer import Offer
 from cacheinf_ros.catalog.variant import Place
@@ -73,6 +74,7 @@ class Situation:
         account: what is left.
         correction: of costs.
         begun_s, ends_s: when the budget begins and ends.
+        price: how many times its usual price the server costs at present.
     """
 
     models: Mapping[str, ModelState]
@@ -81,10 +83,11 @@ class Situation:
     correction: CostCorrection
     begun_s: float
     ends_s: float
+    price: float = 1.0
 
     def offer(self, model: str, option: Option, current: Option | None) -> Offer:
         """An option as it presents itself where another one, or nothing, is loaded."""
-        cost = self.correction.cost(model, option)
+        cost = priced(option, self.correction.cost(model, option), self.price)
         load = (0.0, 0.0) if option is current else (cost.load_energy_j, cost.load_money)
         return Offer(option=option, cost=cost, load=load)
 

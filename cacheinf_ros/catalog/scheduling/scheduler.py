@@ -25,6 +25,8 @@ from cacheinf_ros.catalog.scheduling.planned_rule import PlannedRule
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.errors import CatalogError
 
+_CLEARLY = 0.1  # of a price
+
 
 class Scheduler:
     """Picks variants and places for the models of one robot. Not thread-safe.
@@ -69,6 +71,7 @@ class Scheduler:
             begun_s=start_s, ends_s=start_s + budget.horizon_s,
         )  # fmt: skip
         self._rule = PlannedRule() if preference is Preference.ACCURACY else PerRequestRule(preference)
+        self._planned_price = 1.0
         self._latest = ""  # model
 
     @property
@@ -132,6 +135,13 @@ class Scheduler:
     def share(self, parts: Sequence[SharedPart]) -> None:
         """Loaded variants have these parts in common: their memory counts once."""
         self._loaded.share(parts)
+
+    def price(self, factor: float) -> None:
+        """The server costs so many times its usual price from now on; plans are anew where that has clearly changed."""
+        if abs(factor - self._planned_price) > _CLEARLY * self._planned_price:
+            self._planned_price = factor
+            self._rule.expect_change()
+        self._situation.price = factor
 
     def spend(self, energy_j: float, money: float) -> None:
         """Executing or loading has taken joules and dollars, as measured or as predicted."""

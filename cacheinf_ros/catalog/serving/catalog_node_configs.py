@@ -118,6 +118,13 @@ class CatalogBudgetConfig(Config):
     price_mb: float = _price(
         PriceConfig().price_mb, "dollars per 10**6 bytes to and from the server", name="server.price_mb"
     )
+    price_most: float = unlisted(
+        10.0,
+        "times its usual price that a busy server costs at most; 1: prices do not follow its load",
+        low=1.0,
+        high=1000.0,
+        name="server.price_most",
+    )
 
     @property
     def budget(self) -> Budget:

@@ -12,6 +12,7 @@ from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, D
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
+from cacheinf_ros.catalog.serving.server_price import ServerPrice
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.config import CurrentConfigs
 from cacheinf_ros.energy import RequestEnergy, Spent
@@ -71,11 +72,16 @@ class Split(PartitionLoader, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Places(Generic[T]):
-    """Where requests are served; ``split`` and ``cloud`` where there may be a server."""
+    """Where requests are served; ``split`` and ``cloud`` where there may be a server.
+
+    Attributes:
+        server_load: which share of the server's time is taken, 0 to 1, as it says; None: there is none.
+    """
 
     device: DeviceModels
     split: Split | None
     cloud: Cloud[T] | None
+    server_load: Callable[[], float] | None = None
 
 
 class CatalogService(Generic[T]):
@@ -102,6 +108,8 @@ class CatalogService(Generic[T]):
         """
         self._demands, self._parameters, self._energy = demands, parameters, energy
         self._device, self._split, self._cloud = places.device, places.split, places.cloud
+        self._server_price = ServerPrice(places.server_load, announcer.note)
+        self._price = 1.0  # of the server, times the usual
         self._announcer, self._answer_of = announcer, answer_of
         self._view: View | None = None  # the latest
         self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
@@ -164,7 +172,7 @@ class CatalogService(Generic[T]):
         else:
             answer = self._here(decision, view, why)
         if self._cloud is not None and self.account.money > 0:
-            self._scheduler.spend(0.0, self._cloud.probe(model, view))
+            self._scheduler.spend(0.0, self._price * self._cloud.probe(model, view))
         return answer
 
     def improve(self) -> None:
@@ -196,12 +204,17 @@ class CatalogService(Generic[T]):
         return self._cloud is not None and self._cloud.is_up(model) and not is_lost
 
     def _choose(self, model: str, *, connected: bool) -> Decision:
+        self._follow_price()
         decision = self._scheduler.choose(model, time.monotonic(), connected=connected)
         if decision.load is not None:
             self._make_room(decision.load)
         elif decision.option is not None:
             self._hits[model] = None
         return decision
+
+    def _follow_price(self) -> None:
+        self._price = self._server_price.factor(self._parameters.get(CatalogBudgetConfig).price_most)
+        self._scheduler.price(self._price)
 
     def _make_room(self, load: Load) -> None:
         for other in load.evicts:
@@ -248,10 +261,11 @@ class CatalogService(Generic[T]):
         begun, started = self._energy.begin(), time.perf_counter()
         found = self._cloud.ask(model, variant, view, why, is_new=is_new)
         spent = Spent(transmit_ms=found.link_ms)
-        self._scheduler.spend(self._energy.end(begun, _ms_since(started), spent), found.money)
+        self._scheduler.spend(self._energy.end(begun, _ms_since(started), spent), self._price * found.money)
         return found.answer
 
     def _update(self, model: str) -> None:
+        self._follow_price()
         now_s = time.monotonic()
         load = self._scheduler.update(model, now_s, connected=self._is_connected(model))
         if load is None or self._view is None:
@@ -271,7 +285,7 @@ class CatalogService(Generic[T]):
         took_ms = _ms_since(started)
         spent, money = self._split.take(took_ms) if self._split else (Spent(compute_ms=took_ms), 0.0)
         energy_j = self._energy.end(begun_j, took_ms, spent)
-        self._scheduler.spend(energy_j, money)
+        self._scheduler.spend(energy_j, self._price * money)
         return energy_j
 
 

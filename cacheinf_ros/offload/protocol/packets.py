@@ -43,6 +43,8 @@ class Kind(IntEnum):
     """Robot: a whole frame to compute."""
     RESULT = 10
     """Server: what came of it."""
+    LOAD = 15
+    """Server: how busy I am; of no epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

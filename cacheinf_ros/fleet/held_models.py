@@ -1,0 +1,69 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Which models each machine of a fleet holds for all of its processes, and for which of them. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:  # torch is for the processes that compute
+    from cacheinf_ros.fleet.shared_weights import ModelContent
+
+_KEPT_S = 60.0  # after the last process that used it: others may come
+
+
+class ModelStore(Protocol):
+    """Where the processes of one machine keep models for each other; :class:`LinkError` where it does not answer."""
+
+    def find(self, key: str) -> ModelContent | None:
+        """A model that one of them has put there; its arrays are views of memory that all share. None: nobody has."""
+        ...
+
+    def hold(self, key: str, content: ModelContent) -> None:
+        """Put a model there."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Held:
+    """A model. ``used_s``: when a process last used it."""
+
+    reference: Any
+    used_s: float
+    hosts: set[str] = field(default_factory=set)
+
+
+class HeldModels:
+    """Holds references to models as long as processes use them, and a while longer. Not thread-safe.
+
+    Times are seconds of any one clock.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], _Held] = {}  # by machine and key
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def find(self, machine: str, key: str, host: str, now_s: float) -> Any | None:
+        """The reference to a model that a machine holds, which a process will use from now on; None: it has none."""
+        held = self._held.get((machine, key))
+        if held is None:
+            return None
+        held.hosts.add(host)
+        held.used_s = now_s
+        return held.reference
+
+    def hold(self, machine: str, key: str, host: str, reference: Any, now_s: float) -> None:
+        """Hold a model for a machine; in place of the one that it has, which may be lost."""
+        self._held[machine, key] = _Held(reference=reference, used_s=now_s, hosts={host})
+
+    def release(self, hosts: Container[str], now_s: float) -> None:
+        """Forget models that none of the processes that there are has used for a while."""
+        for at, held in list(self._held.items()):
+            held.hosts = {host for host in held.hosts if host in hosts}
+            if held.hosts:
+                held.used_s = now_s
+            elif now_s - held.used_s > _KEPT_S:
+                del self._held[at]

@@ -1,0 +1,117 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What runs on a Ray cluster: one actor that keeps the ledger, at the head, and one for each process that computes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from cacheinf_ros.fleet.held_models import HeldModels
+from cacheinf_ros.fleet.ledger import FleetLedger
+from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
+from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
+from cacheinf_ros.fleet.ray_library import ray
+from cacheinf_ros.fleet.ray_models import RayModels
+from cacheinf_ros.fleet.status import FleetStatus, status_of
+from cacheinf_ros.fleet.upkeep import keep_up
+
+if TYPE_CHECKING:  # torch is for the processes that compute
+    from cacheinf_ros.fleet.frame_stream import Address
+    from cacheinf_ros.fleet.host import HostSetting
+
+NAMESPACE = "cacheinf"
+DIRECTOR = "cacheinf_director"
+_LOOK_S = 0.25
+
+
+class Director:
+    """Keeps the ledger, and knows which models machines hold. An actor at the head of the cluster.
+
+    See :class:`.ledger.FleetLedger` and :class:`.held_models.HeldModels`.
+    """
+
+    def __init__(self, rules: FleetRules) -> None:
+        self._lock = threading.Lock()
+        self._ledger = FleetLedger(rules)
+        self._models = HeldModels()
+        self._look()
+        threading.Thread(target=self._look_on, name="look", daemon=True).start()
+
+    def admit(self, asked: Asked) -> Place | Elsewhere | Refusal:
+        """As :meth:`.FleetLedger.admit`."""
+        with self._lock:
+            return self._ledger.admit(asked, time.monotonic())
+
+    def report(self, report: GatewayReport) -> Orders:
+        """As :meth:`.FleetLedger.report`."""
+        with self._lock:
+            return self._ledger.report(report, time.monotonic())
+
+    def lose_host(self, host: str) -> None:
+        """As :meth:`.FleetLedger.lose_host`."""
+        with self._lock:
+            self._ledger.lose_host(host)
+
+    def leave(self, session: str) -> None:
+        """As :meth:`.FleetLedger.leave`."""
+        with self._lock:
+            self._ledger.leave(session)
+
+    def drain(self, machine: str, is_wanted: bool) -> None:
+        """As :meth:`.FleetLedger.drain`, or :meth:`.FleetLedger.undrain`."""
+        with self._lock:
+            (self._ledger.drain if is_wanted else self._ledger.undrain)(machine)
+
+    def status(self) -> FleetStatus:
+        """What there is."""
+        with self._lock:
+            return status_of(self._ledger, time.monotonic())
+
+    def find_model(self, machine: str, key: str, host: str) -> list[Any]:
+        """As :meth:`.HeldModels.find`; in a list, for Ray would send the model in place of a bare reference."""
+        with self._lock:
+            found = self._models.find(machine, key, host, time.monotonic())
+        return [] if found is None else [found]
+
+    def hold_model(self, machine: str, key: str, host: str, references: list[Any]) -> None:
+        """As :meth:`.HeldModels.hold`, of the one reference in the list."""
+        with self._lock:
+            self._models.hold(machine, key, host, references[0], time.monotonic())
+
+    def _look_on(self) -> None:
+        """Ray may take its time to say which nodes live, when one has just died: nobody waits for that."""
+        while True:
+            time.sleep(_LOOK_S)
+            self._look()
+
+    def _look(self) -> None:
+        machines = _machines(ray())
+        with self._lock:
+            self._ledger.see(machines)
+            keep_up(self._ledger, time.monotonic())
+            self._models.release(self._ledger.state.hosts, time.monotonic())
+
+
+class HostActor:
+    """A :class:`.host.SessionHost` on a machine of the cluster."""
+
+    def __init__(self, setting: HostSetting) -> None:
+        from cacheinf_ros.fleet.host import SessionHost
+
+        context = ray().get_runtime_context()
+        models = RayModels(ray().get_actor(DIRECTOR), context.get_node_id(), context.get_actor_name())
+        self._host = SessionHost(setting, ray().util.get_node_ip_address(), models)
+
+    def where(self) -> tuple[Address, bytes]:
+        """Where it listens, and its key."""
+        return self._host.address, self._host.key
+
+
+def _machines(ray_itself: Any) -> list[Machine]:
+    """Those that are alive and have processors for sessions."""
+    return [
+        Machine(name=node["NodeID"], cores=node["Resources"]["CPU"], memory_bytes=node["Resources"].get("memory", 0.0))
+        for node in ray_itself.nodes()
+        if node["Alive"] and node["Resources"].get("CPU", 0.0) > 0
+    ]

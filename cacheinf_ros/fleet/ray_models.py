@@ -1,0 +1,51 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Models in the object store of a machine of a Ray cluster, which all of its processes see in the same memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cacheinf_ros.errors import LinkError
+from cacheinf_ros.fleet.ray_library import PATIENCE_S, cause, ray
+
+if TYPE_CHECKING:  # torch is for the processes that compute
+    from cacheinf_ros.fleet.shared_weights import ModelContent
+
+
+class RayModels:
+    """See :class:`.held_models.ModelStore`; of one process.
+
+    A model belongs to the process that has put it there: who uses it keeps it when that ends, who comes later puts it
+    there anew.
+    """
+
+    def __init__(self, director: Any, machine: str, host: str) -> None:
+        """``director``: the actor, see :class:`.ray_actors.Director`; ``host``: this process's name."""
+        self._director = director
+        self._machine = machine
+        self._host = host
+
+    def find(self, key: str) -> ModelContent | None:
+        """As :meth:`.ModelStore.find`."""
+        found = self._get(self._director.find_model.remote(self._machine, key, self._host))
+        try:
+            content: ModelContent | None = ray().get(found[0], timeout=PATIENCE_S) if found else None
+        except ray().exceptions.ObjectLostError:
+            return None  # with the process that had put it there
+        except ray().exceptions.RayError as error:
+            raise LinkError(f"Ray's object store does not answer: {cause(error)}") from None
+        return content
+
+    def hold(self, key: str, content: ModelContent) -> None:
+        """As :meth:`.ModelStore.hold`."""
+        try:
+            reference = ray().put(content)
+        except (ray().exceptions.RayError, OSError) as error:
+            raise LinkError(f"{content.size / 1e6:.0f} MB do not go into Ray's object store: {cause(error)}") from None
+        self._get(self._director.hold_model.remote(self._machine, key, self._host, [reference]))
+
+    def _get(self, asked: Any) -> Any:
+        try:
+            return ray().get(asked, timeout=PATIENCE_S)
+        except (ray().exceptions.RayError, ConnectionError) as error:
+            raise LinkError(f"Ray does not answer: {cause(error)}") from None
