@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.options import Size, Threads, Weights
+from cacheinf_ros.cli.options import Size, Threads, Weights, described
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import Cache, EngineConfig
+from cacheinf_ros.engine import Cache, EngineConfig, Precision
 from cacheinf_ros.memory import MIB, Placement, TensorRecord
 
 _DEFAULTS = EngineConfig()
@@ -33,6 +33,7 @@ def memory(
         ),
     ] = 0.0,
     threads: Threads = _DEFAULTS.threads,
+    precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision,
     out: Annotated[Path | None, typer.Option(help="Draw the plan: time across, address up.")] = None,
     time_limit_s: Annotated[
         float, typer.Option(min=0, help="How long to search for an arena smaller than the best greedy one.")
@@ -40,25 +41,31 @@ def memory(
 ) -> None:
     """Plan the memory of the feature maps that live within a frame: without a cache, or with merged caches.
 
+    With precision int8 a value takes one byte; scales are needed, see `cacheinf quantise`.
+
     Example: cacheinf memory torchvision:resnet50 --size 480x640 --cache-budget-mb 100 --out plan.png
     """
     from cacheinf_ros.engine import chosen_caching, droppable, in_smallest_order, lay_out, map_bytes, records_of
+    from cacheinf_ros.engine.quantisation import executed_model
     from cacheinf_ros.graph import load_model
     from cacheinf_ros.memory import OFFSETS, SHARED_OBJECTS, least_for_offsets, least_for_shared_objects
     from cacheinf_ros.memory.optimal import optimal
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
-    config = EngineConfig.checked(cache=Cache.MERGED, cache_budget_mb=cache_budget_mb, threads=threads)
+    config = EngineConfig.checked(
+        cache=Cache.MERGED, cache_budget_mb=cache_budget_mb, threads=threads, precision=precision
+    )
     caching = chosen_caching(loaded, config)
-    graph = in_smallest_order(loaded.graph, caching)
+    executed, _ = executed_model(loaded, config)
+    graph = in_smallest_order(executed.graph, caching)
     layout = lay_out(graph)
     records = records_of(layout, caching)
     kept = [name for name in droppable(layout) if name not in caching.dropped]
     kept_mib = sum(map_bytes(layout, name) for name in kept) / MIB
     typer.echo(f"{len(kept)} feature maps are kept between frames, {kept_mib:.1f} MiB; {len(records)} live within one")
     best = optimal(records, time_limit_s=time_limit_s)
-    if graph is not loaded.graph:
-        own = optimal(records_of(lay_out(loaded.graph), caching), time_limit_s=time_limit_s).placement.size / MIB
+    if graph is not executed.graph:
+        own = optimal(records_of(lay_out(executed.graph), caching), time_limit_s=time_limit_s).placement.size / MIB
         typer.echo(f"operators run in an order that needs less memory: in the model's own the arena is {own:.3f} MiB")
     table = Table("strategy", "shared objects, MiB", "one arena, MiB", title=f"{loaded.name}, {len(records)} tensors")
     for name in dict.fromkeys((*OFFSETS, *SHARED_OBJECTS)):

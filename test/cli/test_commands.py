@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from cacheinf_ros.cli.main import main
+from cacheinf_ros.engine import Precision
+from cacheinf_ros.engine.backends import choose_backend
 
 
 def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
@@ -97,6 +99,24 @@ def test_memory_plans_and_draws(tmp_path: Path) -> None:
     printed = cacheinf("memory", "scenenet", "--size", "96x128", "--cache-budget-mb", "0.2").stdout
     kept = re.search(r"(\d+) feature maps are kept between frames, (\S+) MiB; (\d+) live within one", printed)
     assert kept and int(kept[1]) > 0 and 0 < float(kept[2]) <= 0.2 and int(kept[3]) > 0
+
+
+@pytest.mark.skipif(not choose_backend("cpu", 1, Precision.INT8).takes_levels, reason="needs the compiled kernels")
+def test_levels_take_a_byte(tmp_path: Path) -> None:
+    """What memory is planned for, and what a link is planned with."""
+    model = ("scenenet", "--size", "96x128")
+    assert "cacheinf quantise" in cacheinf("profile", *model, "--precision", "int8").stderr
+    assert cacheinf("quantise", *model, "--source", "scene:fixed?size=96x128", "--frames", "2").returncode == 0
+    arenas, outputs = [], []
+    for precision in ("float32", "int8"):
+        out = tmp_path / precision
+        printed = cacheinf("memory", *model, "--precision", precision, "--time-limit-s", "0").stdout
+        arenas.append(float(re.findall(r"lower bound\D+\S+\D+(\S+)", printed)[0]))
+        assert cacheinf("profile", *model, "--precision", precision, "--json", str(out)).returncode == 0
+        outputs.append({each["operator"]: each["kib"] for each in json.loads(out.read_text())["operators"]})
+    assert arenas[1] < 0.4 * arenas[0]
+    floats, levels = outputs
+    assert {levels[name] / kib for name, kib in floats.items()} == {0.25, 1.0}
 
 
 def test_bench_memory_writes_json(tmp_path: Path) -> None:

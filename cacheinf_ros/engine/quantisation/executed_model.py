@@ -27,8 +27,15 @@ def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
         EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
     """
     backend = choose_backend(config.device, config.threads, config.precision, model.shared)
-    if not backend.takes_levels:
-        return model, backend
+    return (model_in_levels(model) if backend.takes_levels else model), backend
+
+
+def model_in_levels(model: Model) -> Model:
+    """The model as engines run it in int8, whatever this machine can run.
+
+    Raises:
+        EngineError: it has no scales.
+    """
     graph, scales = embedded_scales(model.graph)
     if scales is None:
         scales = kept_scales(model)
@@ -40,7 +47,7 @@ def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
         )
     graph = int8_graph(graph, scales)
     _log.info("model %s: %s", model.name, describe(graph))
-    return replace(model, graph=graph), backend
+    return replace(model, graph=graph)
 
 
 def describe(graph: Graph) -> str:
