@@ -20,12 +20,7 @@ class LocalRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forward:
-    """Fills ``target`` with what may have changed: of this machine's own rows ``changed`` and what was stale, elsewhere
-    ``active``.
-
-    A stale copy is no measure of a change: what is computed anew may equal it where the other machine computed, and
-    whatever reads the tensor here saw, something else in between.
-    """
+    """Fills ``target`` with what may have changed: of this machine's own rows ``changed``, elsewhere ``active``."""
 
     replica: TensorReplica
     changed: ActiveSet

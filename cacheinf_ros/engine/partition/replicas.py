@@ -70,21 +70,20 @@ class TensorReplica:
         self.stale_remote.fill(1)
 
     def take_local(self, active: ActiveSet, target: ActiveSet) -> None:
-        """Do what :class:`LocalRows` says; what was stale of its own rows stays so until :meth:`forward`."""
+        """Do what :class:`LocalRows` says."""
         local = slice(*self.local_rows)
         target.mask.fill(0)
         target.mask[local] = active.mask[local] | self.stale_local[local]
         target.use_mask()
-        self.stale_local[: local.start] |= active.mask[: local.start]
-        self.stale_local[local.stop :] |= active.mask[local.stop :]
+        self.stale_local |= active.mask
+        self.stale_local[local] = 0
 
     def forward(self, changed: ActiveSet, active: ActiveSet, target: ActiveSet) -> None:
         """Do what :class:`Forward` says."""
         local = slice(*self.local_rows)
         np.copyto(target.mask, active.mask)
-        target.mask[local] = changed.mask[local] | self.stale_local[local]
+        target.mask[local] = changed.mask[local]
         target.use_mask()
-        self.stale_local[local] = 0
         self.stale_remote |= target.mask  # what is computed elsewhere may differ from this machine's copy
 
     def take_stale_remote(self) -> Mask:

@@ -221,7 +221,7 @@ enum ci_step_kind : int32_t {
   CI_COMPUTE,              // runs a kernel on first's active pixels; target: those whose value changed, if it is given;
                            // second: of which first is a part, if it is given; where it is empty, nothing is computed
   CI_LOCAL_ROWS,           // target: of a ci_replica's local rows first, and what is stale
-  CI_FORWARD,              // target: of a ci_replica's local rows first and what was stale, elsewhere second
+  CI_FORWARD,              // target: of a ci_replica's local rows first, elsewhere second
   CI_NOTHING               // left to somebody else
 };
 

@@ -118,8 +118,7 @@ void merge(uint8_t* to, const uint8_t* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] |= from[i];
 }
 
-// What this machine computes of a tensor; what it leaves to the other gets out of date. What was stale of its own
-// rows stays so until it has been passed on.
+// What this machine computes of a tensor; what it leaves to the other gets out of date.
 void local_rows(const ci_replica& replica, const ci::Isa& isa, const ci_set& active, ci_set& target) {
   const int64_t width = active.width, pixels = active.height * width;
   const int64_t first = replica.first_row * width, last = replica.last_row * width;
@@ -128,18 +127,15 @@ void local_rows(const ci_replica& replica, const ci::Isa& isa, const ci_set& act
   merge(target.mask + first, replica.stale_local + first, last - first);
   merge(replica.stale_local, active.mask, first);
   merge(replica.stale_local + last, active.mask + last, pixels - last);
+  std::memset(replica.stale_local + first, 0, last - first);
   isa.list(target);
 }
 
-// What readers of a tensor must take for changed. A stale copy is no measure of that: what is computed anew may equal
-// it where the other machine computed, and readers saw, something else in between.
 void forward(const ci_replica& replica, const ci::Isa& isa, const ci_set& changed, const ci_set& active, ci_set& target) {
   const int64_t width = active.width, pixels = active.height * width;
   const int64_t first = replica.first_row * width, last = replica.last_row * width;
   std::memcpy(target.mask, active.mask, pixels);
   std::memcpy(target.mask + first, changed.mask + first, last - first);
-  merge(target.mask + first, replica.stale_local + first, last - first);
-  std::memset(replica.stale_local + first, 0, last - first);
   merge(replica.stale_remote, target.mask, pixels);  // what is computed elsewhere may differ from this machine's copy
   isa.list(target);
 }
