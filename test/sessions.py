@@ -67,8 +67,6 @@ class Both(ServerBeside):
         caching: Caching | None = None,
         engine: EngineConfig = ENGINE,
     ) -> None:
-| None = None,
-    ) -> None:
         self._model, self._identity, self.size = model, Identity.of(model), model.input_size
         self.server_engine = engine
         self.faults = faults or Faults(0, 0.0, ("lost",))
@@ -107,7 +105,6 @@ def both(
     config: OffloadConfig = OFFLOAD,
     caching: Caching | None = None,
     engine: EngineConfig = ENGINE,
-)| None = None, config: OffloadConfig = OFFLOAD, caching: Caching | None = None
 ) -> Iterator[Both]:
     sessions = Both(model, faults, config, caching, engine)
     try:

@@ -50,7 +50,7 @@ class PartitionedPlanning(Planning):
             self._publish(operator.output, self._compute(operator, local), active)
             return
         # A stale copy is no measure of a change: what is computed anew may equal it where the other machine computed,
-        # and whatever reads the tensor here saw, something else in between. It is taken out first, and always passed on.
+        # and readers of the tensor here saw, something else in between. It is taken out first, and always passed on.
         stale = self._local(operator.output, self._new(active.size))
         local = self._union([self._local(operator.output, active), stale])
         self._supply(operator, local)

@@ -243,6 +243,9 @@ class PartitionWorker:
             LinkError: the robot's part did not come; call :meth:`forget`.
         """
         with self.program.awake():
+            # Of rows that others computed so far this machine may not know that they changed, nor when: what it computes anew
+            # there is no measure of what its readers saw. With the next frame of the same partition it is.
+            refresh = start.refresh or start.partition != self._replicas.partition
             self._replicas.use(start.partition)
             if start.shift != NO_SHIFT:
                 self._writer.move(*start.shift)
@@ -250,7 +253,7 @@ class PartitionWorker:
             self._write(start.pixels)
             self._replicas.exchange, self._replicas.received = exchange, []
             try:
-                self.program.execute(outside=start.outside, refresh=start.refresh)
+                self.program.execute(outside=start.outside, refresh=refresh)
             finally:
                 self._replicas.exchange = None
 

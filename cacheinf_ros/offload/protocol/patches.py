@@ -49,9 +49,7 @@ def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> byt
     return header + scales + content
 
 
-def decode_patch(
-    data: bytes, rows: tuple[int, int], width: int, channels: int, *, are_levels: bool = False
-) -> Patch:
+def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int, *, are_levels: bool = False) -> Patch:
     """The patch that bytes stand for; of what is no feature map: the values as they lie in memory.
 
     Args:

@@ -17,8 +17,8 @@ from cacheinf_ros.offload.protocol.transfer import DONE, Transfer, Wire
 
 _WIRE_TYPES = {kind.value: kind for kind in WireType}
 _LEVELS_REMEDY = (
-    "set precision to int8 at both, with one file of scales (copy it from ~/.cache/cacheinf_ros/scales of one machine to "
-    "the other, and start that anew), or to float32 at both"
+    "set precision to int8 at both, with one file of scales (copy it from ~/.cache/cacheinf_ros/scales of one machine "
+    "to the other, and start that anew), or to float32 at both"
 )
 
 

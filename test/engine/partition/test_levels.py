@@ -65,7 +65,7 @@ def run_both(pair: Pair, dense: Program, seed: int) -> Iterator[tuple[list[torch
 
 
 @needs_kernels
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 10**6), is_merged=st.booleans())
 def test_rows_change_hands(seed: int, is_merged: bool) -> None:
     graph = random_levels(seed)
@@ -75,7 +75,7 @@ def test_rows_change_hands(seed: int, is_merged: bool) -> None:
             assert torch.equal(ours, theirs)
 
 
-@settings(max_examples=10)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 10**6))
 def test_floats_that_hold_back_what_did_not_change(seed: int) -> None:
     """As thresholds do in bounded mode; here without any error of their own."""
