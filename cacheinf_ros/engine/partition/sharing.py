@@ -243,7 +243,7 @@ class PartitionWorker:
             LinkError: the robot's part did not come; call :meth:`forget`.
         """
         with self.program.awake():
-            # Of rows that others computed so far this machine may not know that they changed, nor when: what it computes anew
+            # Of rows that the robot computed so far this machine may not know that they changed: what it computes anew
             # there is no measure of what its readers saw. With the next frame of the same partition it is.
             refresh = start.refresh or start.partition != self._replicas.partition
             self._replicas.use(start.partition)
