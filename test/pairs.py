@@ -73,6 +73,7 @@ class Pair:
     ) -> list[torch.Tensor]:
         robot, server = self.robot, self.server
         assert robot.replicas is not None and server.replicas is not None
+        anew = refresh or partition != server.replicas.partition  # as PartitionWorker does
         for program in (robot, server):
             program.replicas.use(partition)
         change(robot, image, mask)
@@ -82,7 +83,7 @@ class Pair:
         server.changed_input.clear()
         if sent.sent[1] > sent.sent[0]:
             take_in(taken, outgoing(sent, robot.input.pixels), server.input.pixels, server.changed_input)
-        thread = threading.Thread(target=server.execute, kwargs={"refresh": refresh, "outside": outside})
+        thread = threading.Thread(target=server.execute, kwargs={"refresh": anew, "outside": outside})
         thread.start()
         outputs = robot.execute(refresh=refresh, outside=outside)
         thread.join(_PATIENCE_S)

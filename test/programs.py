@@ -13,6 +13,7 @@ from cacheinf_ros.engine.backends import Backend, choose_backend
 from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.graph_planner import Planner
+from cacheinf_ros.engine.kernels.int8_kernels import to_levels
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import lifetimes
 from cacheinf_ros.engine.program import Program
@@ -37,8 +38,10 @@ def changing_frames(
 
 def change(program: Program, image: torch.Tensor, mask: NDArray[np.uint8]) -> None:
     """Write the pixels of an image, float32 [height, width, 3], that a mask holds, and say that they changed."""
-    listed = torch.from_numpy(np.flatnonzero(mask))
-    program.input.pixels[listed] = image.reshape(-1, 3)[listed].to(program.input.pixels.dtype)
+    listed, levels = torch.from_numpy(np.flatnonzero(mask)), program.input.levels
+    values = image.reshape(-1, 3)[listed]
+    pixels = program.input.pixels
+    pixels[listed] = values.to(pixels.dtype) if levels is None else to_levels(values, levels)
     np.copyto(program.changed_input.mask, mask)
     program.changed_input.use_mask()
 

@@ -65,12 +65,14 @@ class Both(ServerBeside):
         faults: Faults | None = None,
         config: OffloadConfig = OFFLOAD,
         caching: Caching | None = None,
+        engine: EngineConfig = ENGINE,
     ) -> None:
         self._model, self._identity, self.size = model, Identity.of(model), model.input_size
+        self.server_engine = engine
         self.faults = faults or Faults(0, 0.0, ("lost",))
         self.complaints: list[str] = []
         self.profile: list[list[float]] | None = None  # what the server states of its operators; None: something
-        self.engine = Engine(model, ENGINE, caching, with_server=True)
+        self.engine = Engine(model, engine, caching, with_server=True)
         assert self.engine.shared is not None
         self.robot = RowSession("robot", self._identity, self.engine.shared.space, config, self._to_server)
         self.start_server()
@@ -82,7 +84,7 @@ class Both(ServerBeside):
         assert work is Work.ROWS
         if asked.network != self._identity.network:
             raise MessageError("start both with the same model")
-        helper = PartitionWorker(self._model, ENGINE, asked.dropped)
+        helper = PartitionWorker(self._model, self.server_engine, asked.dropped)
         return RowWorker(helper, [list(POINTS) for _ in helper.space.heights] if self.profile is None else self.profile)
 
 
@@ -98,9 +100,13 @@ def until(
 
 @contextmanager
 def both(
-    model: Model, faults: Faults | None = None, config: OffloadConfig = OFFLOAD, caching: Caching | None = None
+    model: Model,
+    faults: Faults | None = None,
+    config: OffloadConfig = OFFLOAD,
+    caching: Caching | None = None,
+    engine: EngineConfig = ENGINE,
 ) -> Iterator[Both]:
-    sessions = Both(model, faults, config, caching)
+    sessions = Both(model, faults, config, caching, engine)
     try:
         yield sessions
     finally:

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cacheinf_ros.cli.options import JsonFile, Size, Threads, Weights
+from cacheinf_ros.cli.options import JsonFile, Size, Threads, Weights, described
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import EngineConfig, Precision
 
 _DEFAULTS = EngineConfig()
 
@@ -22,12 +22,15 @@ def profile(
     weights: Weights = None,
     size: Size = None,
     threads: Threads = _DEFAULTS.threads,
+    precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision,
     reuse: Annotated[float, typer.Option(min=0, max=1, help="Reuse ratio of the input.")] = 0.95,
     json_file: JsonFile = None,
 ) -> None:
     """What each operator takes on this machine, what of it is active, and what its output weighs on a link.
 
     Measured once and stored; the nodes use the same figures for their schedules.
+
+    With precision int8 scales are needed, see `cacheinf quantise`; a level weighs one byte, a float four.
 
     Example: cacheinf profile torchvision:resnet50 --size 480x640 --reuse 0.95
     """
@@ -38,14 +41,14 @@ def profile(
     from cacheinf_ros.offload.planning import profile as profile_of
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
-    engine = Engine(loaded, EngineConfig.checked(threads=threads), with_server=True)
+    engine = Engine(loaded, EngineConfig.checked(threads=threads, precision=precision), with_server=True)
     workload = Workload(engine.program.layout)
     took, active = profile_of(engine.program.layout, workload.space, engine.cost), workload.active_at(reuse)[1:]
     now = at_share(took, active)
     table = Table("operator", "rows", "ms", f"active at {reuse:g}", "ms then", "KiB of output")
     rows: list[dict[str, Any]] = []
     for i, name in enumerate(workload.names):
-        kib = float(workload.heights[i + 1] * workload.row_values[i + 1] * 4 / 1024)
+        kib = float(workload.tensor_bytes[i + 1] / 1024)
         height = int(workload.heights[i + 1])
         table.add_row(name, str(height), f"{took[i, -1]:.3f}", f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}")
         curve = dict(zip(map(str, POINTS), took[i].tolist(), strict=True))

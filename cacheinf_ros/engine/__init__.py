@@ -38,6 +38,6 @@ __all__ = [
 ]  # fmt: skip
 
 # Folders with doors of their own.
-__all__ += ["backends", "cost", "decisions", "decoders", "execution", "quantisation", "rematerialisation"]
+__all__ += ["cost", "decisions", "decoders", "execution", "quantisation", "rematerialisation"]
 # What judges, moves or replaces an engine's outputs: no part of running one.
 __all__ += ["accuracy", "dense_backends", "following", "int8_content"]

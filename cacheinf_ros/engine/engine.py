@@ -59,10 +59,6 @@ class Engine:
             EngineError: the configuration asks for what cannot be.
         """
         executed, backend = executed_model(model, config)
-        if with_server and backend.takes_levels:
-            raise EngineError(
-                "precision int8 cannot share rows with a server: set precision to float32, or use no server"
-            )
         self.model = model
         self.kernel_name = backend.name
         self._preprocessor = Preprocessor(model.card)

@@ -207,7 +207,7 @@ class FleetGateway:
     def _demand_of(self, hello: Hello) -> ModelDemand:
         if hello.network not in self._demands:
             asked = Identity(model=hello.model, network=hello.network)
-            demand = ModelDemand(self._models.find(asked))
+            demand = ModelDemand(self._models.find(asked), self._make_setting(asked).engine)
             with self._lock:
                 self._asked[hello.network], self._demands[hello.network] = asked, demand
         return self._demands[hello.network]

@@ -6,23 +6,27 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine import lay_out
+from cacheinf_ros.engine import EngineConfig, lay_out
+from cacheinf_ros.engine.quantisation import executed_graph
 from cacheinf_ros.graph import Model, weight_bytes
 from cacheinf_ros.offload.planning import Machines, Timeline, Workload
 
 _TYPICAL_REUSE = 0.9
 _MBIT_S = 1000.0
-_VALUE_BYTES = 4
 
 
 class ModelDemand:
     """What frames of one model take on a machine, by the timeline with which partitions are chosen."""
 
-    def __init__(self, model: Model) -> None:
-        """Lay the model out; that takes some time."""
-        self.workload = Workload(lay_out(model.graph))
-        values = float(self.workload.heights @ self.workload.row_values)
-        self.memory_bytes = _VALUE_BYTES * values + weight_bytes(model.graph)
+    def __init__(self, model: Model, config: EngineConfig) -> None:
+        """Lay the model out as processes of this configuration run it; that takes some time.
+
+        Raises:
+            EngineError: they cannot: the precision is int8 and there are no scales here, or the device has no such precision.
+        """
+        graph = executed_graph(model, config)
+        self.workload = Workload(lay_out(graph))
+        self.memory_bytes = float(self.workload.tensor_bytes.sum()) + weight_bytes(graph)
 
     def predicted_ms(self, profile: NDArray[np.float64]) -> tuple[float, float]:
         """Milliseconds of a typical frame and of one that has changed everywhere, all of it at the server.

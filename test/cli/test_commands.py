@@ -13,8 +13,13 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from networks.shared_models import small_scenenet
+from quantised import scales_of
 
 from cacheinf_ros.cli.main import main
+from cacheinf_ros.engine import Precision
+from cacheinf_ros.engine.backends import choose_backend
+from cacheinf_ros.engine.quantisation import keep_scales
 
 
 def cacheinf(*words: str) -> subprocess.CompletedProcess[str]:
@@ -100,6 +105,25 @@ def test_memory_plans_and_draws(tmp_path: Path) -> None:
     printed = cacheinf("memory", "scenenet", "--size", "96x128", "--cache-budget-mb", "0.2").stdout
     kept = re.search(r"(\d+) feature maps are kept between frames, (\S+) MiB; (\d+) live within one", printed)
     assert kept and int(kept[1]) > 0 and 0 < float(kept[2]) <= 0.2 and int(kept[3]) > 0
+
+
+@pytest.mark.skipif(not choose_backend("cpu", 1, Precision.INT8).takes_levels, reason="needs the compiled kernels")
+def test_levels_take_a_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What memory is planned for, and what a link is planned with."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    model = ("scenenet", "--size", "96x128")
+    assert "cacheinf quantise" in " ".join(cacheinf("profile", *model, "--precision", "int8").stderr.split())
+    keep_scales(small_scenenet(), scales_of(small_scenenet()))
+    arenas, outputs = [], []
+    for precision in ("float32", "int8"):
+        out = tmp_path / precision
+        printed = cacheinf("memory", *model, "--precision", precision, "--time-limit-s", "0").stdout
+        arenas.append(float(re.findall(r"lower bound\D+\S+\D+(\S+)", printed)[0]))
+        assert cacheinf("profile", *model, "--precision", precision, "--json", str(out)).returncode == 0
+        outputs.append({each["operator"]: each["kib"] for each in json.loads(out.read_text())["operators"]})
+    assert arenas[1] < 0.4 * arenas[0]
+    floats, levels = outputs
+    assert {levels[name] / kib for name, kib in floats.items()} == {0.25, 1.0}
 
 
 def test_bench_memory_writes_json(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from cacheinf_ros.engine.bounded.store import _parsed as read_calibration
 from cacheinf_ros.engine.cost.measure import _parsed as read_costs
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.graph import ModelCard, model_of
 from cacheinf_ros.graph.card import read_card
 from cacheinf_ros.graph.graph_io import decode_graph
@@ -72,6 +73,9 @@ def rows(data: bytes) -> bool:
     """Rows of a tensor."""
 
     def decode(content: bytes) -> None:
+        with suppress(MessageError):
+            levels = decode_patch(content, PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS, are_levels=True)
+            assert levels.values.dtype == np.uint8
         patch = decode_patch(content, PATCH_ROWS, PATCH_WIDTH, PATCH_CHANNELS)
         assert patch.mask.shape == (PATCH_ROWS[1] - PATCH_ROWS[0], PATCH_WIDTH)
         assert patch.values.shape == (int(patch.mask.sum()), PATCH_CHANNELS)

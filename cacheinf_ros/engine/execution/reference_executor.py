@@ -145,7 +145,8 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
             else:
                 step.changed.clear()
             return
-        if operator.output in tensors.called and not is_due:
+        is_known = operator.output in tensors.called  # else what is there may be older than what its readers saw
+        if is_known and not is_due:
             step.changed.clear()
             return
         tensors.called.add(operator.output)
@@ -157,7 +158,7 @@ def prepared_call(step: Call, tensors: Tensors, device: torch.device) -> Callabl
         shape = tensors.specs[operator.output].shape
         computed = result.reshape(1, shape[1], *out.size)[0].flatten(1).t()
         everywhere = torch.arange(len(computed), device=device)
-        _commit(computed, out.pixels, everywhere, step.changed, None if refresh else NOTHING_CHANGED)
+        _commit(computed, out.pixels, everywhere, step.changed, NOTHING_CHANGED if is_known and not refresh else None)
 
     return call
 

@@ -20,7 +20,8 @@ class Patch:
         rows: of the tensor's pixels, among which they lie.
         mask: uint8 [rows, width], 1 where there is one.
         is_map: whether it is of a feature map.
-        values: float32 [pixels, channels] in row-major order; of what is no feature map: all of it, or nothing.
+        values: float32, of a map of levels uint8, [pixels, channels] in row-major order; of what is no feature map: all
+            of it, or nothing.
     """
 
     rows: Rows

@@ -14,6 +14,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from cacheinf_ros.engine.execution.access_pattern import AccessPattern, access_p
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Window
+from cacheinf_ros.graph import Window, graph_hash
 from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator
 
 Rows = tuple[int, int]
@@ -77,6 +78,7 @@ class PartitionSpace:
     Attributes:
         dropped: the maps that neither side keeps; operators that compute them have no rows at either side, and are not
             meant below.
+        levels: the maps that are levels: a number is one byte, here and on the wire.
         shapes: of the graph's input and of each operator's output, (rows, pixels in a row, numbers in a pixel); what is
             no feature map is one pixel.
         numbers: of the same, in this order, from 0.
@@ -91,17 +93,24 @@ class PartitionSpace:
 
     def __init__(self, layout: Layout, dropped: Collection[str] = ()) -> None:
         self.dropped = frozenset(dropped)
+        self._graph = layout.graph
         operators = [o for o in layout.operators if layout.root(o.output) not in self.dropped]
         outputs = [tensor for _, tensor in layout.graph.outputs]
         self.results = tuple(dict.fromkeys(leaf for tensor in outputs for leaf in layout.leaves[tensor]))
         tensors = (layout.graph.input, *(operator.output for operator in operators))
         self.shapes = {name: _shape(layout, name) for name in tensors}
+        self.levels = frozenset(name for name in tensors if name in layout.maps and layout.spec(name).levels)
         self.numbers = {name: i for i, name in enumerate(tensors)}
         self.heights = {operator.output: self.shapes[operator.output][0] for operator in operators}
         self.whole = frozenset(o.output for o in operators if isinstance(o, (Global, GlobalMean)))
         self.costly = frozenset(o.output for o in operators if isinstance(o, Conv)) or frozenset(self.heights)
         self.reads = _all_reads(layout, operators)
         self.groups = _groups(layout)
+
+    @cached_property
+    def levels_digest(self) -> str:
+        """What the levels of the graph are told by from those of other scales; empty: it has none. Takes some time."""
+        return graph_hash(self._graph) if self.levels else ""
 
     def everything_at(self, side: Side) -> Partition:
         """One side computes all; the results cross where that is the server."""

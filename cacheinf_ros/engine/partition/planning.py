@@ -44,10 +44,24 @@ class PartitionedPlanning(Planning):
         if self._is_dropped(operator.output):
             self.changed[operator.output] = active
             return
-        local = self._new(active.size)
-        self.steps.append(LocalRows(replica=self._replicas[operator.output], active=active, target=local))
+        if delta is None:
+            local = self._local(operator.output, active)
+            self._supply(operator, local)
+            self._publish(operator.output, self._compute(operator, local), active)
+            return
+        # A stale copy is no measure of a change: what is computed anew may equal it where the other machine computed,
+        # and readers of the tensor here saw, something else in between. It is taken out first, and always passed on.
+        stale = self._local(operator.output, self._new(active.size))
+        local = self._union([self._local(operator.output, active), stale])
         self._supply(operator, local)
-        self._publish(operator.output, self._compute(operator, local, delta), active)
+        changed = self._union([self._compute(operator, local, delta), stale])
+        self._publish(operator.output, changed, active)
+
+    def _local(self, output: str, active: ActiveSet) -> ActiveSet:
+        """What this machine is to compute: of its own rows what is active, and what has been stale until then."""
+        local = self._new(active.size)
+        self.steps.append(LocalRows(replica=self._replicas[output], active=active, target=local))
+        return local
 
     def _whole(self, active: ActiveSet, size: Size) -> ActiveSet:
         return self._fill_if_any(active, size)  # the changed input may be known to the other machine only

@@ -9,7 +9,7 @@ Whatever fails on the way, the robot computes the frame alone, and the server st
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import cv2
@@ -17,13 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.active import pooled
 from cacheinf_ros.engine.execution.border import Border
-from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import map_bytes
@@ -31,6 +29,7 @@ from cacheinf_ros.engine.partition.exchange import Exchange
 from cacheinf_ros.engine.partition.partition import Partition, Rows, Side
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.errors import EngineError, LinkError
 from cacheinf_ros.geometry import NO_SHIFT
 from cacheinf_ros.graph import Model
@@ -215,16 +214,13 @@ class PartitionWorker:
             dropped: the maps that the robot does not keep, and this machine neither.
 
         Raises:
-            EngineError: they are not of this model, what is left exceeds this machine's budget for caches, or the model
-                is of levels.
+            EngineError: they are not of this model, what is left exceeds this machine's budget for caches, or there are
+                no scales for precision int8.
         """
-        backend = choose_backend(config.device, config.threads, config.precision, model.shared)
-        if backend.takes_levels:
-            raise EngineError("precision int8 cannot share rows with a robot: set precision to float32")
-        model = replace(model, graph=with_maps_in(model.graph, backend.floats))
+        executed, backend = executed_model(model, config)
         preprocessor = Preprocessor(model.card)
-        caching = _caching(model, config, dropped)
-        self.program, self.cost = compile_program(model, config, backend, caching, Side.SERVER)
+        caching = _caching(executed, config, dropped)
+        self.program, self.cost = compile_program(executed, config, backend, caching, Side.SERVER)
         self.program.profile.switch_kernels({name: curve.switch_from for name, curve in self.cost.curves.items()})
         assert self.program.replicas is not None
         self._replicas = self.program.replicas
@@ -247,6 +243,9 @@ class PartitionWorker:
             LinkError: the robot's part did not come; call :meth:`forget`.
         """
         with self.program.awake():
+            # Of rows that the robot computed so far this machine may not know that they changed: what it computes anew
+            # there is no measure of what its readers saw. With the next frame of the same partition it is.
+            refresh = start.refresh or start.partition != self._replicas.partition
             self._replicas.use(start.partition)
             if start.shift != NO_SHIFT:
                 self._writer.move(*start.shift)
@@ -254,7 +253,7 @@ class PartitionWorker:
             self._write(start.pixels)
             self._replicas.exchange, self._replicas.received = exchange, []
             try:
-                self.program.execute(outside=start.outside, refresh=start.refresh)
+                self.program.execute(outside=start.outside, refresh=refresh)
             finally:
                 self._replicas.exchange = None
 
@@ -274,7 +273,10 @@ def _caching(model: Model, config: EngineConfig, dropped: Collection[str]) -> Ca
     layout = lay_out(model.graph)
     names = droppable(layout)
     if not set(dropped) <= set(names):
-        raise EngineError("the robot leaves out feature maps that this model has not, or that must be kept")
+        raise EngineError(
+            "the robot leaves out feature maps that this model has not, or that must be kept: start both with the same "
+            "precision, and for int8 with the same scales"
+        )
     kept = sum(map_bytes(layout, name) for name in names if name not in dropped)
     if 0 <= config.cache_budget_mb * 1e6 < kept:
         raise EngineError(

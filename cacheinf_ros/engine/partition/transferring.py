@@ -38,10 +38,11 @@ def take_in(replica: TensorReplica, patch: Patch, pixels: torch.Tensor, changed:
     """Write what came into a map, [pixels, channels]; both machines' copies then agree there.
 
     Raises:
-        LinkError: the values are not float32.
+        LinkError: the values are not float32, or of a map of levels uint8.
     """
-    if patch.values.dtype != np.float32:
-        raise LinkError(f"{replica.tensor} is of float32, not of {patch.values.dtype}")
+    expected = np.dtype(np.uint8 if pixels.dtype is torch.uint8 else np.float32)
+    if patch.values.dtype != expected:
+        raise LinkError(f"{replica.tensor} is of {expected}, not of {patch.values.dtype}")
     listed = torch.from_numpy(np.flatnonzero(patch.mask) + patch.rows[0] * replica.size[1])
     pixels[listed.to(pixels.device)] = torch.from_numpy(patch.values).to(pixels)
     replica.agree(patch, changed)

@@ -1,12 +1,18 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Int8: from what a model computes on a user's frames to a graph whose feature maps are levels of 8 bits."""
 
-from cacheinf_ros.engine.quantisation.executed_model import describe, executed_graph, executed_model
+from cacheinf_ros.engine.quantisation.executed_model import (
+    describe,
+    executed_graph,
+    executed_model,
+    graph_in_levels,
+)
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
 from cacheinf_ros.engine.quantisation.quantiser import Quantised, quantise
 from cacheinf_ros.engine.quantisation.scales import Scales, keep_scales, kept_scales
 
 __all__ = [
-    "Quantised", "Scales", "describe", "executed_graph", "executed_model", "int8_graph", "keep_scales", "kept_scales",
+    "Quantised", "Scales", "describe", "executed_graph", "executed_model", "graph_in_levels", "int8_graph",
+    "keep_scales", "kept_scales",
     "quantise",
 ]  # fmt: skip

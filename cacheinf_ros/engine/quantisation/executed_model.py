@@ -31,7 +31,7 @@ def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
     backend = choose_backend(config.device, config.threads, config.precision, model.shared)
     if not backend.takes_levels:
         return replace(model, graph=with_maps_in(model.graph, backend.floats)), backend
-    return replace(model, graph=_in_levels(model)), backend
+    return replace(model, graph=graph_in_levels(model)), backend
 
 
 def executed_graph(model: Model, config: EngineConfig) -> Graph:
@@ -41,11 +41,16 @@ def executed_graph(model: Model, config: EngineConfig) -> Graph:
         EngineError: there would be none: float16 is no precision of the device, or the model has no scales for int8.
     """
     if config.precision is Precision.INT8 and config.device == "cpu":
-        return _in_levels(model)
+        return graph_in_levels(model)
     return with_maps_in(model.graph, kept_floats(config.device, config.precision))
 
 
-def _in_levels(model: Model) -> Graph:
+def graph_in_levels(model: Model) -> Graph:
+    """The graph as engines run it in int8, whatever this machine can run.
+
+    Raises:
+        EngineError: the model has no scales.
+    """
     graph, scales = embedded_scales(model.graph)
     if scales is None:
         scales = kept_scales(model)

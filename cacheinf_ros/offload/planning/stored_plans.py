@@ -46,7 +46,7 @@ def _key(workload: Workload, surroundings: Machines, time_limit_s: float) -> str
     """Hash all that the table depends on."""
     digest = hashlib.sha256(repr((_VERSION, time_limit_s, MBIT_S, CACHED, workload.names)).encode())
     work = (workload.heights, workload.row_values, workload.row_pixels, workload.groups, workload.results)
-    for part in (*work, workload.active, *_values(workload.reads), *_values(surroundings)):
+    for part in (*work, workload.is_levels, workload.active, *_values(workload.reads), *_values(surroundings)):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()[:16]
 

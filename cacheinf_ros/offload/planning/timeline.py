@@ -35,7 +35,7 @@ class Conditions:
         link: between the machines.
         robot_ms, server_ms: float64 [operators, points], what operators take, see :func:`.partition_costs.profile`.
         active_robot, active_server: float64 [tensors]: share of each tensor's pixels that is computed there.
-        value_bytes: of a number on the wire.
+        value_bytes: of a float on the wire; a level has one.
         input_pixel_bytes: of a pixel of the input on the wire, where it crosses as an image.
         robot_transfer_ms, server_transfer_ms: that a tensor transferred inside the network keeps each machine busy.
     """
@@ -127,7 +127,7 @@ def transfer_bytes(workload: Workload, conditions: Conditions) -> tuple[Numbers,
 
 def _row_bytes(workload: Workload, active: Numbers, conditions: Conditions) -> Numbers:
     """float64 [tensors]: of one row on the wire: a flag for each pixel, and the values of those that are active."""
-    values = workload.row_values * active * conditions.value_bytes
+    values = workload.row_values * active * np.where(workload.is_levels, 1.0, conditions.value_bytes)
     values[0] = workload.row_pixels[0] * active[0] * conditions.input_pixel_bytes
     bits = workload.row_pixels * _BITS
     bits[0] *= _PACKED

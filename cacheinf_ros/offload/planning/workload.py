@@ -53,6 +53,7 @@ class Workload:
         heights: int64 [tensors]: rows of each.
         row_values: int64 [tensors]: numbers in a row.
         row_pixels: int64 [tensors]: pixels in a row.
+        is_levels: bool [tensors]: whether its numbers are levels, of one byte in memory and on any wire.
         groups: int64 [operators]: operators with the same number are computed whole and at the same side; -1: by rows.
         results: int64: the tensors that the network's outputs consist of.
         reads: see :class:`Reads`.
@@ -69,6 +70,7 @@ class Workload:
         shapes = np.array(list(self.space.shapes.values()), np.int64)
         self.heights, self.row_pixels, channels = np.ascontiguousarray(shapes.T)
         self.row_values = self.row_pixels * channels
+        self.is_levels = np.array([name in self.space.levels for name in self.space.shapes])
         self._numbers = (self.heights * self.row_values)[1:].astype(np.float64)
         self.groups = np.full(len(self.names), -1, np.int64)
         for number, group in enumerate(self.space.groups):
@@ -79,6 +81,11 @@ class Workload:
         sets = _sets(plan, index)
         self.active = _active(plan, sets)
         self.activity = Activity(plan, sets)
+
+    @property
+    def tensor_bytes(self) -> Numbers:
+        """float64 [tensors], of each in memory."""
+        return self.heights * self.row_values * np.where(self.is_levels, 1.0, 4.0)
 
     def active_at(self, reuse_ratio: float) -> Numbers:
         """float64 [tensors]: share of the pixels that is computed, at a reuse ratio of the input."""

@@ -53,6 +53,8 @@ class Hello(_Content):
         priority: of the robot, where a fleet has not room for all; the higher goes first.
         dropped: the feature maps that the robot does not keep between frames, where rows are shared: neither may the
             server.
+        levels: digest of the graph in int8, where rows of levels cross, which mean nothing with other scales; empty:
+            maps are floats.
     """
 
     protocol: int
@@ -64,6 +66,7 @@ class Hello(_Content):
     patience_ms: float = Field(gt=0, le=60_000)
     priority: int = Field(0, ge=-100, le=100)
     dropped: tuple[str, ...] = Field((), max_length=_MOST_OPERATORS)
+    levels: str = Field("", max_length=100)
 
 
 class Welcome(_Content):
@@ -91,11 +94,13 @@ class Identity:
         model: its name.
         network: hash of graph, weights, and how images are prepared.
         dropped: the feature maps that are not kept between frames, where rows are shared.
+        levels: see :class:`Hello`.
     """
 
     model: str
     network: str
     dropped: tuple[str, ...] = ()
+    levels: str = ""
 
     @classmethod
     def of(cls, model: Model) -> Identity:

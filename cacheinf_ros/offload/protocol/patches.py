@@ -3,7 +3,8 @@
 
     header | scales (int8 only: float32 per channel) | bits of the pixels, row by row | values, pixel by pixel
 
-The values may be float32, float16, or int8 with a scale for each channel; bits and values together may be compressed.
+Values of floats may be float32, float16, or int8 with a scale for each channel; levels are uint8 and cross as they are.
+Bits and values together may be compressed.
 Whatever is read is checked against what is expected before any memory is taken.
 """
 
@@ -29,10 +30,11 @@ _VALUES = {
     "uint8": np.uint8, "bool": np.bool_, "float64": np.float64,
 }  # fmt: skip
 _TYPES = tuple(_VALUES)
+_LEVELS = "uint8"
 
 
 def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> bytes:
-    """A patch as bytes. What is no feature map of float32 is sent as it is."""
+    """A patch as bytes. Levels, and what is no feature map, are sent as they are."""
     name = wire.value if patch.is_map and patch.values.dtype == np.float32 else str(patch.values.dtype)
     if name not in _VALUES:
         raise MessageError(f"tensors of {patch.values.dtype} cannot be sent, only of {', '.join(_TYPES)}")
@@ -47,11 +49,12 @@ def encode_patch(patch: Patch, wire: WireType, *, compress: bool = False) -> byt
     return header + scales + content
 
 
-def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int) -> Patch:
+def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int, *, are_levels: bool = False) -> Patch:
     """The patch that bytes stand for; of what is no feature map: the values as they lie in memory.
 
     Args:
         rows, width, channels: what is expected.
+        are_levels: whether levels are expected: no other type is read then.
 
     Raises:
         MessageError: they stand for something else, or for nothing.
@@ -64,6 +67,8 @@ def decode_patch(data: bytes, rows: tuple[int, int], width: int, channels: int) 
         raise MessageError(f"a patch of rows {first} to {last} came where {rows[0]} to {rows[1]} were expected")
     if kind >= len(_TYPES) or compression > _DEFLATED or count > pixels * channels or count % channels:
         raise MessageError(f"a patch of {count} values of type {kind} cannot be: {pixels} pixels x {channels} channels")
+    if are_levels and _TYPES[kind] != _LEVELS:
+        raise MessageError(f"a patch of {_TYPES[kind]} came where levels of {_LEVELS} were expected")
     dtype, is_scaled = np.dtype(_VALUES[_TYPES[kind]]), _TYPES[kind] == "int8"
     at = _HEADER.size + 4 * channels * is_scaled
     bit_bytes, value_bytes = -(-pixels // 8), count * dtype.itemsize

@@ -59,6 +59,7 @@ class RobotSession:
             model=identity.model,
             network=identity.network,
             dropped=identity.dropped,
+            levels=identity.levels,
             work=work,
             wire_type=config.wire_dtype.value,
             compress=config.wire_compress,

@@ -16,6 +16,10 @@ from cacheinf_ros.offload.protocol.starts import decode_start
 from cacheinf_ros.offload.protocol.transfer import DONE, Transfer, Wire
 
 _WIRE_TYPES = {kind.value: kind for kind in WireType}
+_LEVELS_REMEDY = (
+    "set precision to int8 at both, with one file of scales (copy it from ~/.cache/cacheinf_ros/scales of one machine "
+    "to the other, and start that anew), or to float32 at both"
+)
 
 
 class RowWorker:
@@ -31,8 +35,10 @@ class RowWorker:
         wire_type = _WIRE_TYPES.get(hello.wire_type)
         if wire_type is None:
             raise MessageError(f"wire type {hello.wire_type!r}: one of {', '.join(_WIRE_TYPES)}")
-        self._partition.forget()
         space = self._partition.space
+        if objection := _levels_objection(hello.levels, space.levels_digest):
+            raise MessageError(f"{objection}: {_LEVELS_REMEDY}")
+        self._partition.forget()
         wire = Wire(
             session=channel.session, epoch=channel.epoch, send=channel.send, space=space, wire_type=wire_type,
             compress=hello.compress, mailbox=Mailbox(room_for(space), len(space.numbers)),
@@ -77,3 +83,12 @@ class RowService:
         self._wire.put(Kind.DONE, DONE.pack(1e3 * took_s, 1e3 * transfer.waited_s, transfer.last_sent), self.frame)
         self.frame += 1
         self._wire.mailbox.forget_before(self.frame)
+
+
+def _levels_objection(robot: str, server: str) -> str:
+    """Why levels of the one mean nothing to the other, by their digests; empty: they mean the same."""
+    if robot == server:
+        return ""
+    if robot and server:
+        return "robot and server compute in int8 with different scales"
+    return f"the {'robot' if robot else 'server'} computes in int8, the {'server' if robot else 'robot'} in floats"

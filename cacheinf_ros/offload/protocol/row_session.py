@@ -56,7 +56,8 @@ class RowSession(RobotSession):
 
     def __init__(self, name: str, identity: Identity, space: PartitionSpace, config: OffloadConfig, send: Send) -> None:
         """Prepare, as :class:`RobotSession`; ``space``: what the tensors are like."""
-        super().__init__(name, replace(identity, dropped=tuple(sorted(space.dropped))), Work.ROWS, config, send)
+        asked = replace(identity, dropped=tuple(sorted(space.dropped)), levels=space.levels_digest)
+        super().__init__(name, asked, Work.ROWS, config, send)
         self.up, self.down = LinkEstimate(), LinkEstimate()
         self.served: tuple[Frame, float] | None = None
         self.served_ms = 0.0

@@ -67,6 +67,6 @@ class Transfer:
         self.received += len(content)
         _, width, channels = self.wire.space.shapes[tensor]
         try:
-            return decode_patch(content, rows, width, channels)
+            return decode_patch(content, rows, width, channels, are_levels=tensor in self.wire.space.levels)
         except MessageError as error:
             raise LinkError(f"{tensor}: {error}") from None

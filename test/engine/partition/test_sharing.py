@@ -6,6 +6,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Collection
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,16 +16,30 @@ from hypothesis import strategies as st
 from networks.shared_models import mixed_model, small_scenenet
 from oracle import assert_result_equals_dense, changed, dense
 from partitions import nearest
+from quantised import scales_of
 from triton_devices import HALVES
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.engine import Engine, EngineConfig, FrameStart, Mode, Outdated, Partition, PartitionWorker, Side
+from cacheinf_ros.engine import (
+    Engine,
+    EngineConfig,
+    FrameStart,
+    Mode,
+    Outdated,
+    Partition,
+    PartitionWorker,
+    Precision,
+    Side,
+)
+from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.caching import droppable
 from cacheinf_ros.engine.execution.active import pooled
+from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.lifetimes import map_bytes
 from cacheinf_ros.engine.partition import sharing
 from cacheinf_ros.engine.partition.exchange import Patch
+from cacheinf_ros.engine.quantisation import keep_scales
 from cacheinf_ros.errors import EngineError, LinkError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
@@ -139,7 +155,8 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
 
 def test_a_server_whose_maps_take_16_bits(monkeypatch: pytest.MonkeyPatch, half: TritonBackend = HALVES[1]) -> None:
     """What crosses is float32 either way."""
-    monkeypatch.setattr(sharing, "choose_backend", lambda *_: half)
+    halved = replace(MIXED, graph=with_maps_in(MIXED.graph, half.floats))
+    monkeypatch.setattr(sharing, "executed_model", lambda *_: (halved, half))
     engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
     assert server.helper.program.input.pixels.dtype is half.floats
     rng = np.random.default_rng(0)
@@ -153,6 +170,35 @@ def test_a_server_whose_maps_take_16_bits(monkeypatch: pytest.MonkeyPatch, half:
         for ours, exact in zip(result.outputs.values(), dense(MIXED, image), strict=True):
             assert np.sqrt(np.mean(np.square(ours - exact))) < 2e-2 * exact.std()
         image, cache_map = changed(image, 5, 0.1, rng)
+
+
+@cache
+def in_levels() -> tuple[EngineConfig, Engine]:
+    """How machines share rows of levels, with scales that both find; and dense execution."""
+    keep_scales(MIXED, scales_of(MIXED))
+    config = CONFIG.changed(precision=Precision.INT8)
+    return config, Engine(MIXED, config.changed(mode=Mode.DENSE))
+
+
+@pytest.mark.skipif(not choose_backend("cpu", 1, Precision.INT8).takes_levels, reason="needs the compiled kernels")
+@settings(max_examples=8)
+@given(seed=st.integers(0, 10**6), breaks=st.booleans())
+def test_levels_equal_dense_bit_for_bit(seed: int, breaks: bool) -> None:
+    """Frames that go back and forth between two pictures, some of them computed alone; links that break."""
+    rng = np.random.default_rng(seed)
+    config, dense = in_levels()
+    engine, server = Engine(MIXED, config, with_server=True), Server(config=config)
+    pictures = [rng.integers(0, 256, (90, 80, 3), dtype=np.uint8) for _ in range(2)]
+    image, cache_map = pictures[0], None
+    for _ in range(8):
+        if breaks and rng.random() < 0.2:
+            server.breaks_after = int(rng.integers(4))
+        server.partition = random_partition(server, rng)
+        found = engine.run(image, cache_map, server).outputs
+        server.end()
+        for name, expected in dense.run(image, None).outputs.items():
+            assert np.array_equal(found[name], expected)
+        image, cache_map = changed(image, 5, float(rng.choice([0.0, 0.05, 0.3])), rng, pictures[rng.integers(2)])
 
 
 def test_a_moving_camera() -> None:

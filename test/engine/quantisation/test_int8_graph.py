@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered import graph_of
-from programs import changing_frames
-from random_graphs import random_network
+from programs import change, changing_frames
+from quantised import random_levels, scales_of
 
 from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import choose_backend
@@ -21,28 +21,12 @@ from cacheinf_ros.engine.kernels.int8_kernels import to_levels, to_values
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import Scales, int8_graph
-from cacheinf_ros.engine.quantisation.observed import DenseRuns, observe
-from cacheinf_ros.engine.quantisation.ranges import RangeMethod, levels_for
 from cacheinf_ros.graph import Model, ModelCard, load_model
 from cacheinf_ros.graph.ir import Conv, Convert, Graph, Int8Conv
 
 BACKEND = choose_backend("cpu", 2, Precision.INT8)
 SMALL = Path(__file__).parents[2] / "networks" / "small.py"
 pytestmark = pytest.mark.skipif(not BACKEND.takes_levels, reason="the compiled kernels are not built")
-
-
-def scales_of(model: Model, seed: int = 0) -> Scales:
-    image = np.random.default_rng(seed).integers(0, 256, (*model.input_size, 3), np.uint8)
-    observed = observe(DenseRuns(model, model.graph, choose_backend("cpu", 1)), [image])
-    return Scales(levels=levels_for(model.graph, observed, RangeMethod.ENDS))
-
-
-def change(program: Program, image: torch.Tensor, mask: np.ndarray) -> None:
-    listed, levels = torch.from_numpy(np.flatnonzero(mask)), program.input.levels
-    values = image.reshape(-1, 3)[listed]
-    program.input.pixels[listed] = values if levels is None else to_levels(values, levels)
-    np.copyto(program.changed_input.mask, mask)
-    program.changed_input.use_mask()
 
 
 def assert_cached_is_dense(graph: Graph, seed: int, caching: Caching | None = None) -> None:
@@ -63,10 +47,7 @@ def assert_cached_is_dense(graph: Graph, seed: int, caching: Caching | None = No
 @settings(max_examples=18)
 @given(seed=st.integers(0, 10**6), is_merged=st.booleans())
 def test_random_networks(seed: int, is_merged: bool) -> None:
-    module = random_network(seed)
-    size = module.input_size
-    model = Model(module=module, graph=graph_of(module, size), card=ModelCard(name="random", input_size=size))
-    graph = int8_graph(model.graph, scales_of(model))
+    graph = random_levels(seed)
     dropped = frozenset(droppable(lay_out(graph))) if is_merged else frozenset()
     assert_cached_is_dense(graph, seed, Caching(dropped=dropped))
 
@@ -74,10 +55,7 @@ def test_random_networks(seed: int, is_merged: bool) -> None:
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), cache_bytes=st.sampled_from([1_000, 4_000, 15_000]))
 def test_strip_by_strip(seed: int, cache_bytes: int) -> None:
-    module = random_network(seed)
-    size = module.input_size
-    model = Model(module=module, graph=graph_of(module, size), card=ModelCard(name="random", input_size=size))
-    graph = int8_graph(model.graph, scales_of(model))
+    graph = random_levels(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BACKEND, "strip_bytes", cache_bytes)
         assert_cached_is_dense(graph, seed, Caching.nothing(lay_out(graph)))

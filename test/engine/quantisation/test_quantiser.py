@@ -75,7 +75,7 @@ def test_without_frames_there_are_no_scales(model: Model) -> None:
         quantise(model, [], 1)
 
 
-def test_bounded_mode_calibrates_but_rows_are_not_shared(
+def test_bounded_mode_calibrates(
     model: Model, images: list[NDArray[np.uint8]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -84,5 +84,3 @@ def test_bounded_mode_calibrates_but_rows_are_not_shared(
     engine.calibrate(images[:3])
     engine.run(images[3], None)
     assert engine.bounded.audit() is not None
-    with pytest.raises(EngineError, match="cannot share rows"):
-        Engine(model, INT8, with_server=True)

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+from lowered import graph_of
+from quantised import scales_of
 from workloads import Branches, Chain, workload
 
 from cacheinf_ros.engine.cost.model import POINTS
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.quantisation import int8_graph
+from cacheinf_ros.graph import Model, ModelCard
 from cacheinf_ros.offload.planning.partition_costs import Link
-from cacheinf_ros.offload.planning.timeline import Conditions, Timeline
+from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, transfer_bytes
 from cacheinf_ros.offload.planning.workload import Workload
 
 
@@ -73,6 +80,18 @@ def test_neighbours_of_the_boundary_cross_both_ways() -> None:
     server_a = up + 1 + 5
     assert times.server == pytest.approx([server_a, 10 + row + 1 + 5])  # it waits for the robot's row
     assert server_a < 10 + row + 1
+
+
+def test_a_level_is_a_byte_on_the_wire() -> None:
+    """The same in int8, whatever floats cross as: what is inside are levels, the result is none."""
+    module = Chain(reach=1)
+    model = Model(module=module, graph=graph_of(module, (10, 4)), card=ModelCard(name="chain", input_size=(10, 4)))
+    work = Workload(lay_out(int8_graph(model.graph, scales_of(model))))
+    assert work.is_levels.tolist() == [True, True, False]
+    for value_bytes in (4.0, 2.0):
+        found = dataclasses.replace(conditions(work), value_bytes=value_bytes)
+        assert transfer_bytes(work, found)[1].tolist() == [4 * 3 + 0.5 / 64, 4 * 2 + 0.5, 4 * value_bytes + 0.5]
+    assert work.tensor_bytes.tolist() == [10 * 4 * 3, 10 * 4 * 2, 10 * 4 * 4]
 
 
 def test_what_crosses_inside_keeps_both_busy() -> None:

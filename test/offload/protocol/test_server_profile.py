@@ -89,6 +89,6 @@ def test_times_that_were_measured_are_stated() -> None:
 
 
 def test_a_server_without_times_asks_a_fleet_for_memory_only() -> None:
-    demand = ModelDemand(MODEL)
+    demand = ModelDemand(MODEL, ENGINE)
     assert demand.predicted_ms(np.array([])) == (0.0, 0.0)
     assert demand.predicted_ms(np.array([SOME_TIME] * len(SPACE.heights))) > (0.0, 0.0)
