@@ -6,12 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def is_running(pid: int) -> bool:
-    """Whether it runs; one that has ended may still be listed until somebody asks how it did."""
+def has_ended(pid: int) -> bool:
+    """Whether it has; it may still be listed until somebody asks how it did."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return True
 
 
 def has_loaded(pid: int, library: str) -> bool:

@@ -167,8 +167,8 @@ def catalog(data: bytes) -> bool:
 DECODERS: dict[str, Decoder] = {
     each.__name__: each
     for each in (
-        hello, welcome, start, rows, search, schedules, pixels, picture, compressed, graph, calibration, costs, card,
-        catalog,
+        *(hello, welcome, start, rows, search, schedules, pixels, picture, compressed),
+        *(graph, calibration, costs, card, catalog),
     )
 }
 """By name. Those that need ROS are in :mod:`.messages`."""

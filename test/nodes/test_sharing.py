@@ -8,12 +8,13 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from processes import is_running
+from processes import has_ended
 
 from cacheinf_ros.harness import NodeProcess
 from cacheinf_ros.pipeline.polling import wait_until
@@ -74,7 +75,7 @@ def test_frames_are_shared_while_there_is_a_server(
         assert server.wait(START_S) == (-ending if ending is signal.SIGKILL else 0)
         assert "Traceback" not in server.output
         assert [result.where for result in film(3)] == ["local"] * 3
-        assert wait_until(lambda: not any(map(is_running, searches)), START_S)
+        assert all(wait_until(partial(has_ended, pid), START_S) for pid in searches)
     assert robot.stop() == 0
     assert "Traceback" not in robot.output
 

@@ -91,7 +91,7 @@ def solve(
     *,
     time_limit_s: float = _SOLVING_S,
 ) -> ScheduleTable:
-    """Fill a table; each place starts from what was found for its neighbours. ComputeSchedule of algorithm 2, line 3."""
+    """Fill a table; each place starts from what was found for its neighbours: ComputeSchedule, algorithm 2, line 3."""
     axes = (mbit_s, reuse)
     found = np.zeros((*map(len, axes), len(workload.groups)), np.int64)
     places = list(itertools.product(*(range(len(axis)) for axis in axes)))

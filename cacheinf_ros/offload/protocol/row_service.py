@@ -50,9 +50,7 @@ class RowWorker:
 class RowService:
     """Serves one epoch; see :class:`.server_session.Service`."""
 
-    def __init__(
-        self, partition: PartitionWorker, wire: Wire, patience_s: float, schedules: ScheduleService
-    ) -> None:
+    def __init__(self, partition: PartitionWorker, wire: Wire, patience_s: float, schedules: ScheduleService) -> None:
         """``patience_s``: for which the robot's rows are waited for."""
         self.frame = 1
         self._partition = partition

@@ -9,7 +9,7 @@ from cacheinf_ros.errors import CacheinfError, SearchError
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet
 
 Find = Callable[[str, bytes], bytes | None]
-"""Takes a session's name and its question. Returns the answer, or None as long as it is searched for, and does not wait;
+"""Takes a session's name and its question. Returns the answer, or None as long as it is searched for; does not wait.
 :class:`CacheinfError`: none is to be expected."""
 
 

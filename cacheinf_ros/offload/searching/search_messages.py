@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What crosses when a server searches for schedules for a robot: the robot's question, and the table that answers it.
 
-The question is T_c of CacheInf's algorithm 1, line 2. The network M itself does not cross: both have it, and a hash says
-that it is the same one; so the server needs to believe nothing of it.
+The question is T_c of CacheInf's algorithm 1, line 2. The network M does not cross: both have it, and a hash says that
+it is the same one; so the server needs to believe nothing of it.
 """
 
 from __future__ import annotations

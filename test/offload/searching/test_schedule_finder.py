@@ -124,9 +124,7 @@ def test_where_the_server_does_not_the_robot_searches_and_says_so_once(
 
 
 @pytest.mark.parametrize("kind", ["lost", "twice", "late", "reordered", "damaged", "foreign", "past"])
-def test_whatever_the_link_does_the_table_arrives(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_the_link_does_the_table_arrives(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule_request, "_AGAIN_S", 0.01)
     monkeypatch.setattr(schedule_request, "_SEARCHING_S", 0.02)
     with robot_and_server(tmp_path, monkeypatch, Faults(0, 0.4, (kind,))) as (robot, sessions):
@@ -158,9 +156,7 @@ def test_an_answer_that_is_too_long_is_refused(parts: int, size: int) -> None:
     request = ScheduleRequest(b"question", 2000)
     request.is_due(1.0)
     for part in range(min(2, parts)):
-        request.hear(
-            Packet(session="r", epoch=1, kind=Kind.SCHEDULES, part=part, parts=parts, data=bytes(size)), 1.0
-        )
+        request.hear(Packet(session="r", epoch=1, kind=Kind.SCHEDULES, part=part, parts=parts, data=bytes(size)), 1.0)
     assert request.answer is None and "more than" in request.refusal
 
 
