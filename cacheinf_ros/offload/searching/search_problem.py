@@ -12,9 +12,12 @@ import numpy as np
 from cacheinf_ros.offload.planning.plan_table import Machines, ScheduleTable, solve
 from cacheinf_ros.offload.planning.workload import Reads, RowWork
 
-_OF_WORK, _OF_READS, _OF_MACHINES = (
-    tuple(field.name for field in fields(record)) for record in (RowWork, Reads, Machines)
-)
+
+def _names(record: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(record))
+
+
+_OF_WORK, _OF_READS, _OF_MACHINES = _names(RowWork), _names(Reads), _names(Machines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +52,7 @@ def problem_bytes(problem: SearchProblem) -> bytes:
 def problem_of(content: bytes) -> SearchProblem:
     """The opposite."""
     with np.load(io.BytesIO(content), allow_pickle=False) as parts:
-        found = {name: parts[name] if parts[name].ndim else float(parts[name]) for name in parts.files}
+        found: dict[str, Any] = {name: parts[name] if parts[name].ndim else float(parts[name]) for name in parts.files}
     reads = Reads(**{name: found[name] for name in _OF_READS})
     return SearchProblem(
         work=RowWork(reads=reads, **{name: found[name] for name in _OF_WORK if name != "reads"}),
