@@ -177,7 +177,7 @@ class RowSharing:
             return
         welcome = self.session.welcome
         self._connection.belongs_to(self.session.name, welcome.server if welcome is not None else "")
-        self.session.poll()
+        self.session.poll(self._finder.request if self._finder is not None else None)
         if welcome is not None and self._scheduler is None:
             surroundings = self._meet(np.array(welcome.profile, np.float64))
             self._scheduler = self._make_scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
@@ -212,7 +212,7 @@ class RowSharing:
         """Have them stored, from the server, or searched here; until then the scheduler does without."""
         if self._finder is None:
             self._finder = ScheduleFinder(
-                self._model_name, self._workload, scheduler, self.session, self._connection.solving,
+                self._model_name, self._workload, scheduler, self._connection.solving,
                 lambda text: self._note("schedule", text), search_s=self._sharing().schedule_s, prefix=self._prefix,
             )  # fmt: skip
         self._finder.poll()

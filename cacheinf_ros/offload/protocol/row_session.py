@@ -68,21 +68,16 @@ class RowSession(RobotSession):
         self._sent: _Sent | None = None
         self._request: ScheduleRequest | None = None
 
-    def poll(self) -> None:
-        """As :meth:`RobotSession.poll`."""
+    def poll(self, request: ScheduleRequest | None = None) -> None:
+        """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
         with self._lock:
+            self._request = request or self._request
             now = time.monotonic()
             if now - self._measured > _UNMEASURED_S:
                 self._measured = now
                 self.up.forget()
         super().poll()
         self._ask()
-
-    def ask_for_schedules(self, question: bytes, most_bytes: int) -> ScheduleRequest:
-        """Ask the server for schedules from now on, with each :meth:`poll` if need be; see :class:`ScheduleRequest`."""
-        with self._lock:
-            self._request = ScheduleRequest(question, most_bytes)
-            return self._request
 
     def frame(self, choose: Choose) -> FramePeer | None:
         """The partner for one frame; None where there is no session.

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.offload.planning.plan_table import ScheduleTable
@@ -21,18 +20,13 @@ _log = logging.getLogger(__name__)
 _NICE = 10
 
 
-class Asking(Protocol):
-    """What a search by the server needs of :class:`.row_session.RowSession`."""
-
-    def ask_for_schedules(self, question: bytes, most_bytes: int) -> ScheduleRequest:
-        """Begin to ask; the session keeps the request up to date."""
-        ...
-
-
 class ScheduleFinder:
     """Gives a scheduler its table: the stored one, or the server's, or, if the server declines, one searched here.
 
     Until then the scheduler does with simple schedules. :meth:`poll` and :meth:`close` are for one thread.
+
+    Attributes:
+        request: to be asked by the session; None: nothing is, or not any more.
     """
 
     def __init__(
@@ -40,7 +34,6 @@ class ScheduleFinder:
         model: str,
         workload: Workload,
         scheduler: Scheduler,
-        session: Asking,
         searching: threading.Lock,
         note: Callable[[str], None],
         *,
@@ -52,7 +45,6 @@ class ScheduleFinder:
         Args:
             model: its name, for files.
             scheduler: knows the machines: T_c and T_s.
-            session: with the server.
             searching: held while this process searches: one search at a time.
             note: takes how things are, for diagnostics.
             search_s: how long to search, there or here.
@@ -61,7 +53,7 @@ class ScheduleFinder:
         self._model, self._workload, self._scheduler = model, workload, scheduler
         self._searching, self._note, self._search_s, self._prefix = searching, note, search_s, prefix
         self._is_closing = False
-        self._request: ScheduleRequest | None = None
+        self.request: ScheduleRequest | None = None
         self._kept = kept_table(model, workload, scheduler.measured, time_limit_s=search_s)
         stored = self._kept.read()
         if stored is not None:
@@ -69,11 +61,11 @@ class ScheduleFinder:
             return
         self._note("the server is asked")
         question = question_bytes(workload, scheduler.measured, search_s)
-        self._request = session.ask_for_schedules(question, most_table_bytes(workload))
+        self.request = ScheduleRequest(question, most_table_bytes(workload))
 
     def poll(self) -> None:
         """See what the server has answered; to be called now and then."""
-        request = self._request
+        request = self.request
         if request is None:
             return
         if request.refusal:
@@ -93,7 +85,7 @@ class ScheduleFinder:
         except MessageError as error:
             self._search_here(str(error))
             return
-        self._request = None
+        self.request = None
         self._kept.write(table)
         self._use(table, "by the server")
 
@@ -104,7 +96,7 @@ class ScheduleFinder:
 
     def _search_here(self, reason: str) -> None:
         """Do without the server, which is said once."""
-        self._request = None
+        self.request = None
         _log.warning("%sschedules are searched for here, for the server does not: %s", self._prefix, reason)
         threading.Thread(target=self._solve, args=(reason,), daemon=True).start()
 

@@ -160,7 +160,8 @@ class Asking:
                 self.refused += 1
         if request is None or request.answer is not None or request.refusal:
             question = question_bytes(self._work, self._machines, 1.0)
-            self._request = self._robot.ask_for_schedules(question, most_table_bytes(self._work))
+            self._request = ScheduleRequest(question, most_table_bytes(self._work))
+            self._robot.poll(self._request)
 
     def _find(self, session: str, question: bytes) -> bytes:
         self._ask(question, self._machines.server_ms)

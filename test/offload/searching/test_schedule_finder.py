@@ -47,12 +47,10 @@ class Robot:
         self.finder = self.new_finder()
 
     def new_finder(self) -> ScheduleFinder:
-        return ScheduleFinder(
-            "mixed", self.work, self.scheduler, self.session, threading.Lock(), self.notes.append, search_s=0.05
-        )
+        return ScheduleFinder("mixed", self.work, self.scheduler, threading.Lock(), self.notes.append, search_s=0.05)
 
     def poll(self) -> None:
-        self.session.poll()
+        self.session.poll(self.finder.request)
         self.finder.poll()
 
     def until_solved(self) -> ScheduleTable:

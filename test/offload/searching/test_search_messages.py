@@ -16,6 +16,7 @@ from workloads import MIXED, Chain, surroundings, workload
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload.planning.plan_table import CACHED, MBIT_S, ScheduleTable
 from cacheinf_ros.offload.planning.stored_plans import identity
+from cacheinf_ros.offload.planning.workload import RowWork
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Welcome, read_welcome, written
 from cacheinf_ros.offload.searching.search_messages import (
     most_table_bytes,
@@ -31,8 +32,10 @@ PLACES = len(MBIT_S), len(CACHED)
 AXES = np.array([*MBIT_S, *CACHED])
 SOUND = question_bytes(MIXED, AROUND, 50.0)
 HEIGHTS = MIXED.heights[1:]
-TOGETHER = np.array([(MIXED.groups == group).sum() if group >= 0 else 0 for group in MIXED.groups])
-TEARABLE = np.flatnonzero((TOGETHER > 1) | ((TOGETHER == 1) & (HEIGHTS > 1)))
+GROUPED = RowWork(
+    **{field.name: getattr(MIXED, field.name) for field in dataclasses.fields(RowWork) if field.name != "groups"},
+    groups=np.array([0, 0, 1] + [-1] * (OPERATORS - 3)),
+)
 
 
 def table(seed: int) -> ScheduleTable:
@@ -71,12 +74,14 @@ def test_rows_that_the_model_has_not_are_refused(seed: int, place: tuple[int, in
         table_of(packed(rows), MIXED)
 
 
-@given(st.integers(0, 100), st.sampled_from(TEARABLE.tolist()))
-def test_what_tears_a_group_apart_is_refused(seed: int, operator: int) -> None:
-    rows = table(seed).rows.copy()
-    rows[3, 1, operator] = HEIGHTS[operator] - rows[3, 1, operator] if TOGETHER[operator] > 1 else 1
+@given(st.integers(0, 2), st.integers(1, 10))
+def test_what_tears_a_group_apart_is_refused(operator: int, rows_there: int) -> None:
+    rows = np.zeros((*PLACES, OPERATORS), np.int64)
+    rows[2, 2, :2] = HEIGHTS[:2]
+    assert (table_of(packed(rows), GROUPED).rows == rows).all()
+    rows[3, 1, operator] = rows_there
     with pytest.raises(MessageError, match="tears apart"):
-        table_of(packed(rows), MIXED)
+        table_of(packed(rows), GROUPED)
 
 
 @given(cut=st.integers(0, 200), flipped=st.integers(0, 10_000))
