@@ -48,5 +48,9 @@ class LinkError(CacheinfError):
     """What another machine was to send did not come, or in no usable form."""
 
 
+class SearchError(CacheinfError):
+    """No schedules are searched for, or none were found."""
+
+
 class CatalogError(CacheinfError):
     """A catalog cannot be built or read, or none of its variants fits."""

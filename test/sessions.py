@@ -20,6 +20,7 @@ from cacheinf_ros.offload.protocol.packets import Packet
 from cacheinf_ros.offload.protocol.robot_session import RobotSession
 from cacheinf_ros.offload.protocol.row_service import RowWorker
 from cacheinf_ros.offload.protocol.row_session import RowSession
+from cacheinf_ros.offload.protocol.schedule_service import Find, find_nothing
 from cacheinf_ros.offload.protocol.server_session import ServerSession, Worker
 
 ENGINE = EngineConfig(mode=Mode.EXACT, dense_fallback=False, threads=1)
@@ -72,6 +73,7 @@ class Both(ServerBeside):
         self.faults = faults or Faults(0, 0.0, ("lost",))
         self.complaints: list[str] = []
         self.profile: list[list[float]] | None = None  # what the server states of its operators; None: something
+        self.find: Find = find_nothing  # what it says to who asks for schedules
         self.engine = Engine(model, engine, caching, with_server=True)
         assert self.engine.shared is not None
         self.robot = RowSession("robot", self._identity, self.engine.shared.space, config, self._to_server)
@@ -85,7 +87,8 @@ class Both(ServerBeside):
         if asked.network != self._identity.network:
             raise MessageError("start both with the same model")
         helper = PartitionWorker(self._model, self.server_engine, asked.dropped)
-        return RowWorker(helper, [list(POINTS) for _ in helper.space.heights] if self.profile is None else self.profile)
+        profile = [list(POINTS) for _ in helper.space.heights] if self.profile is None else self.profile
+        return RowWorker(helper, profile, lambda session, question: self.find(session, question))
 
 
 def until(

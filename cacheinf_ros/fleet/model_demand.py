@@ -22,7 +22,7 @@ class ModelDemand:
         """Lay the model out as processes of this configuration run it; that takes some time.
 
         Raises:
-            EngineError: they cannot: the precision is int8 and there are no scales here, or the device has no such precision.
+            EngineError: they cannot: there are no scales for int8, or the device has no such precision.
         """
         graph = executed_graph(model, config)
         self.workload = Workload(lay_out(graph))

@@ -37,6 +37,7 @@ from cacheinf_ros.offload import (
 from cacheinf_ros.offload.protocol.greeting import read_hello
 from cacheinf_ros.offload.protocol.packets import Send
 from cacheinf_ros.offload.row_workers import RowWorkers
+from cacheinf_ros.offload.searching import ScheduleSearches
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
@@ -92,9 +93,10 @@ class RobotSessions:
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
         self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
         self._compiling = threading.Lock()  # one at a time: it takes memory
-        self._rows = RowWorkers()
         at_once = frames_at_once(parameters.get(EngineConfig))
         self._load = ServerLoad(at_once, None if gateway is None else lambda: gateway.busy)
+        self._searches = ScheduleSearches(parameters.get(ServerConfig).search_s)
+        self._rows = RowWorkers(self._searches)
         self._unusable: dict[tuple[str, Work], str] = {}  # why, of models that there are: not compiled again and again
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
@@ -104,10 +106,11 @@ class RobotSessions:
         self._timer = node.create_timer(_PERIOD_S, self._every_second, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
-        """End all sessions."""
+        """End all sessions, and what is searched for them."""
         robots, self._robots = list(self._robots.values()), OrderedDict()
         for robot in robots:
             robot.session.close()
+        self._searches.close()
         for robot in robots:
             robot.thread.join(_PATIENCE_S)
         for answers in [*(robot.answers for robot in robots), *self._refused.values()]:

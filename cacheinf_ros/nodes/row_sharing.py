@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -14,17 +12,16 @@ from rclpy.node import Node
 
 from cacheinf_ros.energy import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
-from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
 from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession, WireImage
-from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload, load_or_solve
+from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload
 from cacheinf_ros.offload.planning import profile as profile_of
+from cacheinf_ros.offload.searching import ScheduleFinder
 from cacheinf_ros.offload_policy import OffloadPolicy
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
-_NICE = 10
 _TICK_S = 0.1
 MakeScheduler = Callable[..., Scheduler]
 """Takes what :class:`Scheduler` does."""
@@ -78,7 +75,7 @@ class RowSharing:
         self._robot_ms = profile_of(engine.program.layout, engine.shared.space, engine.cost)
         self._scheduler: Scheduler | None = None
         self._make_scheduler = make_scheduler
-        self._is_searched = False
+        self._finder: ScheduleFinder | None = None
         self._choice: Choice | None = None
         self._partner: FramePeer | None = None
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
@@ -114,6 +111,8 @@ class RowSharing:
 
     def _end(self) -> None:
         """End, and tell the server; by the executor's thread, or when that has ended."""
+        if self._finder is not None:
+            self._finder.close()
         self.session.close()
         self._connection.leave(self.session.name)
         self._node.destroy_timer(self._timer)
@@ -178,13 +177,12 @@ class RowSharing:
             return
         welcome = self.session.welcome
         self._connection.belongs_to(self.session.name, welcome.server if welcome is not None else "")
-        self.session.poll()
+        self.session.poll(self._finder.request if self._finder is not None else None)
         if welcome is not None and self._scheduler is None:
             surroundings = self._meet(np.array(welcome.profile, np.float64))
             self._scheduler = self._make_scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
-        if self._scheduler is not None and self._policy.is_searched and not self._is_searched:
-            self._is_searched = True
-            threading.Thread(target=self._solve, args=(self._scheduler,), daemon=True).start()
+        if self._scheduler is not None and self._policy.is_searched:
+            self._find_schedules(self._scheduler)
         if not self._policy.sends_frames:
             self._report.say(self.session.complaint)
 
@@ -210,23 +208,14 @@ class RowSharing:
             input_pixel_bytes=_PIXEL_BYTES[self._config.wire_image],
         )
 
-    def _solve(self, scheduler: Scheduler) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-        self._note("schedule", "waiting for another search")
-        with self._connection.solving:
-            if self._is_closing:
-                return
-            self._note("schedule", "searching")
-            try:
-                scheduler.table = load_or_solve(
-                    self._model_name, self._workload, scheduler.measured, time_limit_s=self._sharing().schedule_s
-                )
-            except (CacheinfError, ValueError, MemoryError) as error:
-                self._note("schedule", f"failed: {error}")
-                self._logger.error(f"{self._prefix}no schedules were found, only simple ones are used: {error}")
-                return
-        self._note("schedule", "solved")
-        self._logger.info(f"{self._prefix}schedules are solved")
+    def _find_schedules(self, scheduler: Scheduler) -> None:
+        """Have them stored, from the server, or searched here; until then the scheduler does without."""
+        if self._finder is None:
+            self._finder = ScheduleFinder(
+                self._model_name, self._workload, scheduler, self._connection.solving,
+                lambda text: self._note("schedule", text), search_s=self._sharing().schedule_s, prefix=self._prefix,
+            )  # fmt: skip
+        self._finder.poll()
 
     def _note(self, name: str, text: str) -> None:
         self._health.note(f"{self._prefix}{name}", text)

@@ -21,6 +21,6 @@ __all__ = [
 ]  # fmt: skip
 
 # Folders with doors of their own.
-__all__ += ["planning", "protocol"]
+__all__ += ["planning", "protocol", "searching"]
 # Importing it loads the planning, which a session alone does without.
 __all__ += ["row_workers"]

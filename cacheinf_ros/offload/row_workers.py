@@ -10,6 +10,7 @@ from cacheinf_ros.offload.planning import profile
 from cacheinf_ros.offload.protocol.greeting import Identity
 from cacheinf_ros.offload.protocol.row_service import RowWorker
 from cacheinf_ros.offload.protocol.server_profile import states_times
+from cacheinf_ros.offload.searching import ScheduleSearches, server_side
 
 _log = logging.getLogger(__name__)
 
@@ -17,7 +18,9 @@ _log = logging.getLogger(__name__)
 class RowWorkers:
     """Makes the workers of one server. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, searches: ScheduleSearches | None = None) -> None:
+        """``searches``: for schedules on behalf of robots; None: they search for themselves."""
+        self._searches = searches
         self._untimed: set[str] = set()  # networks of which that has been said
 
     def worker(self, asked: Identity, partition: PartitionWorker) -> RowWorker:
@@ -26,7 +29,10 @@ class RowWorkers:
         """
         stated = profile(partition.program.layout, partition.space, partition.cost).tolist()
         if states_times(partition.space, stated):
-            return RowWorker(partition, stated)
+            if self._searches is None:
+                return RowWorker(partition, stated)
+            side = server_side(asked.network, partition.program.layout, partition.space, stated)
+            return RowWorker(partition, stated, self._searches.about(side))
         if asked.network not in self._untimed:
             self._untimed.add(asked.network)
             _log.warning(

@@ -177,7 +177,10 @@ class SharingConfig(Config):
         name="server.policy",
     )
     schedule_s: float = unlisted(
-        50.0, "how long to search for schedules when a server is met for the first time, s", low=1.0, high=3600.0
+        50.0,
+        "how long to search for schedules when a server is met for the first time: there, or here if it does not, s",
+        low=1.0,
+        high=3600.0,
     )
 
 
@@ -215,6 +218,12 @@ class ServerConfig(Config):
         low=5.0,
         high=600.0,
         live=True,
+    )
+    search_s: float = unlisted(
+        120.0,
+        "longest search for schedules for a robot, in a process of its own; 0: robots search for themselves, s",
+        low=0.0,
+        high=3600.0,
     )
 
 

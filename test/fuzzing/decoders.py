@@ -23,6 +23,7 @@ from cacheinf_ros.catalog.stored_files import read_yaml
 from cacheinf_ros.engine import EngineConfig, PartitionSpace
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.bounded.store import _parsed as read_calibration
+from cacheinf_ros.engine.cost import POINTS
 from cacheinf_ros.engine.cost.measure import _parsed as read_costs
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
@@ -31,10 +32,12 @@ from cacheinf_ros.graph import ModelCard, model_of
 from cacheinf_ros.graph.card import read_card
 from cacheinf_ros.graph.graph_io import decode_graph
 from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.offload.planning import Workload
 from cacheinf_ros.offload.protocol.greeting import read_hello, read_welcome
 from cacheinf_ros.offload.protocol.patches import decode_patch
 from cacheinf_ros.offload.protocol.pixels import decode_pixels
 from cacheinf_ros.offload.protocol.starts import decode_start
+from cacheinf_ros.offload.searching.search_messages import question_of, table_of
 from cacheinf_ros.sources import decode_compressed, decode_picture
 from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size, tiff_size
 
@@ -49,9 +52,14 @@ _LARGEST_GRAPH = 2_000_000  # values of all tensors of a graph that is run
 
 
 @cache
-def space() -> PartitionSpace:
+def workload() -> Workload:
     """Of a small network."""
-    return PartitionSpace(lay_out(model_of(tiny(), ModelCard(name="tiny", input_size=(48, 64))).graph))
+    return Workload(lay_out(model_of(tiny(), ModelCard(name="tiny", input_size=(48, 64))).graph))
+
+
+def space() -> PartitionSpace:
+    """Of the same one."""
+    return workload().space
 
 
 def hello(data: bytes) -> bool:
@@ -80,6 +88,26 @@ def rows(data: bytes) -> bool:
         assert patch.mask.shape == (PATCH_ROWS[1] - PATCH_ROWS[0], PATCH_WIDTH)
         assert patch.values.shape == (int(patch.mask.sum()), PATCH_CHANNELS)
         assert patch.values.dtype.kind != "f" or np.isfinite(patch.values).all()
+
+    return accepts(decode, data)
+
+
+def search(data: bytes) -> bool:
+    """A robot's question for schedules."""
+
+    def decode(content: bytes) -> None:
+        machines = question_of(content, np.ones((len(workload().names), len(POINTS)))).machines
+        assert machines.robot_ms.shape == machines.server_ms.shape and np.isfinite(machines.robot_ms).all()
+
+    return accepts(decode, data)
+
+
+def schedules(data: bytes) -> bool:
+    """A server's table of schedules; each is one that can be executed."""
+
+    def decode(content: bytes) -> None:
+        for rows in table_of(content, workload()).rows.reshape(-1, len(workload().names)):
+            space().check(workload().partition_of(rows))
 
     return accepts(decode, data)
 
@@ -142,7 +170,10 @@ def catalog(data: bytes) -> bool:
 
 DECODERS: dict[str, Decoder] = {
     each.__name__: each
-    for each in (hello, welcome, start, rows, pixels, picture, compressed, graph, calibration, costs, card, catalog)
+    for each in (
+        *(hello, welcome, start, rows, search, schedules, pixels, picture, compressed),
+        *(graph, calibration, costs, card, catalog),
+    )
 }
 """By name. Those that need ROS are in :mod:`.messages`."""
 

@@ -23,7 +23,7 @@ from cacheinf_ros.engine import FrameStart, Pixels, Side
 from cacheinf_ros.engine.bounded.calibration import Calibration
 from cacheinf_ros.engine.bounded.curve import CurvePoint
 from cacheinf_ros.engine.bounded.store import save_calibration
-from cacheinf_ros.engine.cost.model import CostModel, Curve
+from cacheinf_ros.engine.cost.model import POINTS, CostModel, Curve
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.partition.exchange import Patch
@@ -33,14 +33,17 @@ from cacheinf_ros.graph.graph_io import encode_graph
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.conversions import byte_array, cache_map_message
 from cacheinf_ros.nodes.packet_messages import packet_message, result_content, whole_frame
+from cacheinf_ros.offload.planning import Machines
+from cacheinf_ros.offload.planning.plan_table import solve
 from cacheinf_ros.offload.protocol.frames import WireImage, WireType
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Welcome, Work, written
 from cacheinf_ros.offload.protocol.packets import Kind, cut
 from cacheinf_ros.offload.protocol.patches import encode_patch
 from cacheinf_ros.offload.protocol.pixels import encode_pixels
 from cacheinf_ros.offload.protocol.starts import encode_start
+from cacheinf_ros.offload.searching.search_messages import question_bytes, table_bytes
 from cacheinf_ros.pipeline.map_chain import MapUpdate
-from fuzzing.decoders import PATCH_CHANNELS, PATCH_ROWS, PATCH_WIDTH, PIXELS_SIZE, space
+from fuzzing.decoders import PATCH_CHANNELS, PATCH_ROWS, PATCH_WIDTH, PIXELS_SIZE, space, workload
 
 _SEEDS = Path(__file__).parent / "seeds"
 _IMAGE = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
@@ -82,8 +85,15 @@ def _sessions() -> dict[str, list[bytes]]:
             for wire in WireType
             for compress in (False, True)
         ],
+        "search": [question_bytes(workload(), _machines(1.0), 50.0)],
+        "schedules": [table_bytes(solve(workload(), _machines(speedup), time_limit_s=0.5)) for speedup in (0.5, 5.0)],
         "pixels": [encode_pixels(each, wire, 80) for each in (some, half, _pixels((3, 3), 0)) for wire in WireImage],
     }
+
+
+def _machines(speedup: float) -> Machines:
+    robot_ms = np.random.default_rng(0).lognormal(0, 1, (len(workload().names), 1)) * np.array(POINTS)
+    return Machines(robot_ms=robot_ms, server_ms=robot_ms / speedup)
 
 
 def _pixels(rows: tuple[int, int], share: float) -> Pixels:

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import has_ended
 
 from cacheinf_ros.harness import NodeProcess
 from cacheinf_ros.pipeline.polling import wait_until
@@ -19,11 +24,11 @@ OTHER = str(Path(__file__).parents[1] / "networks" / "colours.yaml")
 
 
 @pytest.fixture
-def start_robot(rig: Any) -> Callable[[str], NodeProcess]:
+def start_robot(rig: Any) -> Callable[..., NodeProcess]:
     """Starts a node that shares frames by a policy; it need not be ready yet."""
 
-    def start(policy: str) -> NodeProcess:
-        server = {"server.use": True, "server.policy": policy, "server.schedule_s": 1.0}
+    def start(policy: str, schedule_s: float = 1.0) -> NodeProcess:
+        server = {"server.use": True, "server.policy": policy, "server.schedule_s": schedule_s}
         waits = {"server.deadline_ms": 2000.0, "server.probe_s": 0.1}
         keeps = {"cache.budget_mb": 0.0 if policy == "remote" else -1.0}  # of the maps: none that need not be, or all
         return rig.nodes.start(rig.command("cached_inference", **server, **waits, **keeps))
@@ -31,11 +36,18 @@ def start_robot(rig: Any) -> Callable[[str], NodeProcess]:
     return start
 
 
+def searches_of(server: NodeProcess) -> list[int]:
+    """The processes in which it searches for schedules, once it does."""
+    pattern = re.compile(r"searched for [\d.]+ s in process (\d+)")
+    assert wait_until(lambda: bool(pattern.search(server.output)), START_S)
+    return list(map(int, pattern.findall(server.output)))
+
+
 @pytest.mark.parametrize("policy", ["remote", "cacheinf"])
 def test_frames_are_shared_while_there_is_a_server(
-    policy: str, rig: Any, start_robot: Callable[[str], NodeProcess]
+    policy: str, rig: Any, start_robot: Callable[..., NodeProcess]
 ) -> None:
-    robot = start_robot(policy)
+    robot = start_robot(policy, schedule_s=1000.0)  # no search ends by itself
     robot.wait_ready()
     stamps = iter(range(10**12, 10**13, 50_000_000))
 
@@ -47,7 +59,7 @@ def test_frames_are_shared_while_there_is_a_server(
     rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     (alone,) = film(1)
     assert alone.where == "local"
-    for _ in range(2):
+    for ending in (signal.SIGTERM, signal.SIGKILL):
         server = rig.nodes.start(rig.command("server"))
         server.wait_ready()
         sessions = robot.output.count("a session has started")
@@ -58,9 +70,12 @@ def test_frames_are_shared_while_there_is_a_server(
             assert [result.where for result in results] == ["shared"] * 5
         for result in results:
             assert np.allclose(np.frombuffer(result.data, np.uint8), np.frombuffer(alone.data, np.uint8))
-        assert server.stop() == 0
+        searches = searches_of(server) if policy == "cacheinf" else []
+        os.kill(server.pid, ending)
+        assert server.wait(START_S) == (-ending if ending is signal.SIGKILL else 0)
         assert "Traceback" not in server.output
         assert [result.where for result in film(3)] == ["local"] * 3
+        assert all(wait_until(partial(has_ended, pid), START_S) for pid in searches)
     assert robot.stop() == 0
     assert "Traceback" not in robot.output
 
@@ -80,8 +95,8 @@ def test_a_server_with_another_model_is_refused(rig: Any) -> None:
     assert robot.stop() == 0
 
 
-def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callable[[str], NodeProcess]) -> None:
-    robot = start_robot("remote")
+def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callable[..., NodeProcess]) -> None:
+    robot = start_robot("remote", schedule_s=1.25)  # not stored by another test
     server = rig.nodes.start(rig.command("server"))
     robot.wait_ready()
     server.wait_ready()
@@ -114,7 +129,7 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
     assert "schedules are solved" not in robot.output
     assert change("cacheinf").successful
     deadline = time.monotonic() + START_S
-    while "schedules are solved" not in robot.output:
+    while "schedules are solved by the server" not in robot.output:
         assert time.monotonic() < deadline
         frame()
     assert "server.policy" in change("everything").reason
@@ -125,7 +140,7 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_robot_that_goes_leaves_nothing_at_the_server(
-    is_killed: bool, rig: Any, start_robot: Callable[[str], NodeProcess]
+    is_killed: bool, rig: Any, start_robot: Callable[..., NodeProcess]
 ) -> None:
     forget_after_s = 5.0 if is_killed else 600.0  # who ends says so
     server = rig.nodes.start(rig.command("server", **{"server.forget_after_s": forget_after_s}))
@@ -145,7 +160,7 @@ def test_a_robot_that_goes_leaves_nothing_at_the_server(
 
 @pytest.mark.parametrize("started_with", ["local", "remote_jpeg"])
 def test_what_was_started_without_sharing_shares_when_told_to(
-    started_with: str, rig: Any, start_robot: Callable[[str], NodeProcess]
+    started_with: str, rig: Any, start_robot: Callable[..., NodeProcess]
 ) -> None:
     robot = start_robot(started_with)
     server = rig.nodes.start(rig.command("server"))

@@ -6,11 +6,10 @@ from cacheinf_ros.offload.planning.minimum_cut import dnn_surgery
 from cacheinf_ros.offload.planning.partition_costs import Link, at_share, profile
 from cacheinf_ros.offload.planning.plan_table import Machines, ScheduleTable
 from cacheinf_ros.offload.planning.planner import Choice, Scheduler
-from cacheinf_ros.offload.planning.stored_plans import load_or_solve
 from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, Times
 from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
 
 __all__ = [
     "Choice", "Conditions", "Contention", "Integers", "Link", "Machines", "Numbers", "ScheduleTable", "Scheduler",
-    "Timeline", "Times", "Workload", "at_share", "dnn_surgery", "load_or_solve", "profile",
+    "Timeline", "Times", "Workload", "at_share", "dnn_surgery", "profile",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.offload.planning.timeline import Timeline
-from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
+from cacheinf_ros.offload.planning.workload import Integers, Numbers, RowWork
 
 _POPULATION = 30
 _GENERATIONS = 10_000
@@ -23,7 +23,7 @@ _EVOLVING = 0.5  # share of the time
 
 
 def search(
-    workload: Workload, timeline: Timeline, seeds: Sequence[Integers] = (), *, time_limit_s: float = 1.0
+    workload: RowWork, timeline: Timeline, seeds: Sequence[Integers] = (), *, time_limit_s: float = 1.0
 ) -> Integers:
     """The best rows at the robot that are found, int64 [operators]; never worse than one of the simple ones.
 
@@ -54,7 +54,7 @@ class _Units:
         of: int64 [operators]: which unit an operator belongs to.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: RowWork) -> None:
         self._heights = workload.heights[1:]
         self._whole = workload.groups >= 0
         leaders = np.arange(len(self._heights))  # the first operator of each unit
@@ -75,7 +75,7 @@ class _Units:
         return np.asarray((rows / self._heights)[self._first], np.float64)
 
 
-def _simple(workload: Workload, units: _Units) -> Iterator[Integers]:
+def _simple(workload: RowWork, units: _Units) -> Iterator[Integers]:
     whole = workload.heights[1:]
     operators = np.arange(len(whole))
     yield whole.copy()

@@ -12,7 +12,7 @@ import numpy as np
 from cacheinf_ros.offload.planning.partition_costs import Link
 from cacheinf_ros.offload.planning.partition_search import search
 from cacheinf_ros.offload.planning.timeline import Conditions, Timeline
-from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
+from cacheinf_ros.offload.planning.workload import Integers, Numbers, RowWork
 
 MBIT_S = (0.5, 2.0, 8.0, 24.0, 64.0, 200.0, 600.0)
 CACHED = (0.0, 0.6, 0.9, 0.98)
@@ -84,16 +84,16 @@ class ScheduleTable:
 
 
 def solve(
-    workload: Workload,
+    workload: RowWork,
     surroundings: Machines,
     mbit_s: tuple[float, ...] = MBIT_S,
     reuse: tuple[float, ...] = CACHED,
     *,
     time_limit_s: float = _SOLVING_S,
 ) -> ScheduleTable:
-    """Fill a table; each place starts from what was found for its neighbours."""
+    """Fill a table; each place starts from what was found for its neighbours: ComputeSchedule, algorithm 2, line 3."""
     axes = (mbit_s, reuse)
-    found = np.zeros((*map(len, axes), len(workload.names)), np.int64)
+    found = np.zeros((*map(len, axes), len(workload.groups)), np.int64)
     places = list(itertools.product(*(range(len(axis)) for axis in axes)))
     deadline = time.monotonic() + time_limit_s
     for i, place in enumerate(places):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cacheinf_ros.offload.planning.partition_costs import Link
-from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
+from cacheinf_ros.offload.planning.workload import Integers, Numbers, RowWork
 
 _BITS = 1 / 8  # bytes of a pixel's flag
 _PACKED = 1 / 64  # of the input's flags, which are compressed
@@ -77,7 +77,7 @@ class Times:
 class Timeline:
     """Predicts frames of one network under the same conditions."""
 
-    def __init__(self, workload: Workload, conditions: Conditions) -> None:
+    def __init__(self, workload: RowWork, conditions: Conditions) -> None:
         from cacheinf_ros.offload.planning.timeline_loop import Network, Progress, follow, side_of  # here: loads numba
 
         reads, found, tensors = workload.reads, conditions, len(workload.heights)
@@ -113,7 +113,7 @@ class Timeline:
         )
 
 
-def transfer_bytes(workload: Workload, conditions: Conditions) -> tuple[Numbers, Numbers]:
+def transfer_bytes(workload: RowWork, conditions: Conditions) -> tuple[Numbers, Numbers]:
     """float64 [tensors] each: of one row on its way to the server, and to the robot.
 
     What crosses is what the other side lacks: of the input what the server has missed, of other tensors what either
@@ -125,7 +125,7 @@ def transfer_bytes(workload: Workload, conditions: Conditions) -> tuple[Numbers,
     return _row_bytes(workload, up, conditions), _row_bytes(workload, down, conditions)
 
 
-def _row_bytes(workload: Workload, active: Numbers, conditions: Conditions) -> Numbers:
+def _row_bytes(workload: RowWork, active: Numbers, conditions: Conditions) -> Numbers:
     """float64 [tensors]: of one row on the wire: a flag for each pixel, and the values of those that are active."""
     values = workload.row_values * active * np.where(workload.is_levels, 1.0, conditions.value_bytes)
     values[0] = workload.row_pixels[0] * active[0] * conditions.input_pixel_bytes

@@ -44,12 +44,13 @@ class Reads:
     starts: Integers
 
 
-class Workload:
-    """What there is to compute in one network. Tensors are numbered: 0 is the input, i + 1 the output of operator i.
+@dataclass(frozen=True, kw_only=True, eq=False)  # without slots: a subclass has attributes of its own
+class RowWork:
+    """What a search for schedules knows of a network: plain arrays, that another process can be given.
+
+    Tensors are numbered: 0 is the input, i + 1 the output of operator i.
 
     Attributes:
-        space: what can be split.
-        names: the operators' outputs, in the order of execution.
         heights: int64 [tensors]: rows of each.
         row_values: int64 [tensors]: numbers in a row.
         row_pixels: int64 [tensors]: pixels in a row.
@@ -59,33 +60,21 @@ class Workload:
         reads: see :class:`Reads`.
         active: float64 [reuse ratios, tensors]: share of the pixels that is computed, at :data:`REUSE`, where what is
             not reusable lies together.
-        activity: the same of any frame.
     """
 
-    def __init__(self, layout: Layout, space: PartitionSpace | None = None) -> None:
-        """``space``: where not all maps are kept; operators below are those whose outputs are."""
-        self.space = space or PartitionSpace(layout)
-        self.names = tuple(self.space.heights)
-        index = self.space.numbers
-        shapes = np.array(list(self.space.shapes.values()), np.int64)
-        self.heights, self.row_pixels, channels = np.ascontiguousarray(shapes.T)
-        self.row_values = self.row_pixels * channels
-        self.is_levels = np.array([name in self.space.levels for name in self.space.shapes])
-        self._numbers = (self.heights * self.row_values)[1:].astype(np.float64)
-        self.groups = np.full(len(self.names), -1, np.int64)
-        for number, group in enumerate(self.space.groups):
-            self.groups[[index[name] - 1 for name in group]] = number
-        self.results = np.array([index[name] for name in self.space.results], np.int64)
-        self.reads = _reads(self.space)
-        plan = Planner(layout).plan()
-        sets = _sets(plan, index)
-        self.active = _active(plan, sets)
-        self.activity = Activity(plan, sets)
+    heights: Integers
+    row_values: Integers
+    row_pixels: Integers
+    is_levels: NDArray[np.bool_]
+    groups: Integers
+    results: Integers
+    reads: Reads
+    active: Numbers
 
     @property
     def tensor_bytes(self) -> Numbers:
         """float64 [tensors], of each in memory."""
-        return self.heights * self.row_values * np.where(self.is_levels, 1.0, 4.0)
+        return np.asarray(self.heights * self.row_values * np.where(self.is_levels, 1.0, 4.0), np.float64)
 
     def active_at(self, reuse_ratio: float) -> Numbers:
         """float64 [tensors]: share of the pixels that is computed, at a reuse ratio of the input."""
@@ -94,6 +83,40 @@ class Workload:
         below = min(int(place), last - 1)
         part = place - below
         return np.asarray((1 - part) * self.active[below] + part * self.active[below + 1], np.float64)
+
+
+class Workload(RowWork):
+    """What there is to compute in one network.
+
+    Attributes:
+        space: what can be split.
+        names: the operators' outputs, in the order of execution.
+        activity: the active shares of any frame.
+    """
+
+    def __init__(self, layout: Layout, space: PartitionSpace | None = None) -> None:
+        """``space``: where not all maps are kept; operators below are those whose outputs are."""
+        self.space = space or PartitionSpace(layout)
+        self.names = tuple(self.space.heights)
+        index = self.space.numbers
+        heights, row_pixels, channels = np.ascontiguousarray(np.array(list(self.space.shapes.values()), np.int64).T)
+        groups = np.full(len(self.names), -1, np.int64)
+        for number, group in enumerate(self.space.groups):
+            groups[[index[name] - 1 for name in group]] = number
+        plan = Planner(layout).plan()
+        sets = _sets(plan, index)
+        super().__init__(
+            heights=heights,
+            row_values=row_pixels * channels,
+            row_pixels=row_pixels,
+            is_levels=np.array([name in self.space.levels for name in self.space.shapes]),
+            groups=groups,
+            results=np.array([index[name] for name in self.space.results], np.int64),
+            reads=_reads(self.space),
+            active=_active(plan, sets),
+        )
+        self._numbers = (self.heights * self.row_values)[1:].astype(np.float64)
+        self.activity = Activity(plan, sets)
 
     def reuse_at(self, active: Numbers) -> float:
         """The reuse ratio of the input at which as many numbers are computed, where what is not reusable lies together.

@@ -43,6 +43,14 @@ class Kind(IntEnum):
     """Robot: a whole frame to compute."""
     RESULT = 10
     """Server: what came of it."""
+    SEARCH = 11
+    """Robot: search for schedules; what operators take here."""
+    SEARCHING = 12
+    """Server: I do."""
+    SCHEDULES = 13
+    """Server: what was found."""
+    NO_SCHEDULES = 14
+    """Server: I do not, because."""
     LOAD = 15
     """Server: how busy I am; of no epoch."""
 

@@ -11,6 +11,7 @@ from cacheinf_ros.offload.protocol.frames import WireType
 from cacheinf_ros.offload.protocol.greeting import Hello
 from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
 from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet
+from cacheinf_ros.offload.protocol.schedule_service import Find, ScheduleService, find_nothing
 from cacheinf_ros.offload.protocol.server_session import IDLE_S
 from cacheinf_ros.offload.protocol.starts import decode_start
 from cacheinf_ros.offload.protocol.transfer import DONE, Transfer, Wire
@@ -25,10 +26,16 @@ _LEVELS_REMEDY = (
 class RowWorker:
     """Computes rows; see :class:`.server_session.Worker`."""
 
-    def __init__(self, partition: PartitionWorker, profile: list[list[float]]) -> None:
-        """``profile``: of the model's operators on this machine, see :class:`.greeting.Welcome`."""
+    def __init__(self, partition: PartitionWorker, profile: list[list[float]], find: Find = find_nothing) -> None:
+        """Prepare.
+
+        Args:
+            profile: of the model's operators on this machine, see :class:`.greeting.Welcome`.
+            find: what becomes of a robot's question for schedules.
+        """
         self.profile = profile
         self._partition = partition
+        self._find = find
 
     def begin(self, hello: Hello, channel: Channel) -> RowService:
         """As :meth:`Worker.begin`."""
@@ -43,30 +50,34 @@ class RowWorker:
             session=channel.session, epoch=channel.epoch, send=channel.send, space=space, wire_type=wire_type,
             compress=hello.compress, mailbox=Mailbox(room_for(space), len(space.numbers)),
         )  # fmt: skip
-        return RowService(self._partition, wire, hello.patience_ms / 1e3)
+        return RowService(self._partition, wire, hello.patience_ms / 1e3, ScheduleService(wire, self._find))
 
 
 class RowService:
     """Serves one epoch; see :class:`.server_session.Service`."""
 
-    def __init__(self, partition: PartitionWorker, wire: Wire, patience_s: float) -> None:
+    def __init__(self, partition: PartitionWorker, wire: Wire, patience_s: float, schedules: ScheduleService) -> None:
         """``patience_s``: for which the robot's rows are waited for."""
         self.frame = 1
         self._partition = partition
         self._wire = wire
         self._patience_s = patience_s
+        self._schedules = schedules
 
     def deliver(self, packet: Packet) -> None:
         """As :meth:`Service.deliver`."""
         if packet.kind in (Kind.START, Kind.ROWS):
             self._wire.mailbox.deliver(packet)
+        else:
+            self._schedules.deliver(packet)
 
     def close(self, reason: str) -> None:
         """As :meth:`Service.close`."""
         self._wire.mailbox.close(reason)
 
     def serve(self) -> None:
-        """As :meth:`Service.serve`."""
+        """As :meth:`Service.serve`; schedules are answered between frames."""
+        self._schedules.serve()
         try:
             content = self._wire.mailbox.take(self.frame, Kind.START, 0, time.monotonic() + IDLE_S)
         except LinkError:

@@ -17,9 +17,10 @@ from cacheinf_ros.offload.protocol.frames import OffloadConfig
 from cacheinf_ros.offload.protocol.greeting import Identity, Welcome, Work
 from cacheinf_ros.offload.protocol.link_estimate import LEAST_BYTES, LinkEstimate
 from cacheinf_ros.offload.protocol.mailbox import Mailbox, room_for
-from cacheinf_ros.offload.protocol.packets import Kind, Packet, Send
+from cacheinf_ros.offload.protocol.packets import Kind, Packet, Send, cut
 from cacheinf_ros.offload.protocol.peer import Choose, Frame, FramePeer
 from cacheinf_ros.offload.protocol.robot_session import RobotSession
+from cacheinf_ros.offload.protocol.schedule_request import ANSWERS, ScheduleRequest
 from cacheinf_ros.offload.protocol.server_profile import profile_objection
 from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.protocol.transfer import DONE, Wire
@@ -66,15 +67,18 @@ class RowSession(RobotSession):
         self._measured = 0.0
         self._mailbox = self._new_mailbox()
         self._sent: _Sent | None = None
+        self._request: ScheduleRequest | None = None
 
-    def poll(self) -> None:
-        """As :meth:`RobotSession.poll`."""
+    def poll(self, request: ScheduleRequest | None = None) -> None:
+        """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
         with self._lock:
+            self._request = request or self._request
             now = time.monotonic()
             if now - self._measured > _UNMEASURED_S:
                 self._measured = now
                 self.up.forget()
         super().poll()
+        self._ask()
 
     def frame(self, choose: Choose) -> FramePeer | None:
         """The partner for one frame; None where there is no session.
@@ -119,6 +123,9 @@ class RowSession(RobotSession):
             self._mailbox.deliver(packet)
         elif packet.kind in (Kind.STARTED, Kind.DONE):
             self._measure(packet)
+        elif packet.kind in ANSWERS:
+            if self._request is not None:
+                self._request.hear(packet, time.monotonic())
         else:
             super()._hear(packet)
 
@@ -127,10 +134,22 @@ class RowSession(RobotSession):
 
     def _started(self) -> None:
         self._frame = 0
+        if self._request is not None:
+            self._request.begin_anew()
 
     def _ended(self, reason: str) -> None:
         self._mailbox.close(reason)
         self._mailbox = self._new_mailbox()
+
+    def _ask(self) -> None:
+        """Send(M, T_c, U_c) of CacheInf's algorithm 1, line 2, where it is due."""
+        with self._lock:
+            request = self._request
+            if request is None or self._welcome is None or not request.is_due(time.monotonic()):
+                return
+            packets = list(cut(request.question, session=self.name, epoch=self._epoch, kind=Kind.SEARCH))
+        for packet in packets:
+            self._send(packet)
 
     def _new_mailbox(self) -> Mailbox:
         return Mailbox(room_for(self._space), len(self._space.numbers))

@@ -19,19 +19,32 @@ from networks.shared_models import mixed_model
 from oracle import changed
 from partitions import nearest
 from sessions import Both, ServerBeside, until
+from workloads import surroundings
 
 from cacheinf_ros.engine import Side
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload import Identity, OffloadConfig, WholeFrameSession, WholeFrameWorker, Work
+from cacheinf_ros.offload.planning import Workload
+from cacheinf_ros.offload.planning.plan_table import solve
 from cacheinf_ros.offload.protocol import robot_session, row_service, row_session, server_session, transfer
 from cacheinf_ros.offload.protocol.packets import Kind, Packet
+from cacheinf_ros.offload.protocol.schedule_request import ScheduleRequest
+from cacheinf_ros.offload.searching.search_messages import (
+    most_table_bytes,
+    question_bytes,
+    question_of,
+    table_bytes,
+    table_of,
+)
 from cacheinf_ros.sources import decode_picture
 
 MODEL = mixed_model()
 SECONDS = float(os.environ.get("CACHEINF_FUZZ_SECONDS", "4"))
 """For each test."""
 CONFIG = OffloadConfig(server_deadline_ms=400.0, probe_s=0.01, probe_max_s=0.01)
-DECODED = (Kind.HELLO, Kind.WELCOME, Kind.START, Kind.ROWS, Kind.DONE, Kind.FRAME, Kind.RESULT)
+DECODED = (
+    Kind.HELLO, Kind.WELCOME, Kind.START, Kind.ROWS, Kind.DONE, Kind.FRAME, Kind.RESULT, Kind.SEARCH, Kind.SCHEDULES,
+)  # fmt: skip
 """Kinds whose content is more than text."""
 
 
@@ -102,10 +115,13 @@ def test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         splits = [space.everything_at(Side.SERVER)] + [
             nearest(space, dict.fromkeys(space.heights, share)) for share in (0.3, 0.7)
         ]
+        asking = Asking(sessions, malice)
         ends, frames, shared = time.monotonic() + SECONDS, 0, 0
         while time.monotonic() < ends or frames < 20:
             _connect(sessions)
             malice.share = 0.15
+            asking.go_on()
+            sessions.robot.poll()
             split = splits[frames % len(splits)]
             result = engine.run(image, cache_map, sessions.robot.frame(lambda _, split=split: split))  # type: ignore[misc]
             assert all(np.isfinite(output).all() for output in result.outputs.values())
@@ -114,10 +130,42 @@ def test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
             shared += result.where == "shared"
         malice.share = 0.0
         _connect(sessions)
-        assert shared > 0
+        assert shared > 0 and asking.found > 0
         assert_mostly_reached(malice, sessions)
     finally:
         sessions.stop_server()
+
+
+class Asking:
+    """Asks for schedules again and again, and is answered, over the same link."""
+
+    def __init__(self, sessions: Both, malice: Malice) -> None:
+        assert sessions.engine.shared is not None
+        self._robot, self._work = sessions.robot, Workload(sessions.engine.program.layout, sessions.engine.shared.space)
+        self._ask, self._take = malice.watch(question_of), malice.watch(table_of)
+        self._machines = surroundings(self._work, 0, 2.0)
+        self._table = table_bytes(solve(self._work, self._machines, time_limit_s=0))
+        self._request: ScheduleRequest | None = None
+        self.found = self.refused = 0
+        sessions.find = self._find
+
+    def go_on(self) -> None:
+        """Take an answer that has come, and ask anew."""
+        request = self._request
+        if request is not None and request.answer is not None:
+            try:
+                self._work.space.check(self._work.partition_of(self._take(request.answer, self._work).rows[0, 0]))
+                self.found += 1
+            except MessageError:
+                self.refused += 1
+        if request is None or request.answer is not None or request.refusal:
+            question = question_bytes(self._work, self._machines, 1.0)
+            self._request = ScheduleRequest(question, most_table_bytes(self._work))
+            self._robot.poll(self._request)
+
+    def _find(self, session: str, question: bytes) -> bytes:
+        self._ask(question, self._machines.server_ms)
+        return self._table
 
 
 def _connect(sessions: ServerBeside) -> None:

@@ -186,9 +186,9 @@ def test_random_packets_do_no_harm() -> None:
         for _ in range(3000):
             data = rng.randbytes(rng.randrange(60))
             packet = Packet(
-                session="robot", epoch=rng.choice([0, 1, 2**31]), kind=rng.randrange(11), frame=rng.randrange(4),
-                tensor=rng.randrange(70), part=rng.randrange(3), parts=rng.randrange(4), data=data,
-                checksum=rng.choice([0, zlib.crc32(data)]),
+                session="robot", epoch=rng.choice([0, 1, 2**31]), kind=rng.randrange(max(Kind) + 2),
+                frame=rng.randrange(4), tensor=rng.randrange(70), part=rng.randrange(3), parts=rng.randrange(4),
+                data=data, checksum=rng.choice([0, zlib.crc32(data)]),
             )  # fmt: skip
             if packet.kind not in (Kind.HELLO, Kind.FAILED):
                 sessions.server.receive(packet)

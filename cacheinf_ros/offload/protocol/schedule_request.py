@@ -1,0 +1,80 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A robot's question for schedules: asked until it is answered, in every session anew."""
+
+from __future__ import annotations
+
+from cacheinf_ros.offload.protocol.packets import LARGEST, Assembly, Kind, Packet
+
+ANSWERS = (Kind.SEARCHING, Kind.SCHEDULES, Kind.NO_SCHEDULES)
+_AGAIN_S = 1.0  # a question that was not answered: it, or its answer, was lost
+_SEARCHING_S = 10.0  # one that is being worked on: the end of that may be lost
+_PATIENCE_S = 10.0  # without any answer
+_SILENT = "it does not answer, as versions do that search for nobody"
+
+
+class ScheduleRequest:
+    """Send and Receive of CacheInf's algorithm 1, lines 2 and 3, over a link that loses packets.
+
+    Attributes:
+        question: what is asked.
+        answer: the table, as it came; None: not yet.
+        refusal: why there will be none; empty: there may be.
+        is_searched: whether the server has said that it searches.
+    """
+
+    def __init__(self, question: bytes, most_bytes: int) -> None:
+        """``most_bytes``: of an answer; a longer one is refused before it is put together."""
+        self.question = question
+        self.answer: bytes | None = None
+        self.refusal = ""
+        self.is_searched = False
+        self._most_bytes = most_bytes
+        self._assembly: Assembly | None = None
+        self._first_s: float | None = None  # asked in this session
+        self._next_s = 0.0
+
+    def begin_anew(self) -> None:
+        """There is another session: its server knows of nothing."""
+        self._first_s, self._next_s, self._assembly = None, 0.0, None
+        self.is_searched = False
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether to ask now; that is taken note of."""
+        if self._has_ended:
+            return False
+        if not self.is_searched and self._first_s is not None and now_s - self._first_s > _PATIENCE_S:
+            self.refusal = _SILENT
+            return False
+        if now_s < self._next_s:
+            return False
+        self._first_s = now_s if self._first_s is None else self._first_s
+        self._next_s = now_s + (_SEARCHING_S if self.is_searched else _AGAIN_S)
+        return True
+
+    def hear(self, packet: Packet, now_s: float) -> None:
+        """Take a sound packet of one of the kinds :data:`ANSWERS`."""
+        if self._has_ended or self._first_s is None:
+            return
+        if packet.kind == Kind.SEARCHING:
+            self.is_searched = True
+            self._next_s = now_s + _SEARCHING_S
+        elif packet.kind == Kind.NO_SCHEDULES:
+            self.refusal = packet.data.decode(errors="replace")[:500] or "it does not say why"
+        else:
+            self._take(packet)
+
+    @property
+    def _has_ended(self) -> bool:
+        return self.answer is not None or bool(self.refusal)
+
+    def _take(self, packet: Packet) -> None:
+        if (packet.parts - 1) * LARGEST > self._most_bytes:
+            self.refusal = f"its table has {packet.parts} parts, more than one of this network"
+            return
+        if self._assembly is None or not self._assembly.add(packet):
+            self._assembly = Assembly(packet.parts)
+            self._assembly.add(packet)
+        if self._assembly.size > self._most_bytes:
+            self.refusal = f"its table has more than the {self._most_bytes} bytes of one of this network"
+            return
+        self.answer = self._assembly.content

@@ -1,0 +1,119 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Where a robot's schedules come from: CacheInf's algorithm 1, lines 1 to 3."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from cacheinf_ros.errors import CacheinfError, MessageError
+from cacheinf_ros.offload.planning.plan_table import ScheduleTable
+from cacheinf_ros.offload.planning.planner import Scheduler
+from cacheinf_ros.offload.planning.stored_plans import kept_table, load_or_solve
+from cacheinf_ros.offload.planning.workload import Workload
+from cacheinf_ros.offload.protocol.schedule_request import ScheduleRequest
+from cacheinf_ros.offload.searching.search_messages import most_table_bytes, question_bytes, table_of
+
+_log = logging.getLogger(__name__)
+_NICE = 10
+
+
+class ScheduleFinder:
+    """Gives a scheduler its table: the stored one, or the server's, or, if the server declines, one searched here.
+
+    Until then the scheduler does with simple schedules. :meth:`poll` and :meth:`close` are for one thread.
+
+    Attributes:
+        request: to be asked by the session; None: nothing is, or not any more.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        workload: Workload,
+        scheduler: Scheduler,
+        searching: threading.Lock,
+        note: Callable[[str], None],
+        *,
+        search_s: float,
+        prefix: str = "",
+    ) -> None:
+        """Look for a stored table, and ask the server where there is none.
+
+        Args:
+            model: its name, for files.
+            scheduler: knows the machines: T_c and T_s.
+            searching: held while this process searches: one search at a time.
+            note: takes how things are, for diagnostics.
+            search_s: how long to search, there or here.
+            prefix: of what is logged.
+        """
+        self._model, self._workload, self._scheduler = model, workload, scheduler
+        self._searching, self._note, self._search_s, self._prefix = searching, note, search_s, prefix
+        self._is_closing = False
+        self.request: ScheduleRequest | None = None
+        self._kept = kept_table(model, workload, scheduler.measured, time_limit_s=search_s)
+        stored = self._kept.read()
+        if stored is not None:
+            self._use(stored, "stored before")
+            return
+        self._note("the server is asked")
+        question = question_bytes(workload, scheduler.measured, search_s)
+        self.request = ScheduleRequest(question, most_table_bytes(workload))
+
+    def poll(self) -> None:
+        """See what the server has answered; to be called now and then."""
+        request = self.request
+        if request is None:
+            return
+        if request.refusal:
+            self._search_here(request.refusal)
+        elif request.answer is not None:
+            self._take(request.answer)
+        elif request.is_searched:
+            self._note("the server searches")
+
+    def close(self) -> None:
+        """Begin no search any more."""
+        self._is_closing = True
+
+    def _take(self, answer: bytes) -> None:
+        try:
+            table = table_of(answer, self._workload)
+        except MessageError as error:
+            self._search_here(str(error))
+            return
+        self.request = None
+        self._kept.write(table)
+        self._use(table, "by the server")
+
+    def _use(self, table: ScheduleTable, whence: str) -> None:
+        self._scheduler.table = table
+        self._note(f"solved {whence}")
+        _log.info("%sschedules are solved %s", self._prefix, whence)
+
+    def _search_here(self, reason: str) -> None:
+        """Do without the server, which is said once."""
+        self.request = None
+        _log.warning("%sschedules are searched for here, for the server does not: %s", self._prefix, reason)
+        threading.Thread(target=self._solve, args=(reason,), daemon=True).start()
+
+    def _solve(self, reason: str) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        here = f"here, for the server does not: {reason}"
+        self._note(f"waiting for another search {here}")
+        with self._searching:
+            if self._is_closing:
+                return
+            self._note(f"searching {here}")
+            try:
+                table = load_or_solve(
+                    self._model, self._workload, self._scheduler.measured, time_limit_s=self._search_s
+                )
+            except (CacheinfError, ValueError, MemoryError) as error:
+                self._note(f"failed: {error}")
+                _log.error("%sno schedules were found, only simple ones are used: %s", self._prefix, error)
+                return
+        self._use(table, here)

@@ -1,0 +1,216 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A server's searches for schedules on behalf of its robots: CacheInf's algorithm 2, lines 1 to 4."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from cacheinf_ros.engine import Layout, PartitionSpace
+from cacheinf_ros.errors import CacheinfError, SearchError
+from cacheinf_ros.offload.planning.plan_table import ScheduleTable
+from cacheinf_ros.offload.planning.stored_plans import identity, kept_table
+from cacheinf_ros.offload.planning.workload import Numbers, Workload
+from cacheinf_ros.offload.protocol.schedule_service import Find
+from cacheinf_ros.offload.searching.search_messages import Question, question_of, table_bytes, table_of
+from cacheinf_ros.offload.searching.search_problem import SearchProblem, problem_bytes
+from cacheinf_ros.offload.searching.search_process import SearchProcess
+
+_log = logging.getLogger(__name__)
+
+_NICE = 10
+_MOST_WAITING = 8  # questions
+_MOST_KEPT = 100  # tables on the disk: robots may ask whatever they like
+_MOST_KNOWN = 16  # results in memory
+_GONE_S = 100.0  # sessions ask again and again as long as they wait, and between frames, which are shorter
+_NAME = "for_robot"
+_BUG = "internal error of the server, see its log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServerSide:
+    """What a server knows by itself of a network that robots ask about.
+
+    Attributes:
+        network: its hash.
+        layout, space: what it computes, and what of that can be split.
+        server_ms: float64 [operators, points]: T_s of algorithm 2, line 2.
+    """
+
+    network: str
+    layout: Layout
+    space: PartitionSpace
+    server_ms: Numbers
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Search:
+    """What has become of a question.
+
+    Attributes:
+        asking: sessions that ask it.
+        asked_s: when one of them last did.
+        found: the table; None: not yet.
+        refusal: why there will be none; empty: there may be.
+    """
+
+    asking: set[str] = field(default_factory=set)
+    asked_s: float = 0.0
+    found: bytes | None = None
+    refusal: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.found is not None or bool(self.refusal)
+
+
+class ScheduleSearches:
+    """Searches for one robot after the other, each in a process of its own, and keeps what is found on the disk.
+
+    Used by any thread.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        """``longest_s``: a search takes no longer; 0: none is made."""
+        self._longest_s = longest_s
+        self._changed = threading.Condition()
+        self._searches: OrderedDict[bytes, _Search] = OrderedDict()  # by question
+        self._waiting: OrderedDict[bytes, tuple[Question, ServerSide]] = OrderedDict()
+        self._running: SearchProcess | None = None
+        self._thread: threading.Thread | None = None
+        self._is_open = True
+
+    def about(self, side: ServerSide) -> Find:
+        """What sessions of one model ask; see :data:`.schedule_service.Find`."""
+        return partial(self._find, side)
+
+    def close(self) -> None:
+        """End the search at hand and its process, and answer nobody any more."""
+        with self._changed:
+            self._is_open = False
+            if self._running is not None:
+                self._running.kill()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _find(self, side: ServerSide, session: str, content: bytes) -> bytes | None:
+        """Receive of algorithm 2, line 1; without waiting for the answer."""
+        if self._longest_s <= 0:
+            raise SearchError("it searches for nobody (server.search_s is 0)")
+        key = hashlib.sha256(repr((side.network, sorted(side.space.dropped))).encode() + content).digest()
+        with self._changed:
+            if not self._is_open:
+                raise SearchError("the server ends")
+            if key not in self._searches:
+                self._queue(key, question_of(content, side.server_ms), side, session)
+            search = self._searches[key]
+            search.asking.add(session)
+            search.asked_s = time.monotonic()
+            if search.refusal:
+                self._leave(key, session)  # it has been told, and may be asked again
+                raise SearchError(search.refusal)
+            return search.found
+
+    def _queue(self, key: bytes, question: Question, side: ServerSide, session: str) -> None:
+        """Let a question wait for its turn; what the session asked before and still waits, it asks no more."""
+        for other in list(self._waiting):
+            self._leave(other, session)
+        if len(self._waiting) >= _MOST_WAITING:
+            raise SearchError(f"{_MOST_WAITING} searches are waiting already")
+        for old in [old for old, search in self._searches.items() if search.has_ended][: 1 - _MOST_KNOWN]:
+            del self._searches[old]
+        self._searches[key] = _Search()
+        self._waiting[key] = question, side
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="schedules", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    def _leave(self, key: bytes, session: str) -> None:
+        """A session asks a question no more that waits, or came to nothing."""
+        asking = self._searches[key].asking
+        asking.discard(session)
+        if not asking:
+            del self._searches[key]
+            self._waiting.pop(key, None)
+
+    def _work(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # workloads are made here
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or not self._is_open)
+                if not self._is_open:
+                    return
+                key, (question, side) = self._waiting.popitem(last=False)
+                search = self._searches[key]
+                if time.monotonic() - search.asked_s > _GONE_S:
+                    del self._searches[key]
+                    continue
+            found, refusal = self._result(question, side)
+            with self._changed:
+                search.found, search.refusal = found, refusal
+            del question, side  # models are not kept in memory for those who once asked about them
+
+    def _result(self, question: Question, side: ServerSide) -> tuple[bytes | None, str]:
+        """The table, or why there is none."""
+        try:
+            return table_bytes(self._schedule(question, side)), ""
+        except CacheinfError as error:
+            if self._is_open:
+                _log.warning("no schedules for a robot: %s", error, extra={"throttle_s": 5.0})
+            return None, str(error)
+        except Exception:  # a bug must not end the thread
+            _log.exception("a search for schedules failed")
+            return None, _BUG
+
+    def _schedule(self, question: Question, side: ServerSide) -> ScheduleTable:
+        """Schedule = ComputeSchedule(T_s, T_c) of algorithm 2, line 3; or what it was when it was computed before."""
+        workload = Workload(side.layout, side.space)
+        if question.identity != identity(workload, side.server_ms):
+            raise SearchError("the robot asks about another network, or another server's times; it must greet anew")
+        seconds = min(question.search_s, self._longest_s)
+        kept = kept_table(_NAME, workload, question.machines, time_limit_s=seconds)
+        table = kept.read()
+        if table is None:
+            table = self._searched(
+                SearchProblem(work=workload, machines=question.machines, time_limit_s=seconds), workload
+            )
+            kept.write(table)
+            _forget_old_files(kept.file.path.parent)
+        return table
+
+    def _searched(self, problem: SearchProblem, workload: Workload) -> ScheduleTable:
+        with SearchProcess(problem_bytes(problem), problem.time_limit_s) as process:
+            _log.info("schedules for a robot are searched for %g s in process %d", problem.time_limit_s, process.pid)
+            with self._changed:
+                self._running = process
+                if not self._is_open:
+                    process.kill()
+            try:
+                return table_of(process.answer(), workload)
+            finally:
+                with self._changed:
+                    self._running = None
+
+
+def _forget_old_files(folder: Path) -> None:
+    with suppress(OSError):
+        files = sorted(folder.glob(f"{_NAME}-*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in files[_MOST_KEPT:]:
+            path.unlink()
+
+
+def server_side(network: str, layout: Layout, space: PartitionSpace, profile: list[list[float]]) -> ServerSide:
+    """What a server knows of a model; ``profile``: as it states it, see :class:`.greeting.Welcome`."""
+    return ServerSide(network=network, layout=layout, space=space, server_ms=np.array(profile, np.float64))

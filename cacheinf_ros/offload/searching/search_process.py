@@ -1,0 +1,83 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A search for schedules in a process of its own: it takes a processor, and must not hold up the robots' frames."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from cacheinf_ros.errors import SearchError
+
+_PROGRAM = Path(__file__).with_name("search_program.py")
+_MORE_S = 60.0  # beside the search: importing, and the last steps, at low priority
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+class SearchProcess:
+    """Searches at low priority, and ends with this process, however that ends; use as a context manager.
+
+    All that goes in and comes out crosses pipes: nothing is left on the disk.
+    """
+
+    def __init__(self, problem: bytes, time_limit_s: float) -> None:
+        """Start it.
+
+        Args:
+            problem: see :func:`.search_problem.problem_bytes`.
+            time_limit_s: how long it searches.
+
+        Raises:
+            SearchError: the system starts no process.
+        """
+        self._problem = problem
+        self._time_limit_s = time_limit_s
+        watched, self._held = os.pipe()  # the other end is in this process only, and goes with it
+        # -P: the folder of that file holds modules whose names others may have as well
+        command = [sys.executable, "-P", str(_PROGRAM), str(watched)]
+        environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[watched],
+                env=environment,
+                start_new_session=True,  # Ctrl-C in the terminal is for the parent
+            )  # fmt: skip
+        except OSError as error:
+            os.close(self._held)
+            raise SearchError(f"no process could be started for the search: {error}") from None
+        finally:
+            os.close(watched)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.kill()
+        self._process.__exit__(*raised)  # waits for it, and closes the pipes
+        os.close(self._held)
+
+    @property
+    def pid(self) -> int:
+        """Which process ID it has."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it at once; by any thread. :meth:`answer` then raises."""
+        self._process.kill()
+
+    def answer(self) -> bytes:
+        """Wait for what it found, see :func:`.search_messages.table_bytes`.
+
+        Raises:
+            SearchError: it found nothing.
+        """
+        try:
+            found, said = self._process.communicate(self._problem, self._time_limit_s + _MORE_S)
+        except subprocess.TimeoutExpired:
+            raise SearchError(f"the search did not end within {self._time_limit_s + _MORE_S:g} s") from None
+        if self._process.returncode:
+            lines = said.decode(errors="replace").strip().splitlines()
+            raise SearchError(f"the search failed: {lines[-1] if lines else f'exit code {self._process.returncode}'}")
+        return found
