@@ -74,11 +74,11 @@ class Malice:
     def watch(self, decode: Callable[..., Any]) -> Callable[..., Any]:
         """A decoder that notes what it is given."""
 
-        def watched(content: Any, *arguments: Any) -> Any:
+        def watched(content: Any, *arguments: Any, **options: Any) -> Any:
             data = content.data if isinstance(content, Packet) else content
             if data in self.sent:
                 self.reached.add(data)
-            return decode(content, *arguments)
+            return decode(content, *arguments, **options)
 
         return watched
 
