@@ -37,7 +37,7 @@ def profile(
     from cacheinf_ros.engine import Engine
     from cacheinf_ros.engine.cost import POINTS
     from cacheinf_ros.graph import load_model
-    from cacheinf_ros.offload.planning import Workload, at_share
+    from cacheinf_ros.offload.planning import Workload, at_share, tensor_bytes
     from cacheinf_ros.offload.planning import profile as profile_of
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
@@ -47,8 +47,9 @@ def profile(
     now = at_share(took, active)
     table = Table("operator", "rows", "ms", f"active at {reuse:g}", "ms then", "KiB of output")
     rows: list[dict[str, Any]] = []
+    memory = tensor_bytes(workload)[1:]
     for i, name in enumerate(workload.names):
-        kib = float(workload.tensor_bytes[i + 1] / 1024)
+        kib = float(memory[i] / 1024)
         height = int(workload.heights[i + 1])
         table.add_row(name, str(height), f"{took[i, -1]:.3f}", f"{active[i]:.1%}", f"{now[i]:.3f}", f"{kib:.0f}")
         curve = dict(zip(map(str, POINTS), took[i].tolist(), strict=True))

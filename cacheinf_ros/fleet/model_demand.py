@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import EngineConfig, lay_out
 from cacheinf_ros.engine.quantisation import executed_graph
 from cacheinf_ros.graph import Model, weight_bytes
-from cacheinf_ros.offload.planning import Machines, Timeline, Workload
+from cacheinf_ros.offload.planning import Machines, Timeline, Workload, tensor_bytes
 
 _TYPICAL_REUSE = 0.9
 _MBIT_S = 1000.0
@@ -26,7 +26,7 @@ class ModelDemand:
         """
         graph = executed_graph(model, config)
         self.workload = Workload(lay_out(graph))
-        self.memory_bytes = float(self.workload.tensor_bytes.sum()) + weight_bytes(graph)
+        self.memory_bytes = float(tensor_bytes(self.workload).sum()) + weight_bytes(graph)
 
     def predicted_ms(self, profile: NDArray[np.float64]) -> tuple[float, float]:
         """Milliseconds of a typical frame and of one that has changed everywhere, all of it at the server.

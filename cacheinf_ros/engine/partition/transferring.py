@@ -31,7 +31,9 @@ def outgoing(replica: TensorReplica, pixels: torch.Tensor) -> Patch:
     """What is to be sent of a map, [pixels, channels]; it then counts as known to the other machine."""
     mask = replica.take_stale_remote()
     listed = torch.from_numpy(np.flatnonzero(mask) + replica.sent[0] * replica.size[1])
-    return Patch(rows=replica.sent, mask=mask, values=pixels[listed.to(pixels.device)].float().cpu().numpy())
+    sent = pixels[listed.to(pixels.device)]
+    values = sent if sent.dtype is torch.uint8 else sent.float()  # levels cross as they are, floats as float32
+    return Patch(rows=replica.sent, mask=mask, values=values.cpu().numpy())
 
 
 def take_in(replica: TensorReplica, patch: Patch, pixels: torch.Tensor, changed: ActiveSet) -> None:

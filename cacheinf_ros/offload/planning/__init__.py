@@ -7,9 +7,9 @@ from cacheinf_ros.offload.planning.partition_costs import Link, at_share, profil
 from cacheinf_ros.offload.planning.plan_table import Machines, ScheduleTable
 from cacheinf_ros.offload.planning.planner import Choice, Scheduler
 from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, Times
-from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload
+from cacheinf_ros.offload.planning.workload import Integers, Numbers, Workload, tensor_bytes
 
 __all__ = [
     "Choice", "Conditions", "Contention", "Integers", "Link", "Machines", "Numbers", "ScheduleTable", "Scheduler",
-    "Timeline", "Times", "Workload", "at_share", "dnn_surgery", "profile",
+    "Timeline", "Times", "Workload", "at_share", "dnn_surgery", "profile", "tensor_bytes",
 ]  # fmt: skip

@@ -71,11 +71,6 @@ class RowWork:
     reads: Reads
     active: Numbers
 
-    @property
-    def tensor_bytes(self) -> Numbers:
-        """float64 [tensors], of each in memory."""
-        return np.asarray(self.heights * self.row_values * np.where(self.is_levels, 1.0, 4.0), np.float64)
-
     def active_at(self, reuse_ratio: float) -> Numbers:
         """float64 [tensors]: share of the pixels that is computed, at a reuse ratio of the input."""
         last = len(REUSE) - 1
@@ -134,6 +129,11 @@ class Workload(RowWork):
     def partition_of(self, rows: Integers) -> Partition:
         """The partition that int64 [operators] stands for."""
         return Partition(robot_rows=dict(zip(self.names, rows.tolist(), strict=True)))
+
+
+def tensor_bytes(work: RowWork) -> Numbers:
+    """What each tensor takes in memory, float64 [tensors]."""
+    return np.asarray(work.heights * work.row_values * np.where(work.is_levels, 1.0, 4.0), np.float64)
 
 
 def _reads(space: PartitionSpace) -> Reads:

@@ -17,7 +17,7 @@ from cacheinf_ros.engine.quantisation import int8_graph
 from cacheinf_ros.graph import Model, ModelCard
 from cacheinf_ros.offload.planning.partition_costs import Link
 from cacheinf_ros.offload.planning.timeline import Conditions, Timeline, transfer_bytes
-from cacheinf_ros.offload.planning.workload import Workload
+from cacheinf_ros.offload.planning.workload import Workload, tensor_bytes
 
 
 def conditions(
@@ -91,7 +91,7 @@ def test_a_level_is_a_byte_on_the_wire() -> None:
     for value_bytes in (4.0, 2.0):
         found = dataclasses.replace(conditions(work), value_bytes=value_bytes)
         assert transfer_bytes(work, found)[1].tolist() == [4 * 3 + 0.5 / 64, 4 * 2 + 0.5, 4 * value_bytes + 0.5]
-    assert work.tensor_bytes.tolist() == [10 * 4 * 3, 10 * 4 * 2, 10 * 4 * 4]
+    assert tensor_bytes(work).tolist() == [10 * 4 * 3, 10 * 4 * 2, 10 * 4 * 4]
 
 
 def test_what_crosses_inside_keeps_both_busy() -> None:
