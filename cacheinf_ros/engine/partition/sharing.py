@@ -125,6 +125,7 @@ class SharedProgram:
         self._used: Partition | None = None
         self._epoch = -1  # of the session to which what is known of the server belongs
         self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
+        self._ran_alone = False  # since the last frame that was shared
         self._holds_received = False  # whether rows of a server may be in the cache
 
     def moved(self, dx: int, dy: int) -> None:
@@ -166,6 +167,7 @@ class SharedProgram:
             finally:
                 self._replicas.exchange = None
         self._use(self._alone)
+        self._ran_alone = True
         outputs = self.program.execute(outside=outside, refresh=refresh)
         if self._holds_received and not _are_finite(outputs):
             # what a server sent in earlier frames were numbers, but such that they lead to none
@@ -193,6 +195,8 @@ class SharedProgram:
         outside = self._outside
         shift = max(-width, min(width, self._shift[0])), max(-height, min(height, self._shift[1]))
         self._shift, self._outside = NO_SHIFT, Border.NONE
+        # What has changed here and back again since then is no change to the server, but differs from what is here.
+        refresh, self._ran_alone = refresh or self._ran_alone, False
         return FrameStart(partition=partition, refresh=refresh, outside=outside, shift=shift, pixels=pixels)
 
 
