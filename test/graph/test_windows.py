@@ -126,6 +126,8 @@ def test_resizing(size, out, factor, mode) -> None:
         options["align_corners"] = option == "corners"
     target = {"size": out} if factor is None else {"scale_factor": factor}
     module = Call(lambda x: functional.interpolate(x, **target, **options))
+    # torch (2.13) itself repeats the first row there, where in two columns each has its own
+    assume(option != "antialias" or module(torch.zeros(1, 3, *size)).shape[3] > 1)
     graph = graph_of(module, size)
     assert_same_function(graph, module, size)
     assert {type(o).__name__ for o in graph.operators} <= {"GlobalMean", "Pool", "Resample"}

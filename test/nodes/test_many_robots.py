@@ -94,6 +94,6 @@ def test_each_gets_its_share_and_its_own_results(rig: Any) -> None:
         assert [result.where for result in results] == ["shared"] * ROBOTS
         for robot in robots:
             robot.check(number)
-    mean_ms = np.mean(took, axis=0)
-    assert mean_ms.max() / mean_ms.min() <= 1.5, mean_ms
+    usual_ms = np.median(took, axis=0)  # a machine that pauses for a moment hits one of them
+    assert usual_ms.max() / usual_ms.min() <= 1.5, usual_ms
     assert "Traceback" not in server.output
