@@ -183,8 +183,6 @@ class _Stream:
         self._last: dict[str, Any] = {}  # decisions of our modes
         self._period_ms = 1e3 / plan.fps
         self._held_up_ms = dict.fromkeys(self._own, 0.0)  # the next frame, by what is done behind the last answer
-        self._bounded_ms = 0.0  # of the last frame, with what is done behind its answer
-        self._busy_ms: list[float] = []  # the same, for each frame that counts
         self._latency_ms: dict[str, list[float]] = {}
         self._warm_up_ms: dict[str, list[float]] = {}
         self.held: dict[str, list[bool]] = {name: [] for name in self._own}
@@ -225,7 +223,6 @@ class _Stream:
             latency_ms.setdefault(name, []).append(answer.took_ms)
         self._last = {name: answers[name].decision for name in self._own}
         if counts:
-            self._busy_ms.append(self._bounded_ms)
             for name, own in self._own.items():
                 self.held[name].append(own.trace.mode == HELD)
                 self.traces[name].append(own.trace)
@@ -236,8 +233,8 @@ class _Stream:
         answer, behind_ms = self._answer(self._own[name], shot, self._last.get(name))
         took_ms = self._held_up_ms[name] + answer.took_ms
         self._held_up_ms[name] = held_up_ms(took_ms, behind_ms, self._period_ms)
-        if name == BOUNDED:
-            self._bounded_ms = answer.took_ms + behind_ms
+        own = self._own[name]
+        own.trace = replace(own.trace, busy_ms=answer.took_ms + behind_ms)
         return replace(answer, took_ms=took_ms)
 
     def _answer(self, own: OwnWay, shot: Shot, last: Any) -> tuple[KeptAnswer, float]:
@@ -301,13 +298,14 @@ class _Stream:
             took_ms=self._latency_ms[best_full],
         )
         self.took_ms = {**self._latency_ms, DENSE: dense.took_ms}
-        for each in dense.alternatives(self._busy_ms, self._skips):
+        busy_ms = {name: [trace.busy_ms for trace in traces] for name, traces in self.traces.items()}
+        for each in dense.alternatives(busy_ms[BOUNDED], self._skips):
             self.losses.add_decisions(each.name, each.decisions)
             self.took_ms[each.name] = each.took_ms
             self._built_on[each.name] = each.built_on
         return {
             "latency_ms": latency_ms,
-            "busy_ms": {BOUNDED: summary(self._busy_ms)},
+            "busy_ms": {name: summary(values) for name, values in busy_ms.items()},
             "best_dense": best,
             "speedup_vs_best_dense": round(means[best] / means[BOUNDED], 3),
             "best_dense_fp32": best_full,

@@ -63,6 +63,7 @@ class FrameTrace:
         asked: the loss that is allowed; None: nothing is promised.
         measured: the loss that the last burst of dense frames showed; None: there was none.
         joules: of the machine until the next frame; None without a meter.
+        busy_ms: what it took with all that is done behind the answer; 0: not known.
     """
 
     mode: str
@@ -73,3 +74,4 @@ class FrameTrace:
     asked: float | None = None
     measured: float | None = None
     joules: float | None = None
+    busy_ms: float = 0.0

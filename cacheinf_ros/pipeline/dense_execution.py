@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import DensePrecision, EngineConfig, EngineResult
 from cacheinf_ros.engine.decisions import Task, task_of_model
 from cacheinf_ros.engine.dense_backends import DenseBackend, backends_for, faster_backends, fastest_backends
+from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.mode import Mode
+from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
+AllOutputs = Mapping[str, NDArray[Any]]
+_FAR_OFF = 0.5  # relative error: such outputs have little to do with the network's
 _OF_16_BITS = (DensePrecision.FLOAT16, DensePrecision.BFLOAT16)
 
 
@@ -48,10 +52,23 @@ def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBa
     return fastest_backends(model, config.threads, full, config.device)
 
 
-def half_precision_backends(model: Model, config: EngineConfig, best: DenseBackend) -> Sequence[DenseBackend]:
-    """Prepare those of 16 bits that the user allows and that are faster than the best one of float32."""
+def half_precision_backends(
+    model: Model, config: EngineConfig, best: DenseBackend, photographs: Sequence[AllOutputs]
+) -> Iterator[DenseBackend]:
+    """Prepare those of 16 bits that the user allows and that are faster than the best one of float32.
+
+    Args:
+        photographs: what float32 makes of photographs; a backend whose outputs are far from them is left out, and named
+            in the log.
+    """
     narrower = backends_for(config.device, *filter(config.dense_precision.allows, _OF_16_BITS))
-    return faster_backends(model, config.threads, best, narrower, None, config.device)
+    for backend in faster_backends(model, config.threads, best, narrower, None, config.device):
+        with guarded(f"{backend.name} is not used") as failure:
+            error = _error(answers_to_photographs(model, backend), photographs)
+            if not error <= _FAR_OFF:
+                raise EngineError(f"its outputs have a relative error of {error:.2g} on photographs")
+        if not failure:
+            yield backend
 
 
 def may_quantise(config: EngineConfig) -> bool:
@@ -60,23 +77,38 @@ def may_quantise(config: EngineConfig) -> bool:
     return allows and bool(backends_for(config.device, DensePrecision.INT8))
 
 
-def task_maker(model: Model, backend: DenseBackend, most_pixels: int) -> Callable[..., Task[Any]]:
+def answers_to_photographs(model: Model, backend: DenseBackend) -> list[AllOutputs]:
+    """Outputs by name, of each of the built-in photographs."""
+    return [
+        {name: np.copy(value) for name, value in compute_densely(model, backend, image).outputs.items()}
+        for image in load_photographs(Gallery.TEST)
+    ]  # copies: the next run may overwrite outputs
+
+
+def task_maker(model: Model, photographs: Sequence[AllOutputs], most_pixels: int) -> Callable[..., Task[Any]]:
     """What judges the model's answers, given what the user wants of them.
 
     Args:
-        backend: shows what outputs vary by, on photographs: nobody can read those of a model without a decoder.
+        photographs: what float32 makes of photographs: it shows what outputs vary by, as nobody can read those of a
+            model without a decoder.
         most_pixels: of class maps that are looked at.
 
     Returns:
         makes the task, given the selection by its name.
     """
-    photographs = [
-        {name: np.copy(value) for name, value in compute_densely(model, backend, image).outputs.items()}
-        for image in load_photographs(Gallery.TEST)
-    ]  # copies: the next run may overwrite outputs
     return partial(task_of_model, model.card, photographs[0], _deviations(photographs), most_pixels=most_pixels)
 
 
-def _deviations(outputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[float]:
+def _deviations(outputs: Sequence[AllOutputs]) -> list[float]:
     """The standard deviation of each output over images."""
     return [float(np.sqrt(np.mean(np.var([of_one[name] for of_one in outputs], axis=0)))) for name in outputs[0]]
+
+
+def _error(ours: Sequence[AllOutputs], photographs: Sequence[AllOutputs]) -> float:
+    """The largest root mean square error of an output, over that of its values; no number where any is not finite."""
+    errors = []
+    for name in photographs[0]:
+        found, right = (np.array([of_one[name] for of_one in each], np.float64) for each in (ours, photographs))
+        size = max(float(np.mean(np.square(right))), np.finfo(np.float64).tiny)
+        errors.append(float(np.sqrt(np.mean(np.square(found - right)) / size)))
+    return float(np.max(errors))

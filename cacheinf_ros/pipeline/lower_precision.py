@@ -3,7 +3,8 @@
 
 In a burst they take turns, one of them on a frame beside the dense one, which takes little longer so. Their answers are
 judged by the consensus of the float32 answers. What they lose is booked against the promise; holding answers has what
-remains.
+remains. One that is not chosen may still look out while nothing is to be seen
+(:mod:`cacheinf_ros.pipeline.quiet_stretch`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ MOST = 0.5
 _LEAST = 0.1  # that is booked for it, as a loss cannot be known more exactly
 _MEMORY = 12  # bursts
 _NOT_AGAIN = 3  # bursts without a trial after one that failed; doubled each time
+_PRESENT = 0.5  # what a box at the score threshold counts
 _EVERY = 2  # frames of a burst, of which each backend is run on one at most
 _log = logging.getLogger(__name__)
 
@@ -71,6 +73,15 @@ class LowerPrecision:
     def loses_little(self, precision: DensePrecision) -> bool:
         """Whether there is a backend of this precision that loses little, or of which nothing is known yet."""
         return any(trial.loses_little for trial in self._trials if trial.backend.precision is precision)
+
+    @property
+    def lookout(self) -> DenseBackend | None:
+        """The fastest of 16 bits that overlooked nothing in bursts; None: there is none.
+
+        Those of int8 are calibrated on what was seen: what they would make of anything else is not known.
+        """
+        fit = [trial for trial in self._trials if trial.overlooks_nothing]
+        return min(fit, key=lambda trial: trial.milliseconds).backend if fit else None
 
     def withdraw(self) -> None:
         """Choose none until the next burst: what was promised has changed."""
@@ -155,6 +166,7 @@ class _Trial:
         pause: bursts that it is not run in.
         loses_little: as far as is known.
         is_fit: whether it may compute frames, as of the last burst.
+        overlooks_nothing: whether it may look out, as of the last burst that it was run in.
         booked, milliseconds: see :class:`LowerPrecision`.
     """
 
@@ -163,7 +175,7 @@ class _Trial:
         self.answers: dict[int, tuple[Any, float]] = {}
         self.pause = 0
         self.loses_little = True
-        self.is_fit = False
+        self.is_fit = self.overlooks_nothing = False
         self.booked = 1.0
         self.milliseconds = math.nan
         self._next_pause = _NOT_AGAIN
@@ -172,6 +184,7 @@ class _Trial:
     def start_anew(self) -> None:
         """Know nothing about it again."""
         self.is_fit, self.loses_little, self.pause, self._next_pause = False, True, 0, _NOT_AGAIN
+        self.overlooks_nothing = False
         self._scores.clear()
 
     def judge(self, task: Task[Any], dense: list[Any], agreed: list[Any], max_loss: float, full_ms: float) -> None:
@@ -181,6 +194,12 @@ class _Trial:
             for index, (decision, _) in self.answers.items()
         ]
         self.milliseconds = float(np.median([took_ms for _, took_ms in self.answers.values()]))
+        is_faster = self.milliseconds <= CLEARLY * full_ms
+        overlooked = (
+            task.presence(decision) == 0 and task.presence(dense[index]) >= _PRESENT
+            for index, (decision, _) in self.answers.items()
+        )
+        self.overlooks_nothing = is_faster and self.backend.precision is not DensePrecision.INT8 and not any(overlooked)
         self.answers.clear()
         self._scores.append(scores)
         all_scores = [each for of_burst in self._scores for each in of_burst]
@@ -188,7 +207,6 @@ class _Trial:
         surely = loss_with_error(all_scores)
         self.booked = max(_LEAST, share_of(surely, max_loss))
         self.loses_little = loss_with_error(scores, errors=0.0).within(max_loss) and self.booked <= MOST
-        is_faster = self.milliseconds <= CLEARLY * full_ms
         self.is_fit = self.loses_little and is_faster and decided >= FEWEST_DECISIONS
         if self.is_fit:
             self._next_pause = _NOT_AGAIN

@@ -3,7 +3,8 @@
 
 An answer is held while it stands; else it is computed, by the cached engine where its own answers were seen to lose
 little and to take less time, by the fastest dense backend where not, in a lower precision where the same is true of
-that (:mod:`cacheinf_ros.pipeline.lower_precision`). Bursts of dense frames in float32, of the same camera, show
+that (:mod:`cacheinf_ros.pipeline.lower_precision`) or where there is nothing to be seen
+(:mod:`cacheinf_ros.pipeline.quiet_stretch`). Bursts of dense frames in float32, of the same camera, show
 what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is prepared, every frame is computed
 completely by the engine.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +34,7 @@ from cacheinf_ros.pipeline.backend_ranking import BackendRanking
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.dense_execution import (
+    answers_to_photographs,
     compute_densely,
     full_precision_backends,
     half_precision_backends,
@@ -44,6 +47,8 @@ from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.health import PREPARING
 from cacheinf_ros.pipeline.looking_cost import LookingCost
 from cacheinf_ros.pipeline.lower_precision import LowerPrecision
+from cacheinf_ros.pipeline.promise_notes import backend_text, limits_text, loss_text
+from cacheinf_ros.pipeline.quiet_stretch import QuietStretch
 
 Image = NDArray[np.uint8]
 _log = logging.getLogger(__name__)
@@ -54,6 +59,8 @@ _STOP_S = 0.5
 
 class PromisedAnswers:
     """One stream's answers within a promise. For one thread at a time; the dense backend is prepared in another.
+
+    Between one :meth:`run` and whatever is asked of it next, :meth:`finish` is to be called.
 
     Attributes:
         trial: of the engine: whether it computes frames between bursts.
@@ -74,6 +81,7 @@ class PromisedAnswers:
         self._note = note
         self._ranking: BackendRanking | None = None  # of float32; None: being prepared
         self._lower = LowerPrecision()
+        self._quiet = QuietStretch()
         self._quantiser: BackgroundQuantiser | None = None
         self._task_for: Callable[..., Task[Any]] | None = None  # a selection; None: not known yet
         self._selection = Selection()
@@ -110,7 +118,6 @@ class PromisedAnswers:
 
     def configure(self, config: EngineConfig) -> None:
         """Take over the promise."""
-        self.finish()
         if (config.max_loss > 0) != (self._max_loss > 0):
             self.lost()  # answers without a promise are none that the holder knows of
         if config.max_loss != self._max_loss:
@@ -121,16 +128,15 @@ class PromisedAnswers:
 
     def select(self, selection: Selection) -> None:
         """Judge answers by what the user gets of them; what was found out about other decisions is forgotten."""
-        self.finish()
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
             if self._ranking is not None:
                 self._ranking.forget()
             self._lower.forget()
+            self._quiet.forget()
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
-        self.finish()
         if self._holder is None and self._task_for is not None:
             self._task = self._task_for(selection=self._selection)
             self._holder = AnswerHolder(self._task, self._model.input_size, self._room)
@@ -150,6 +156,7 @@ class PromisedAnswers:
         self._unjudged = None
         self._burst_ms = 0.0
         self._lower.lost()
+        self._quiet.forget()
         if self._quantiser is not None:
             self._quantiser.lost()
         if self._holder is not None:
@@ -157,7 +164,6 @@ class PromisedAnswers:
 
     def meet(self, *, has_server: bool) -> None:
         """Note whether a server may compute a part of the next frame; where that is new, look soon what it is worth."""
-        self.finish()
         if self.trial.meet(has_server=has_server) and self._holder is not None:
             self._holder.look_soon()
 
@@ -183,14 +189,15 @@ class PromisedAnswers:
             result = self.trial.run(self._engine, image, cache_map, peer)
             if found := self.trial.answered(matching_ms + _milliseconds(result)):
                 self._note("cached_engine", found)
+            decision = self._read(result, (image.shape[0], image.shape[1]))
         else:
-            result = self._run_densely(image)
+            result, decision = self._run_densely(image)
         self._looks.computed(_milliseconds(result))
-        self._unjudged = partial(self._holder.computed, self._read(result, (image.shape[0], image.shape[1])))
+        self._unjudged = partial(self._holder.computed, decision)
         return result
 
     def finish(self) -> None:
-        """Judge the last answer, and try other ways on its frame; to be called when no frame waits.
+        """Judge the last answer, and try other ways on its frame: when no frame waits, or before the next one.
 
         Whatever fails is logged, and forgotten with all that was cached.
         """
@@ -209,10 +216,28 @@ class PromisedAnswers:
         assert self._ranking is not None
         return self._ranking
 
-    def _run_densely(self, image: Image) -> EngineResult:
-        """Compute a frame between bursts, by the fastest dense backend of the precision that was chosen."""
-        if self._lower.chosen is not None:
-            result = self._dense(image, self._lower.chosen)
+    def _run_densely(self, image: Image) -> tuple[EngineResult, Any]:
+        """Compute a frame between bursts, by the fastest dense backend of the precision that was chosen.
+
+        Where nothing is to be seen, a lower precision looks first whether that is still so.
+
+        Returns:
+            outputs, and what they decide.
+        """
+        assert self._task is not None
+        size = (image.shape[0], image.shape[1])
+        lower = self._lower.chosen
+        lookout_ms = 0.0
+        if lower is None and self._quiet.is_on and (lookout := self._lower.lookout) is not None:
+            result = self._dense(image, lookout)
+            decision = self._read(result, size)
+            if not self._task.presence(decision):
+                self._quiet.computed(is_empty=True)
+                self.trial.computed(_milliseconds(result))
+                return result, decision
+            lookout_ms = _milliseconds(result)
+        if lower is not None:
+            result = self._dense(image, lower)
         else:
             ranking = self._dense_backends
             backend = ranking.best
@@ -221,7 +246,10 @@ class PromisedAnswers:
             if ranking.look_again():
                 self._note("dense_backend", self._backend_text())
         self.trial.computed(_milliseconds(result))
-        return result
+        decision = self._read(result, size)
+        self._quiet.computed(is_empty=not lookout_ms and not self._task.presence(decision))
+        stages = {**result.stage_ms, "compute": result.stage_ms["compute"] + lookout_ms}
+        return replace(result, stage_ms=stages), decision
 
     def _run_in_burst(
         self, image: Image, cache_map: CacheMap | None, matching_ms: float, peer: RemotePeer | None
@@ -231,6 +259,7 @@ class PromisedAnswers:
         It runs behind the answer unless it is to go first, or shares the frame with a server.
         """
         assert self._holder is not None
+        assert self._task is not None
         size = (image.shape[0], image.shape[1])
         backend = self._dense_backends.in_turn(self._holder.burst_frames, self._holder.bursts)
         tries = self.trial.is_on
@@ -244,6 +273,7 @@ class PromisedAnswers:
         if tries and tried is None and peer is not None:
             tried = try_engine()
         decision, dense_ms = self._read(result, size), _milliseconds(result)
+        self._quiet.computed(is_empty=not self._task.presence(decision))
         if not engine_first:
             self._dense_backends.took(backend, dense_ms)
 
@@ -319,25 +349,13 @@ class PromisedAnswers:
             self._note("cached_engine", found)
         assert self._holder is not None
         self._holder.promise(self._room)
-        measured, uncertain = report.measured, report.uncertain
-        self._note(
-            "loss",
-            f"{measured.whole:.3f} +- {uncertain.whole:.3f} "
-            f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {self._max_loss:g} asked",
-        )
-        limit = report.holding.limit
-        self._note(
-            "limits",
-            "nothing is held"
-            if limit is None
-            else f"largest {limit.largest:.1f}, mean {limit.mean:.2f}, times {self._holder.scale:.2f}",
-        )
+        self._note("loss", loss_text(report, self._max_loss))
+        self._note("limits", limits_text(report, self._holder.scale))
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
         if not report.kept:
             _log.warning(
-                "a burst of dense frames shows a loss of %s where %g was asked for: limits are tightened",
-                _text(measured.whole, measured.moving), self._max_loss,
-            )  # fmt: skip
+                "a burst of dense frames shows a loss of %s: limits are tightened", loss_text(report, self._max_loss)
+            )
 
     @property
     def _room(self) -> float:
@@ -345,18 +363,14 @@ class PromisedAnswers:
         return self._max_loss * (1 - (ENGINE_SHARE if self.trial.way is Way.CACHED else self._lower.booked))
 
     def _backend_text(self) -> str:
-        best = self._dense_backends.best
-        full = f"{best.name}, {best.milliseconds:.1f} ms"
-        if self._lower.chosen is None:
-            return full
-        lower = f"{self._lower.chosen.name}, {self._lower.milliseconds:.1f} ms"
-        return f"{lower}, {self._lower.booked:.0%} of the promise booked for it; in bursts {full}"
+        return backend_text(self._dense_backends.best, self._lower)
 
     def _prepare(self, config: EngineConfig) -> None:
         """Prepare the dense backends, and last of all what answers are judged by: with that they come into use."""
         with guarded("preparing a dense backend for bounded mode") as failure:
             self._ranking = BackendRanking(full_precision_backends(self._model, config))
-            self._task_for = task_maker(self._model, self._ranking.best, _MOST_PIXELS)
+            photographs = answers_to_photographs(self._model, self._ranking.best)
+            self._task_for = task_maker(self._model, photographs, _MOST_PIXELS)
         if failure:
             self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
             return
@@ -364,14 +378,10 @@ class PromisedAnswers:
             best = self._ranking.best
             if may_quantise(config):
                 self._quantiser = BackgroundQuantiser(self._model, config.threads, best, self._lower.offer)
-            for backend in half_precision_backends(self._model, config, best):
+            for backend in half_precision_backends(self._model, config, best, photographs):
                 self._lower.offer(backend)
         self._note("dense_backend", self._backend_text())
 
 
 def _milliseconds(result: EngineResult) -> float:
     return sum(result.stage_ms.values())
-
-
-def _text(whole: float, moving: float) -> str:
-    return f"{whole:.3f} ({moving:.3f} where things move)"

@@ -81,6 +81,7 @@ class Runner:
             return False
         changes_mode = config.mode is not self._config.mode
         self._config = config
+        self._finish()
         if self.promised is not None:
             self.promised.configure(config)
         self.engine.configure(config)
@@ -102,8 +103,7 @@ class Runner:
 
     def drop_cache(self) -> None:
         """Forget what the engine has cached; the last answer may stand."""
-        if self.promised is not None:
-            self.promised.finish()
+        self._finish()
         self.engine.reset()
 
     def reset(self) -> None:
@@ -146,6 +146,7 @@ class Runner:
     ) -> FrameResult:
         if self.promised is None:
             self.promised = PromisedAnswers(self._model, self.engine, self._config, self._note)
+        self._finish()
         promised = self.promised
         asked = (image.shape[0], image.shape[1]), self.selection
         if asked != self._asked:
@@ -171,16 +172,15 @@ class Runner:
         The first when there is time for it; else it is done before the next frame. The other when that is due and there
         is time, or long overdue.
         """
-        if self.promised is not None and idle:
-            self.promised.finish()
+        if idle:
+            self._finish()
         if self._config.mode is not Mode.BOUNDED or (
             self.promised is not None and self.promised.trial.way is Way.DENSE
         ):
             return
         if not (self.engine.bounded.audit_due if idle else self.engine.bounded.audit_overdue):
             return
-        if self.promised is not None:
-            self.promised.finish()
+        self._finish()
         audit = self.engine.bounded.audit()
         if audit is None:
             return
@@ -193,6 +193,11 @@ class Runner:
             self._note("room_for_motion", f"{audit.room_for_motion:.3f}")
         self._note("tightness", f"{audit.tightness:.3f}")
         self._note("audits", f"{self._audits}, promise broken in {self._broken}")
+
+    def _finish(self) -> None:
+        """Have bounded mode do what its last answer did not wait for, before anything changes."""
+        if self.promised is not None:
+            self.promised.finish()
 
     def _calibrate(self, image: NDArray[np.uint8], cache_map: CacheMap | None) -> None:
         if self._calibrator is None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine import DensePrecision
-from cacheinf_ros.engine.decisions import Loss
+from cacheinf_ros.engine.decisions import BoxDecisions, Loss, SoftBoxes
 from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
+from cacheinf_ros.graph import load_model
 from cacheinf_ros.pipeline.lower_precision import MOST, LowerPrecision, share_of
 
 PIXELS, BURST, FULL_MS = 1000, 24, 10.0
@@ -135,3 +136,35 @@ def test_a_burst_that_begins_anew_leaves_nothing_behind() -> None:
 )
 def test_the_share_of_a_promise_of_two_hundredths(loss: tuple[float, float], share: float) -> None:
     assert share_of(Loss(whole=loss[0], moving=loss[1]), 0.02) == pytest.approx(share)
+
+
+def boxes(*weights: float) -> SoftBoxes:
+    """Boxes side by side that count so much."""
+    places = np.array([[20 * i, 0, 10, 10] for i in range(len(weights))], np.float32).reshape(-1, 4)
+    return SoftBoxes(
+        boxes=places, classes=np.zeros(len(weights), np.int64), weights=np.array(weights, np.float32)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dense", "lower", "precision", "may_look_out"),
+    [
+        (boxes(), boxes(), DensePrecision.BFLOAT16, True),  # an empty room is all that it is asked about
+        (boxes(1.0), boxes(0.1), DensePrecision.BFLOAT16, True),  # it has float32 look
+        (boxes(0.4), boxes(), DensePrecision.BFLOAT16, True),  # below the threshold
+        (boxes(0.6), boxes(), DensePrecision.BFLOAT16, False),
+        (boxes(), boxes(), DensePrecision.INT8, False),
+    ],
+)
+def test_what_overlooks_nothing_may_look_out(
+    dense: SoftBoxes, lower: SoftBoxes, precision: DensePrecision, may_look_out: bool
+) -> None:
+    judged = LowerPrecision()
+    judged.offer(backend(precision=precision))
+    task = BoxDecisions(load_model("scenenet").card)
+    for _ in range(BURST):
+        judged.compare(dense, lambda _: (lower, 1.0))
+    judged.judge(task, 0.02, FULL_MS, kept=True)
+    assert (judged.lookout is not None) is may_look_out
+    judged.forget()
+    assert judged.lookout is None

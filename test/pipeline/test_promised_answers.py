@@ -16,6 +16,7 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import DensePrecision, EngineConfig, Mode, Preprocessor, Selection
 from cacheinf_ros.engine.dense_backends import (
     FULL_PRECISION,
+    Dense,
     DenseBackend,
     fastest_backends,
     run_by_torch,
@@ -52,6 +53,27 @@ def bounded(model: Model, **options: float) -> tuple[Runner, dict[str, str]]:
     runner.promised.wait()
     runner.reset()
     return runner, notes
+
+
+def lower_backend(name: str, model: Model, run: Dense) -> DenseBackend:
+    read = Preprocessor(model.card).input
+    return DenseBackend(name=name, precision=DensePrecision.BFLOAT16, read=read, run=run, milliseconds=0.1)
+
+
+def fast_backend(name: str, model: Model, factor: float = 1.0) -> tuple[DenseBackend, list[int]]:
+    """One whose outputs are so many times the network's, at once where it knows the frame, and its calls."""
+    exact = run_by_torch(model.module)
+    known: dict[bytes, list[NDArray[np.float32]]] = {}
+    calls: list[int] = []
+
+    def run(prepared: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        calls.append(1)
+        key = prepared.tobytes()
+        if key not in known:
+            known[key] = [value * np.float32(factor) for value in exact(prepared)]
+        return known[key]
+
+    return lower_backend(name, model, run), calls
 
 
 def holding(model: Model) -> Runner:
@@ -169,22 +191,17 @@ def test_a_backend_that_was_clearly_slower_computes_one_frame_of_later_bursts(
     runner.close()
 
 
-@pytest.mark.parametrize(("offset", "is_used"), [(0.0, True), (3.0, False)])
+@pytest.mark.parametrize(("factor", "is_used"), [(1.0, True), (1.3, False)])
 def test_a_lower_precision_computes_frames_between_bursts_where_it_loses_little(
-    model: Model, monkeypatch: pytest.MonkeyPatch, offset: float, is_used: bool
+    model: Model, monkeypatch: pytest.MonkeyPatch, factor: float, is_used: bool
 ) -> None:
     (image, other, *_) = (frame.image for frame in open_source("scene:fixed?size=96x128&frames=2"))
     exact = run_by_torch(model.module)
-    outputs = [value + np.float32(offset) for value in exact(Preprocessor(model.card).input(image))]
-    calls: list[int] = []
-
-    def run(_: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        calls.append(1)
-        return outputs
-
-    fake = DenseBackend(name="fake", precision=DensePrecision.BFLOAT16, read=np.copy, run=run, milliseconds=0.1)
+    fake, calls = fast_backend("fake", model, factor)
     monkeypatch.setattr(dense_execution, "faster_backends", lambda *_: (fake,))
     runner, notes = bounded(model)
+    fake.run(fake.read(image))
+    calls.clear()
     for _ in range(BURST):
         last = runner.infer(image, None)
     runner.audit_if_due(idle=True)
@@ -194,6 +211,48 @@ def test_a_lower_precision_computes_frames_between_bursts_where_it_loses_little(
     assert notes["dense_backend"].startswith("fake") is is_used
     runner.infer(other, None)
     assert (len(calls) > BURST // 2) is is_used
+    runner.close()
+
+
+def test_what_has_nothing_to_do_with_the_network_s_outputs_is_no_lower_precision(
+    model: Model, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    exact = run_by_torch(model.module)
+    wrong = {
+        "zeros": lambda prepared: [np.zeros_like(value) for value in exact(prepared)],
+        "no numbers": lambda prepared: [np.full_like(value, np.nan) for value in exact(prepared)],
+    }
+    backends = tuple(lower_backend(name, model, run) for name, run in wrong.items())
+    monkeypatch.setattr(dense_execution, "faster_backends", lambda *_: backends)
+    runner, notes = bounded(model)
+    for index in range(BURST + 1):
+        runner.infer(picture(index), None)
+    assert not any(name in notes["dense_backend"] for name in wrong)
+    assert all(f"{name} is not used" in caplog.text for name in wrong)
+    runner.close()
+
+
+def test_while_nothing_is_seen_a_lower_precision_looks_out(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact, read = run_by_torch(model.module), Preprocessor(model.card).input
+    lookout, calls = fast_backend("lookout", model, 1.01)
+    monkeypatch.setattr(dense_execution, "faster_backends", lambda *_: (lookout,))
+    runner, notes = bounded(model)
+    runner.selection = Selection(score_threshold=0.9)
+    shown = [frame.image for frame in open_source("scene:fixed?size=96x128&frames=60&enter=30&noise=1")]
+    for image in shown:
+        lookout.run(read(image))  # from now on it is fast
+    looked, seen = 0, 0
+    for image in shown:
+        calls.clear()
+        found = runner.infer(image, None)
+        looked += len(calls)
+        if found.decoded.boxes and found.mode != HELD:  # no answer with anything in it is that of a lower precision
+            seen += 1
+            for name, value in zip(found.engine.outputs, exact(read(image)), strict=True):
+                np.testing.assert_allclose(found.engine.outputs[name], value, atol=1e-4)
+        runner.audit_if_due(idle=True)
+    assert looked > 5 and seen > 1
+    assert notes["dense_backend"].endswith("while nothing is seen lookout")
     runner.close()
 
 
@@ -239,15 +298,18 @@ def test_what_fails_behind_an_answer_fails_no_frame(model: Model, monkeypatch: p
 
 
 def test_a_lower_precision_that_fails_is_given_up(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
+    calls: list[int] = []
+    exact, is_broken = run_by_torch(model.module), False
 
-    def fail(_: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    def fail(prepared: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        if not is_broken:
+            return exact(prepared)
         calls.append(1)
         raise RuntimeError("out of order")
 
-    broken = DenseBackend(name="broken", precision=DensePrecision.BFLOAT16, read=np.copy, run=fail, milliseconds=0.1)
-    monkeypatch.setattr(dense_execution, "faster_backends", lambda *_: (broken,))
+    monkeypatch.setattr(dense_execution, "faster_backends", lambda *_: (lower_backend("broken", model, fail),))
     runner, notes = bounded(model)
+    is_broken = True
     results = [runner.infer(picture(), None) for _ in range(BURST + 2)]
     assert (len(calls), results[-1].mode, "judging" in notes) == (1, HELD, False)
     runner.close()

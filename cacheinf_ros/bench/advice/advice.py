@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from cacheinf_ros.bench.advice.choices import DROPPED_TOPIC, Choice, Kind
 from cacheinf_ros.bench.advice.target import DEFAULT_LOSS, Goal, Target
 from cacheinf_ros.bench.loss import DENSE
@@ -116,11 +118,17 @@ def advise(
             slowest_ms=run.slowest_ms(choice.name),
             loss=run.loss(choice.name),
             held=run.held_share(choice.name),
-            watts=_watts(run.mean_ms(choice.name), 1e3 / run.report["fps"], power, _elsewhere_ms(choice, link)),
+            watts=_watts(_busy_ms(run, choice.name), 1e3 / run.report["fps"], power, _elsewhere_ms(choice, link)),
         )
         for choice in choices
     ]
     return choose(ways, target, decisions=run.losses.score(DENSE).total)
+
+
+def _busy_ms(run: StreamRun, name: str) -> float:
+    """Milliseconds of work per frame of the camera, also of that which no answer waits for."""
+    behind = [trace.busy_ms for trace in run.traces.get(name, ())]
+    return float(np.mean(behind)) if any(behind) else run.mean_ms(name)
 
 
 def _elsewhere_ms(choice: Choice, link: ServerLink | None) -> float:
@@ -128,10 +136,10 @@ def _elsewhere_ms(choice: Choice, link: ServerLink | None) -> float:
     return link.round_trip_ms + link.server_ms if choice.kind is Kind.SERVER and link is not None else 0.0
 
 
-def _watts(mean_ms: float, period_ms: float, power: PowerModel, elsewhere_ms: float) -> float:
+def _watts(busy_ms: float, period_ms: float, power: PowerModel, elsewhere_ms: float) -> float:
     """Watts while frames of a camera are computed; sending counts as computing."""
-    frame_ms = max(period_ms, mean_ms)
-    return 1e3 * power.joules(frame_ms, mean_ms - elsewhere_ms, 0.0, 0.0) / frame_ms
+    frame_ms = max(period_ms, busy_ms)
+    return 1e3 * power.joules(frame_ms, busy_ms - elsewhere_ms, 0.0, 0.0) / frame_ms
 
 
 def choose(ways: Sequence[Measured], target: Target, *, decisions: float) -> Advice:

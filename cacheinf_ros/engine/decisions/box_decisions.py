@@ -85,6 +85,10 @@ class BoxDecisions:
         weights = np.clip((found.scores - (self.threshold - SOFT)) / (2 * SOFT), 0.0, 1.0)
         return SoftBoxes(boxes=found.boxes, classes=found.classes, weights=weights.astype(np.float32))
 
+    def presence(self, decision: SoftBoxes) -> float:
+        """See :meth:`Task.presence`."""
+        return float(decision.weights.max(initial=0.0))
+
     def consensus(self, window: Sequence[SoftBoxes], index: int) -> SoftBoxes:
         """The objects that at least half of the frames see.
 

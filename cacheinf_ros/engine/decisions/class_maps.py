@@ -50,6 +50,10 @@ class ClassMaps:
     def _step(self, pixels: int) -> int:
         return 1 if self._most_pixels is None else max(1, math.ceil(math.sqrt(pixels / self._most_pixels)))
 
+    def presence(self, decision: Classes) -> float:
+        """See :meth:`Task.presence`."""
+        return 1.0
+
     def consensus(self, window: Sequence[Classes], index: int) -> Classes:
         """The class that most frames see; where several are seen as often, the frame's own if it is one of them."""
         agreed = window[index].copy()

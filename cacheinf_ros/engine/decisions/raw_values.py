@@ -33,6 +33,10 @@ class RawValues:
         )
         return [np.array(value, np.float32) for value in moved]
 
+    def presence(self, decision: Values) -> float:
+        """See :meth:`Task.presence`."""
+        return 1.0
+
     def consensus(self, window: Sequence[Values], index: int) -> Values:
         """The mean."""
         return [np.mean(parts, axis=0, dtype=np.float32) for parts in zip(*window, strict=True)]

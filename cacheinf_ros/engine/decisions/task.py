@@ -26,6 +26,9 @@ class Task(Protocol[D]):
             motion: where the frame shows what the outputs are for, in pixels of the model's input; None: at its place.
         """
 
+    def presence(self, decision: D) -> float:
+        """How much the thing counts that counts most, 0 (nothing is seen) to 1 (also where something always is)."""
+
     def consensus(self, window: Sequence[D], index: int) -> D:
         """What the dense decisions of neighbouring frames agree on for one of them: ``window[index]``."""
 

@@ -14,12 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.bench.advice import Measured, Target, choices_for, own_settings, parameters_yaml
-from cacheinf_ros.bench.advice.advice import CLEARLY, best_of, choose
+from cacheinf_ros.bench.advice.advice import CLEARLY, advise, best_of, choose
 from cacheinf_ros.bench.advice.choices import Choice, Kind
 from cacheinf_ros.bench.advice.target import Goal
+from cacheinf_ros.bench.loss import LossMeter
 from cacheinf_ros.bench.server_way import ServerLink, send
+from cacheinf_ros.bench.stream_run import StreamRun
+from cacheinf_ros.bench.trace import FrameTrace
+from cacheinf_ros.energy import PowerModel
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.engine.decisions import Loss
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.pipeline.node_configs import ImageConfig, ModelConfig, UseServerConfig
@@ -135,6 +140,23 @@ def test_of_skipping_is_told_what_drops_frames_and_what_turns_it_off() -> None:
     assert advice.chosen is skipping
     head = parameters_yaml(advice.chosen.choice, "scenenet", comments=advice.verdict).partition("/**")[0]
     assert "ros-DISTRO-topic-tools" in head and "image_topic:=" in head
+
+
+def test_watts_count_what_is_done_behind_answers() -> None:
+    meter = LossMeter(ClassMaps("scores", (1, 4)), 0.1)
+    kinds = {"dense": Kind.DENSE, "hidden": Kind.CACHING}
+    choices = [Choice(name=name, title=name, kind=kind, parameters={}) for name, kind in kinds.items()]
+    for _ in range(2):
+        meter.add(np.zeros((1, 4), np.uint8), {"hidden": np.zeros((1, 4), np.uint8)})
+    run = StreamRun(
+        report={"fps": 20.0}, labels=(), stills=(), losses=meter, held={},
+        took_ms={each.name: [10.0, 10.0] for each in choices},
+        traces={"hidden": [FrameTrace(mode="dense", busy_ms=30.0)] * 2},
+    )  # fmt: skip
+    dense, hidden = advise(run, choices, Target(), PowerModel()).ways
+    # joules of 50 ms with 30 and with 10 ms of work, over 50 ms
+    assert hidden.watts == pytest.approx(20 * PowerModel().joules(50.0, 30.0, 0.0, 0.0))
+    assert dense.watts == pytest.approx(20 * PowerModel().joules(50.0, 10.0, 0.0, 0.0))
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,39 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What diagnostics say of bounded mode: who computes its frames, what is lost, and what may be held."""
+
+from __future__ import annotations
+
+from cacheinf_ros.engine.dense_backends import DenseBackend
+from cacheinf_ros.pipeline.answer_holder import LossReport
+from cacheinf_ros.pipeline.lower_precision import LowerPrecision
+
+
+def backend_text(best: DenseBackend, lower: LowerPrecision) -> str:
+    """Who computes frames between bursts.
+
+    Args:
+        best: of float32.
+        lower: those of lower precision.
+    """
+    full = f"{best.name}, {best.milliseconds:.1f} ms"
+    if lower.chosen is not None:
+        chosen = f"{lower.chosen.name}, {lower.milliseconds:.1f} ms"
+        return f"{chosen}, {lower.booked:.0%} of the promise booked for it; in bursts {full}"
+    return full if lower.lookout is None else f"{full}; while nothing is seen {lower.lookout.name}"
+
+
+def loss_text(report: LossReport, max_loss: float) -> str:
+    """What a burst showed to be lost, of what is allowed."""
+    measured, uncertain = report.measured, report.uncertain
+    return (
+        f"{measured.whole:.3f} +- {uncertain.whole:.3f} "
+        f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {max_loss:g} asked"
+    )
+
+
+def limits_text(report: LossReport, scale: float) -> str:
+    """How much may change until an answer is no longer held; ``scale``: what surprises leave of that."""
+    limit = report.holding.limit
+    if limit is None:
+        return "nothing is held"
+    return f"largest {limit.largest:.1f}, mean {limit.mean:.2f}, times {scale:.2f}"
