@@ -39,11 +39,11 @@ def test_dense_is_preferred_when_the_cache_proved_slower() -> None:
     switch = DenseSwitch()
     switch.observe_dense(10.0)
     for _ in range(5):
-        assert not switch.prefers_dense(0.95)
+        assert not switch.prefers_dense(lambda: 0.95)
         switch.observe_cached(0.95, 14.0)
         switch.observe_cached(0.05, 3.0)
-    assert switch.prefers_dense(0.95)
-    assert not switch.prefers_dense(0.05)
+    assert switch.prefers_dense(lambda: 0.95)
+    assert not switch.prefers_dense(lambda: 0.05)
     for _ in range(20):
         switch.observe_dense(10.0)
-    assert not switch.prefers_dense(0.95), "the cache gets another chance"
+    assert not switch.prefers_dense(lambda: 0.95), "the cache gets another chance"
