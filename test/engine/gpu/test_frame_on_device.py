@@ -10,21 +10,20 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from networks.shared_models import mixed_model
+from torch import nn
 from triton_devices import DEVICE, DEVICE_NAME, HOST, TILES
 
 from cacheinf_ros.cache_map import CacheMap, Motion, grid_shape
 from cacheinf_ros.engine import Engine, EngineConfig
-from cacheinf_ros.engine.backends import gpu_input
-from cacheinf_ros.engine.backends.gpu_input import DeviceInputWriter, UploadingInputWriter, compares_on_device
+from cacheinf_ros.engine.backends.gpu_input import DeviceInputWriter, UploadingInputWriter
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.buffers import MapBuffer, MapShape, allocate_maps
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.graph import ModelCard
-from cacheinf_ros.matching import MatcherName, MatchingStream, matching_for
+from cacheinf_ros.graph import ModelCard, SharedValues, model_of
+from cacheinf_ros.matching import MatchingStream, matching_for
 from cacheinf_ros.mode import Mode
 
 pytestmark = pytest.mark.skipif(HOST is None, reason="the compiled kernels are not built")
@@ -48,7 +47,7 @@ def writers(card: ModelCard, floats: torch.dtype, *, shares: bool) -> list[tuple
     return made
 
 
-@settings(max_examples=40, phases=UNSHRUNK)
+@settings(max_examples=25, phases=UNSHRUNK)
 @given(
     frame_size=st.tuples(SIDES, SIDES), size=st.tuples(SIDES, SIDES), factor=st.none() | st.integers(1, 3),
     resize=st.sampled_from(["stretch", "letterbox", "letterbox_corner"]), order=st.sampled_from(["rgb", "bgr"]),
@@ -60,6 +59,7 @@ def test_frames_are_resized_as_opencv_does(
     if factor is not None:
         size = (min(size[0], 25), min(size[1], 25))
         frame_size = (factor * size[0], factor * size[1])
+    frame_size = (min(frame_size[0], 4 * size[0]), min(frame_size[1], 4 * size[1]))  # the interpreter takes its time
     card = ModelCard(name="t", input_size=size, channel_order=order, resize=resize, std=(0.2, 0.3, 0.4))
     image = np.random.default_rng(seed).integers(0, 256, (*frame_size, 3), dtype=np.uint8)
     _, (writer, target, changed) = writers(card, torch.float32, shares=False)
@@ -70,7 +70,7 @@ def test_frames_are_resized_as_opencv_does(
     assert writer.count(changed) == changed.pixels
 
 
-@settings(max_examples=30, phases=UNSHRUNK)
+@settings(max_examples=20, phases=UNSHRUNK)
 @given(data=st.data(), resize=st.sampled_from(["stretch", "letterbox"]), order=st.sampled_from(["rgb", "bgr"]))
 def test_any_frames_maps_and_thresholds(data: st.DataObject, resize: str, order: str) -> None:
     """Whatever was touched, held back, moved or painted before."""
@@ -123,3 +123,47 @@ def assert_alike(both: list[tuple[InputWriter, MapBuffer, ActiveSet]]) -> None:
     assert np.array_equal(mask, changed.mask)
     assert np.array_equal(on_device.composed, on_cpu.composed)
     assert np.array_equal(on_device.seen, on_cpu.seen)
+
+
+def test_an_engine_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With maps of a matcher, of frames that are resized; then where the picture moves, and where all is recomputed."""
+    chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, padding=1))
+    model = model_of(network.eval(), ModelCard(name="t", input_size=(32, 48)))
+    engines = []
+    for compares in (False, True):
+        backend = TritonBackend(DEVICE, TILES, host=HOST, compares=compares)
+        monkeypatch.setattr(chooses, "choose_backend", lambda *_, backend=backend: backend)
+        engines.append(Engine(model, EngineConfig(mode=Mode.EXACT, dense_fallback=False)))
+    rng = np.random.default_rng(0)
+    frame = rng.integers(0, 256, (40, 60, 3), np.uint8)
+    stream = MatchingStream(matching_for(Mode.EXACT))
+    moved = CacheMap.of_blocks(rng.random((4, 6)) < 0.7, (40, 60), 10, Motion.translation(5.0, 0.0))
+    for number in range(5):
+        frame = frame.copy()
+        frame[4 * number : 4 * number + 6, 20:26] = rng.integers(0, 256, (6, 6, 3), np.uint8)
+        cache_map = moved if number == 3 else stream.match(frame)
+        if number == 3:
+            for engine in engines:
+                engine.configure(EngineConfig(mode=Mode.DEEPCACHE, dense_fallback=False))
+        results = [engine.run(frame, cache_map) for engine in engines]
+        assert 0 < results[0].active_share == results[1].active_share
+        assert (results[0].active_share < 1) == (number > 0)
+        for ours, theirs in zip(results[1].outputs.values(), results[0].outputs.values(), strict=True):
+            assert np.array_equal(ours, theirs)
+        assert np.array_equal(engines[0].composed, engines[1].composed)
+    with torch.inference_mode():
+        first, second = (engine._cached.recomputed() for engine in engines)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(first, second, strict=True))
+
+
+def test_where_frames_are_compared_is_measured_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    prepare, target = Preprocessor(ModelCard(name="t", input_size=SIZE)), MapBuffer.allocate(SIZE, 3, DEVICE)
+    shared = SharedValues()
+    backends = [TritonBackend(DEVICE, TILES, host=HOST, shared=shared) for _ in range(2)]
+    chosen = [type(backend.input(prepare, target)) for backend in backends]
+    assert caplog.text.count("frames are compared on the") == 1
+    assert chosen[0] is chosen[1]
+    assert DEVICE_NAME != "cpu" or chosen[0] is UploadingInputWriter  # the interpreter is no match for compiled code
+    assert type(backends[0].input(prepare, target, on_host=True)) is UploadingInputWriter
