@@ -24,7 +24,9 @@ _LIBRARY = kernel_library()
 HOST = NativeBackend(_LIBRARY, 1) if _LIBRARY else None
 """Compares frames on the CPU."""
 TRITON = TritonBackend(DEVICE, TILES, host=HOST, compares=False)
-HALVES = [TritonBackend(DEVICE, TILES, host=HOST, floats=floats, compares=False) for floats in (torch.float16, torch.bfloat16)]
+HALVES = [
+    TritonBackend(DEVICE, TILES, host=HOST, floats=floats, compares=False) for floats in (torch.float16, torch.bfloat16)
+]
 """With maps in 16 bits."""
 KERNELS = TritonKernels(DEVICE, TILES)
 

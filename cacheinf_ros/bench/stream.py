@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from cacheinf_ros.bench.alternatives import SKIPPED, SKIPS, DenseRun
-from cacheinf_ros.bench.contenders import Contender, build_contenders
+from cacheinf_ros.bench.contenders import Contender, build_contenders, contenders_on
 from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.bench.kept_answers import KeptAnswer, KeptAnswers
 from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
@@ -49,8 +49,8 @@ BOUNDED = "bounded"
 Report = dict[str, Any]
 PlayThroughNodes = Callable[[Judge, Sequence[Shot], float], Report]
 """(judge of the frames that count, all frames with those to warm up, milliseconds of dense execution) -> figures."""
-ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
-"""The dense engines that are compared with: those that users would take, and all of lower precision."""
+ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(each for each in contenders_on("cpu") if each.loses))
+"""The dense engines that are compared with: those that users would take, and all of lower precision, on the CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +149,9 @@ def dense_engines(
     model: Model, contenders: Sequence[Contender], threads: int, images: Sequence[Image]
 ) -> dict[Contender, Dense]:
     """Those that are installed, torch where none in float32 is; ``images``: to calibrate those of int8 on."""
-    dense = build_contenders(model, tuple(contenders), threads, images)
+    dense = build_contenders(model, contenders, threads, images).runs
     if all(contender.loses for contender in dense):
-        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads)
+        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads).runs
     return dense
 
 
