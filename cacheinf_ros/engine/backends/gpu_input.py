@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames on their way to a GPU: compared on the CPU, so that only what changed goes up, or whole, and compared there."""
+"""Frames on their way to a GPU: compared on the CPU, so that only what changed goes up, or whole and compared there."""
 
 from __future__ import annotations
 

@@ -60,27 +60,29 @@ class FrameTaps:
 
     rows: AxisMix
     columns: AxisMix
-    by_area: bool = False
-    scale: float = 1.0
-    halves_up: bool = False
+    by_area: bool
+    scale: float
+    halves_up: bool
 
     @classmethod
     def of(cls, place: Placement) -> FrameTaps:
         """Follow ``Preprocessor.resize`` for frames that are placed so."""
+        by_area = shrinks(place.image_size, place.size)
         sides = list(zip(place.image_size, place.size, strict=True))
-        kind = {"by_area": by_area} if (by_area := shrinks(place.image_size, place.size)) else {}
-        factors = [_scale(source, target) for source, target in sides]
-        if by_area and all(abs(factor - round(factor)) < _IS_WHOLE for factor in factors):
-            mixes = [_whole_blocks(source, target) for source, target in sides]
-            down, across = (source // target for source, target in sides)
-            kind |= {"scale": float(np.float32(1) / np.float32(down * across)), "halves_up": down == across == 2}
-        else:
-            mixes = [(_by_area if by_area else _linear)(source, target) for source, target in sides]
+        in_blocks = by_area and all(abs(_scale(*side) - round(_scale(*side))) < _IS_WHOLE for side in sides)
+        mix = _whole_blocks if in_blocks else _by_area if by_area else _linear
         rows, columns = (
-            mix.within(side, before)
-            for mix, side, before in zip(mixes, place.input_size, (place.top, place.left), strict=True)
+            mix(*side).within(whole, before)
+            for side, whole, before in zip(sides, place.input_size, (place.top, place.left), strict=True)
         )
-        return cls(rows=rows, columns=columns, **kind)
+        down, across = (round(_scale(*side)) for side in sides)
+        return cls(
+            rows=rows,
+            columns=columns,
+            by_area=by_area,
+            scale=float(np.float32(1) / np.float32(down * across)) if in_blocks else 1.0,
+            halves_up=in_blocks and down == across == 2,
+        )
 
 
 def _scale(source: int, target: int) -> float:
