@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.buffers import MapBuffer, MapShape, allocate_maps
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
+from cacheinf_ros.engine.gpu import frame_on_device
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.graph import ModelCard, SharedValues, model_of
@@ -167,3 +169,19 @@ def test_where_frames_are_compared_is_measured_once(caplog: pytest.LogCaptureFix
     assert chosen[0] is chosen[1]
     assert DEVICE_NAME != "cpu" or chosen[0] is UploadingInputWriter  # the interpreter is no match for compiled code
     assert type(backends[0].input(prepare, target, on_host=True)) is UploadingInputWriter
+
+
+@pytest.mark.parametrize("captures", [True, False])
+def test_frames_are_replayed_as_one_graph(captures: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is launched by itself, when kernels are compiled; where nothing can be captured so are all."""
+    said: list[str] = []
+    graph = SimpleNamespace(replay=lambda: said.append("replayed")) if captures else None
+    monkeypatch.setattr(frame_on_device, "captured", lambda *_: said.append("captured") or graph)
+    empty = np.zeros(0, np.uint8)
+    launch = frame_on_device._Launch(
+        image_size=(1, 1), block_size=1, flags=empty.view(np.int32), blocks=empty, frame=empty,
+        launch=lambda: said.append("launched"),
+    )  # fmt: skip
+    for _ in range(3):
+        launch.run(torch.device("cuda"))
+    assert said == ["launched", "captured", *["replayed" if captures else "launched"] * 2]
