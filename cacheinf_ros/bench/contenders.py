@@ -3,33 +3,28 @@
 
 Those of int8 are quantised after training (ONNX Runtime's static quantisation, run by ONNX Runtime and by OpenVINO) on
 frames of the whole recording, those that are judged as well: no user's calibration can be nearer to what counts.
-
-Those on a GPU have never run on one: none was at hand. Their input is float32, prepared on the CPU and uploaded whole.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import torch
-
+from cacheinf_ros.bench.gpu_contenders import GpuContender, build_on_gpu
 from cacheinf_ros.bench.shots import Image
+from cacheinf_ros.bench.torch_compiled import compiled_by_torch
 from cacheinf_ros.engine import DensePrecision
-from cacheinf_ros.engine.dense_backends import Backend, Dense, prepare, run_by_tensorrt, run_by_torch
+from cacheinf_ros.engine.dense_backends import Backend, Dense, prepare, run_by_torch
 from cacheinf_ros.engine.int8_content import int8_content
 from cacheinf_ros.graph import Model
 
 _log = logging.getLogger(__name__)
-_AUTOTUNED = "max-autotune"  # with CUDA graphs
 
 
 class Contender(Enum):
-    """A dense engine; those that the nodes can run too have the names of their backends."""
+    """A dense engine on the CPU; those that the nodes can run too have the names of their backends."""
 
     EAGER = "dense_eager"
     CHANNELS_LAST = "dense_channels_last"
@@ -40,30 +35,18 @@ class Contender(Enum):
     OPENVINO_BFLOAT16 = Backend.OPENVINO_BFLOAT16.value
     OPENVINO_INT8 = Backend.OPENVINO_INT8.value
     ONNXRUNTIME_INT8 = Backend.ONNXRUNTIME_INT8.value
-    TORCH_CUDA = Backend.TORCH_CUDA.value
-    TORCH_CUDA_TF32 = Backend.TORCH_CUDA_TF32.value
-    TORCH_CUDA_FLOAT16 = Backend.TORCH_CUDA_FLOAT16.value
-    COMPILE_CUDA = "torch_compile_cuda"
-    COMPILE_CUDA_FLOAT16 = "torch_compile_cuda_f16"
-    ONNXRUNTIME_CUDA = Backend.ONNXRUNTIME_CUDA.value
-    TENSORRT_FLOAT16 = "tensorrt_cuda_f16"
 
     @property
     def backend(self) -> Backend | None:
-        """What runs it; None: no backend does in that way."""
+        """What runs it; None: torch, in a way that no backend has."""
         if self is Contender.CHANNELS_LAST:
             return Backend.TORCH
-        return None if self in _OF_NO_BACKEND else Backend(self.value)
+        return None if self in (Contender.EAGER, Contender.COMPILE) else Backend(self.value)
 
     @property
     def precision(self) -> DensePrecision:
         """What it computes with."""
-        return self.backend.precision if self.backend else _OF_NO_BACKEND[self]
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether it computes on the engine's device; the others on the CPU."""
-        return "_cuda" in self.value
+        return self.backend.precision if self.backend else DensePrecision.FLOAT32
 
     @property
     def loses(self) -> bool:
@@ -71,20 +54,14 @@ class Contender(Enum):
         return self.precision is not DensePrecision.FLOAT32
 
 
+AnyContender = Contender | GpuContender
+ALL_CONTENDERS: tuple[AnyContender, ...] = (*Contender, *GpuContender)
 _CALIBRATION_FRAMES = 32
-_OF_NO_BACKEND = {
-    Contender.EAGER: DensePrecision.FLOAT32,
-    Contender.COMPILE: DensePrecision.FLOAT32,
-    Contender.COMPILE_CUDA: DensePrecision.FLOAT32,
-    Contender.COMPILE_CUDA_FLOAT16: DensePrecision.FLOAT16,
-    Contender.TENSORRT_FLOAT16: DensePrecision.FLOAT16,
-}
 
 
-def contenders_on(device: str) -> tuple[Contender, ...]:
+def contenders_on(device: str) -> tuple[AnyContender, ...]:
     """Those that an engine on this device is compared with: on a GPU those that use it, elsewhere the others."""
-    on_gpu = device.partition(":")[0] == "cuda"
-    return tuple(contender for contender in Contender if contender.on_gpu == on_gpu)
+    return tuple(GpuContender) if device.partition(":")[0] == "cuda" else tuple(Contender)
 
 
 class Contenders(NamedTuple):
@@ -95,12 +72,12 @@ class Contenders(NamedTuple):
         missing: why the others cannot, by name.
     """
 
-    runs: dict[Contender, Dense]
+    runs: dict[AnyContender, Dense]
     missing: dict[str, str]
 
 
 def build_contenders(
-    model: Model, wanted: Sequence[Contender], threads: int, images: Sequence[Image] = (), device: str = "cpu"
+    model: Model, wanted: Sequence[AnyContender], threads: int, images: Sequence[Image] = (), device: str = "cpu"
 ) -> Contenders:
     """Build the contenders; those that cannot be are named in the log, with the reason.
 
@@ -111,7 +88,10 @@ def build_contenders(
     built = Contenders(runs={}, missing={})
     for contender in wanted:
         try:
-            built.runs[contender] = _build(contender, model, threads, images, device)
+            if isinstance(contender, GpuContender):
+                built.runs[contender] = build_on_gpu(contender, model, threads, device)
+            else:
+                built.runs[contender] = _build(contender, model, threads, images)
         except ImportError as error:
             built.missing[contender.value] = f"not installed: {error}"
         except Exception as error:  # each engine fails in its own way, and none may end the benchmark
@@ -122,34 +102,13 @@ def build_contenders(
     return built
 
 
-def _build(contender: Contender, model: Model, threads: int, images: Sequence[Image], device: str) -> Dense:
-    match contender:
-        case Contender.EAGER:
-            return run_by_torch(model.module)
-        case Contender.COMPILE:
-            return _compiled(model, options={"freezing": True})  # packs weights, folds batch norms
-        case Contender.COMPILE_CUDA:
-            return _compiled(model, device, mode=_AUTOTUNED)
-        case Contender.COMPILE_CUDA_FLOAT16:
-            return _compiled(model, device, torch.float16, mode=_AUTOTUNED)
-        case Contender.TENSORRT_FLOAT16:
-            return run_by_tensorrt(model, threads, device)
+def _build(contender: Contender, model: Model, threads: int, images: Sequence[Image]) -> Dense:
     backend = contender.backend
-    assert backend is not None
+    if backend is None:
+        if contender is Contender.EAGER:
+            return run_by_torch(model.module)
+        return compiled_by_torch(model, options={"freezing": True})  # packs weights, folds batch norms
     if backend.precision is not DensePrecision.INT8:
-        return prepare(backend, model, threads, device=device).run
+        return prepare(backend, model, threads).run
     calibration = images[:: max(1, len(images) // _CALIBRATION_FRAMES)]
     return prepare(backend, model, threads, int8_content(model, calibration)).run
-
-
-def _compiled(model: Model, device: str = "cpu", dtype: torch.dtype = torch.float32, **options: Any) -> Dense:
-    """The network by torch.compile, which is done with compiling when this returns.
-
-    Args:
-        options: of torch.compile.
-    """
-    module = copy.deepcopy(model.module).to(device, dtype)
-    module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    dense = run_by_torch(torch.compile(module, **options), torch.channels_last, device, dtype)
-    dense(np.zeros((1, 3, *model.input_size), np.float32))
-    return dense

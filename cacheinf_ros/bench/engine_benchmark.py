@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cacheinf_ros.bench.contenders import Contender, build_contenders, contenders_on
+from cacheinf_ros.bench.contenders import AnyContender, Contender, build_contenders, contenders_on
 from cacheinf_ros.bench.measures import mean_and_max
 from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.policies import skipping
@@ -39,7 +39,7 @@ def run_engine_benchmark(
     matching: MatchingConfig | None,
     frames: int,
     calibration_frames: int,
-    contenders: Sequence[Contender] | None = None,
+    contenders: Sequence[AnyContender] | None = None,
 ) -> dict[str, Any]:
     """Measure a model on a stream of frames.
 

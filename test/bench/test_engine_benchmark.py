@@ -11,6 +11,7 @@ from networks.shared_models import mixed_model, small_scenenet
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
 from cacheinf_ros.bench.engine_benchmark import run_engine_benchmark, speed
+from cacheinf_ros.bench.gpu_contenders import GpuContender
 from cacheinf_ros.bench.race import Log
 from cacheinf_ros.bench.shots import Change, Shot, changing, recorded
 from cacheinf_ros.bench.timing import summary
@@ -33,7 +34,7 @@ def measured(mode: Mode, frames: int = 6, source: str = "scene:fixed", **options
         matching=matching_for(mode),
         frames=frames,
         calibration_frames=3,
-        contenders=(Contender.EAGER, Contender.CHANNELS_LAST, Contender.ONNXRUNTIME_CUDA),
+        contenders=(Contender.EAGER, Contender.CHANNELS_LAST, GpuContender.ONNXRUNTIME),
     )
 
 

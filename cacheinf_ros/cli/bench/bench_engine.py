@@ -133,17 +133,18 @@ def _matching(options: EngineOptions, mode: Mode) -> MatchingConfig:
 
 
 def _contenders(names: str, device: str) -> tuple[Any, ...] | None:
-    from cacheinf_ros.bench import Contender, contenders_on
+    from cacheinf_ros.bench import ALL_CONTENDERS, Contender, contenders_on
 
     if names == "all":
         return None
-    try:
-        wanted = tuple(Contender(name.strip()) for name in names.split(",") if name.strip())
-    except ValueError as error:
-        raise ConfigError(f"contenders {names!r}: {error}; known: {', '.join(c.value for c in Contender)}") from None
-    if elsewhere := [each.value for each in wanted if each.on_gpu and each not in contenders_on(device)]:
+    known = {each.value: each for each in ALL_CONTENDERS}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in known]:
+        raise ConfigError(f"contenders {names!r}: no {', '.join(unknown)}; known: {', '.join(known)}")
+    here = {each.value for each in (*Contender, *contenders_on(device))}
+    if elsewhere := [name for name in wanted if name not in here]:
         raise ConfigError(f"contenders {', '.join(elsewhere)} need --device cuda, not {device}")
-    return wanted
+    return tuple(known[name] for name in wanted)
 
 
 def _print(report: dict[str, Any]) -> None:
