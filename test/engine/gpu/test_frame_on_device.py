@@ -140,17 +140,23 @@ def test_an_engine_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     frame = rng.integers(0, 256, (40, 60, 3), np.uint8)
     stream = MatchingStream(matching_for(Mode.EXACT))
-    moved = CacheMap.of_blocks(rng.random((4, 6)) < 0.7, (40, 60), 10, Motion.translation(5.0, 0.0))
-    for number in range(5):
+    blocks = rng.random((4, 6)) < 0.7
+    moved = {
+        3: (Mode.DEEPCACHE, CacheMap.of_blocks(blocks, (40, 60), 10, Motion.translation(5.0, 0.0))),
+        4: (Mode.BOUNDED, CacheMap.of_blocks(blocks, (40, 60), 10, Motion.translation(0.5, 0.25))),
+    }
+    for number in range(6):
         frame = frame.copy()
         frame[4 * number : 4 * number + 6, 20:26] = rng.integers(0, 256, (6, 6, 3), np.uint8)
-        cache_map = moved if number == 3 else stream.match(frame)
-        if number == 3:
+        cache_map = stream.match(frame)
+        if number in moved:
+            mode, cache_map = moved[number]
             for engine in engines:
-                engine.configure(EngineConfig(mode=Mode.DEEPCACHE, dense_fallback=False))
+                engine.configure(EngineConfig(mode=mode, dense_fallback=False))
         results = [engine.run(frame, cache_map) for engine in engines]
         assert 0 < results[0].active_share == results[1].active_share
         assert (results[0].active_share < 1) == (number > 0)
+        assert results[0].motion.is_none == (number < 4), "painted where the camera has moved"
         for ours, theirs in zip(results[1].outputs.values(), results[0].outputs.values(), strict=True):
             assert np.array_equal(ours, theirs)
         assert np.array_equal(engines[0].composed, engines[1].composed)
