@@ -10,6 +10,8 @@ add_library(cacheinf_kernels SHARED ${kernel_sources})
 # All instruction sets round alike there: see isa/vectors.h.
 file(GLOB int8_sources CONFIGURE_DEPENDS ${kernel_folder}/native/isa/int8_*.cpp)
 set_source_files_properties(${int8_sources} PROPERTIES COMPILE_OPTIONS "-DCI_ROUND_ALIKE;-ffp-contract=off")
+# So that a GPU decides alike which pixels of a frame have changed.
+set_source_files_properties(${kernel_folder}/native/isa/input.cpp PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 
 set(CACHEINF_SANITIZE "" CACHE STRING "Sanitizers to compile the kernels with, as address,undefined or thread: for `make sanitize`")
 

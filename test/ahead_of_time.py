@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
@@ -20,9 +21,12 @@ from triton.compiler import ASTSource
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.gpu.frame_on_device import FrameOnDevice
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
+from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph import ModelCard
 from cacheinf_ros.graph.ir import Graph
 
 _WARP = 32
@@ -33,7 +37,10 @@ Compiled = dict[str, list[tuple[bool, int]]]
 
 
 def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compiled:
-    """Compile what frames of a network launch, with changes held back by each criterion and without; see above."""
+    """Compile what frames of a network launch, with changes held back by each criterion and without; see above.
+
+    Frames have the size of the input, twice its sides, and others that are resized by area and linearly.
+    """
     found: Compiled = {}
     seen: set[str] = set()
 
@@ -44,9 +51,14 @@ def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compil
             found.setdefault(kernel.__name__, []).append(_compiled(kernel, arguments, constants, capability))
 
     program = Program(with_maps_in(graph, floats), TritonBackend(torch.device("cpu"), Tiles(), floats=floats))
+    height, width = program.input.size
+    card = ModelCard(name="", input_size=(height, width))
+    frames = FrameOnDevice(Preprocessor(card), program.input, shares_memory=False)
     original: Callable[..., Any] = triton.JITFunction.run
     triton.JITFunction.run = compiled_instead
     try:
+        for size in ((height, width), (2 * height, 2 * width), (3 * height, 2 * width + 1), (height + 9, width)):
+            frames.write(np.zeros((*size, 3), np.uint8), None, with_margin=False, everything=True)
         program.execute()
         for criterion in Criterion:
             program.set_thresholds({program.kept[0]: DeltaThreshold(threshold=0.5, criterion=criterion)})
@@ -57,12 +69,13 @@ def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compil
 
 
 def _compiled(kernel: Any, arguments: Any, constants: dict[str, Any], capability: int) -> tuple[bool, int]:
+    options = {name: constants.pop(name) for name in constants.keys() - set(kernel.arg_names)}
     names = [name for name in kernel.arg_names if name not in constants]
     signature = {name: _type(value) for name, value in zip(names, arguments, strict=True)}
     signature |= dict.fromkeys(constants, "constexpr")
     positions = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     source = ASTSource(fn=kernel, signature=signature, constexprs=positions)
-    compiled = triton.compile(source, target=GPUTarget("cuda", capability, _WARP))
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, _WARP), options=options)
     return "mma" in compiled.asm["ptx"], compiled.metadata.shared
 
 

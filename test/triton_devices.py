@@ -21,9 +21,12 @@ if DEVICE_NAME == "cpu":
     repair()
 TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else Tiles()
 _LIBRARY = kernel_library()
-_HOST = NativeBackend(_LIBRARY, 1) if _LIBRARY else None
-TRITON = TritonBackend(DEVICE, TILES, host=_HOST)
-HALVES = [TritonBackend(DEVICE, TILES, host=_HOST, floats=floats) for floats in (torch.float16, torch.bfloat16)]
+HOST = NativeBackend(_LIBRARY, 1) if _LIBRARY else None
+"""Compares frames on the CPU."""
+TRITON = TritonBackend(DEVICE, TILES, host=HOST, compares=False)
+HALVES = [
+    TritonBackend(DEVICE, TILES, host=HOST, floats=floats, compares=False) for floats in (torch.float16, torch.bfloat16)
+]
 """With maps in 16 bits."""
 KERNELS = TritonKernels(DEVICE, TILES)
 

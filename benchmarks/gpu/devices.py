@@ -33,6 +33,7 @@ class Device:
         launch_gap_us: microseconds from a kernel's end to the next one's in a CUDA graph, whatever they compute; not a
             figure of the maker but assumed, see :class:`Assumptions`.
         copy_us: microseconds of the smallest copy between the CPU's memory and its own; assumed.
+        shares_memory: whether it reads the CPU's memory as its own.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Device:
     bus_gb_s: float
     launch_gap_us: float
     copy_us: float
+    shares_memory: bool = False
 
     def product_tflops(self, arithmetic: Arithmetic) -> float:
         """Return the rate of matrix products on Tensor Cores, in TFLOPS."""
@@ -79,11 +81,11 @@ DENSE = Assumptions(of_memory=0.8, of_peak=0.6)
 # share the memory: a copy reads and writes it.
 ORIN_AGX = Device(
     name="Jetson AGX Orin 64 GB", multiprocessors=16, memory_gb_s=204.8, float16_tflops=42.5, tf32_tflops=21.3,
-    float32_tflops=5.3, bus_gb_s=102.4, launch_gap_us=4.0, copy_us=15.0,
+    float32_tflops=5.3, bus_gb_s=102.4, launch_gap_us=4.0, copy_us=15.0, shares_memory=True,
 )  # fmt: skip
 ORIN_NANO = Device(
     name="Jetson Orin Nano 8 GB", multiprocessors=8, memory_gb_s=68.0, float16_tflops=10.0, tf32_tflops=5.0,
-    float32_tflops=1.28, bus_gb_s=34.0, launch_gap_us=6.0, copy_us=20.0,
+    float32_tflops=1.28, bus_gb_s=34.0, launch_gap_us=6.0, copy_us=20.0, shares_memory=True,
 )  # fmt: skip
 # H100 SXM5 data sheet and Hopper white paper (NVIDIA): 132 multiprocessors, 3.35 TB/s, 989.4 TFLOPS float16 and 494.7
 # TF32 dense, 66.9 float32; PCIe 5.0 x16, 64 GB/s each way.

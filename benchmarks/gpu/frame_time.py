@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.gpu.devices import DEVICES, Arithmetic
 from benchmarks.gpu.measured_frames import measured_ms
-from benchmarks.gpu.predicted_frames import dense_frame, sparse_frame
+from benchmarks.gpu.predicted_frames import dense_frame, input_us, sparse_frame
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import JsonFile
 from cacheinf_ros.config import parse_size
@@ -62,6 +62,12 @@ def predicted_rows(model: Model, devices: Sequence[str], shares: Sequence[float]
                     f"{kind}_ratio": dense.milliseconds / frame.milliseconds,
                     f"{kind}_bound": frame.bound.value,
                     f"{kind}_us_by_bound": {bound.value: took for bound, took in frame.microseconds.items()},
+                    f"{kind}_input_us": {
+                        where: input_us(
+                            each.plan, each.layout, active[each.plan.input], device, on_device=where == "device"
+                        )
+                        for where in ("cpu", "device")
+                    },
                 }
             rows.append(row)
     return rows

@@ -91,6 +91,17 @@ def plan_work(plan: Plan, layout: Layout, counts: Mapping[ActiveSet, int], tiles
     return found
 
 
+def frame_work(plan: Plan, layout: Layout, changed: int) -> list[Launch]:
+    """Return what compares a frame of the input's size on the device: an empty count, a kernel, a copy of its mask.
+
+    Its cache map is taken to hold just what changed: of other pixels nothing is read but the map.
+    """
+    image, pixels = layout.spec(layout.graph.input), plan.input.pixels
+    # levels of the frame, of what is composed, and, read and written, of what was seen
+    moved = pixels + changed * image.channels * (4 + image.value_bytes)
+    return [_even("memset", FLOAT32_BYTES, 1), _even("frame", moved, pixels), _even("copy", 2 * pixels, pixels)]
+
+
 def operator_work(operator: Operator, layout: Layout, active: int, tiles: Tiles) -> Launch:
     """Return the work of computing so many pixels of an operator's output."""
     out = layout.spec(operator.output)

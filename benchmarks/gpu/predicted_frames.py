@@ -16,7 +16,7 @@ from enum import Enum
 import torch
 
 from benchmarks.gpu.devices import DENSE, SPARSE, Arithmetic, Assumptions, Device
-from benchmarks.gpu.launch_work import FLOAT32_BYTES, Launch, aten_work, operator_work, plan_work
+from benchmarks.gpu.launch_work import FLOAT32_BYTES, Launch, aten_work, frame_work, operator_work, plan_work
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
@@ -92,12 +92,28 @@ def sparse_frame(
     work = plan_work(plan, layout, counts)
     took = _total(work, device, arithmetic, assumed)
     took[Bound.GAP] += _BEFORE * device.launch_gap_us
-    changed, image = counts[plan.input], layout.spec(layout.graph.input)
-    pixels = changed * image.channels * image.value_bytes
     sets = len({id(each) for each in counts})
-    up = [plan.input.pixels, changed * _INDEX_BYTES, pixels]  # the mask; and where each pixel goes
-    took[Bound.BUS] += _copies_us([*up, sets * _INDEX_BYTES, *_outputs(layout, FLOAT32_BYTES)], device)
+    took[Bound.BUS] += input_us(plan, layout, counts[plan.input], device, on_device=False)
+    took[Bound.BUS] += _copies_us([sets * _INDEX_BYTES, *_outputs(layout, FLOAT32_BYTES)], device)
     return FrameTime(launches=_BEFORE + len(work), microseconds=took)
+
+
+def input_us(
+    plan: Plan, layout: Layout, changed: int, device: Device, *, on_device: bool, assumed: Assumptions = SPARSE
+) -> float:
+    """Predict the microseconds in which what changed of a frame of the input's size gets to where operators read it.
+
+    Args:
+        changed: how many pixels.
+        on_device: the frame goes up whole and is compared there; else the CPU compares it, whose time is not in it.
+    """
+    image, pixels = layout.spec(layout.graph.input), plan.input.pixels
+    if not on_device:
+        up = [pixels, changed * _INDEX_BYTES, changed * image.channels * image.value_bytes]  # a mask, places, values
+        return _copies_us(up, device)
+    work = frame_work(plan, layout, changed)
+    copied = 0.0 if device.shares_memory else _copies_us([pixels * image.channels], device)
+    return copied + sum(launch_us(launch, device, Arithmetic.TF32X3, assumed)[0] for launch in work)
 
 
 def dense_frame(layout: Layout, device: Device, assumed: Assumptions = DENSE) -> FrameTime:

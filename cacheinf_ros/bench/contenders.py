@@ -7,15 +7,14 @@ frames of the whole recording, those that are judged as well: no user's calibrat
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Sequence
 from enum import Enum
+from typing import NamedTuple
 
-import numpy as np
-import torch
-
+from cacheinf_ros.bench.gpu_contenders import GpuContender, build_on_gpu
 from cacheinf_ros.bench.shots import Image
+from cacheinf_ros.bench.torch_compiled import compiled_by_torch
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.dense_backends import Backend, Dense, prepare, run_by_torch
 from cacheinf_ros.engine.int8_content import int8_content
@@ -25,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Contender(Enum):
-    """A dense engine; those that the nodes can run too have the names of their backends."""
+    """A dense engine on the CPU; those that the nodes can run too have the names of their backends."""
 
     EAGER = "dense_eager"
     CHANNELS_LAST = "dense_channels_last"
@@ -55,42 +54,61 @@ class Contender(Enum):
         return self.precision is not DensePrecision.FLOAT32
 
 
+AnyContender = Contender | GpuContender
+ALL_CONTENDERS: tuple[AnyContender, ...] = (*Contender, *GpuContender)
 _CALIBRATION_FRAMES = 32
 
 
+def contenders_on(device: str) -> tuple[AnyContender, ...]:
+    """Those that an engine on this device is compared with: on a GPU those that use it, elsewhere the others."""
+    return tuple(GpuContender) if device.partition(":")[0] == "cuda" else tuple(Contender)
+
+
+class Contenders(NamedTuple):
+    """What could be built of the contenders that were wanted.
+
+    Attributes:
+        runs: those that are installed and can run the model.
+        missing: why the others cannot, by name.
+    """
+
+    runs: dict[AnyContender, Dense]
+    missing: dict[str, str]
+
+
 def build_contenders(
-    model: Model, wanted: tuple[Contender, ...], threads: int, images: Sequence[Image] = ()
-) -> dict[Contender, Dense]:
-    """The contenders that are installed and can run the model; the others are named in the log, with the reason.
+    model: Model, wanted: Sequence[AnyContender], threads: int, images: Sequence[Image] = (), device: str = "cpu"
+) -> Contenders:
+    """Build the contenders; those that cannot be are named in the log, with the reason.
 
     Args:
         images: of the recording, for those of int8 to be calibrated on.
+        device: of those on a GPU; in tests the CPU.
     """
-    contenders: dict[Contender, Dense] = {}
+    built = Contenders(runs={}, missing={})
     for contender in wanted:
         try:
-            contenders[contender] = _build(contender, model, threads, images)
+            if isinstance(contender, GpuContender):
+                built.runs[contender] = build_on_gpu(contender, model, threads, device)
+            else:
+                built.runs[contender] = _build(contender, model, threads, images)
         except ImportError as error:
-            _log.warning("%s is not measured: %s", contender.value, error)
+            built.missing[contender.value] = f"not installed: {error}"
         except Exception as error:  # each engine fails in its own way, and none may end the benchmark
             first_line = (str(error).strip().splitlines() or [""])[0]
-            _log.warning("%s cannot run %s: %s: %s", contender.value, model.name, type(error).__name__, first_line)
-    return contenders
+            built.missing[contender.value] = f"cannot run {model.name}: {type(error).__name__}: {first_line}"
+        if reason := built.missing.get(contender.value):
+            _log.warning("%s is not measured: %s", contender.value, reason)
+    return built
 
 
 def _build(contender: Contender, model: Model, threads: int, images: Sequence[Image]) -> Dense:
     backend = contender.backend
     if backend is None:
-        return _compiled(model) if contender is Contender.COMPILE else run_by_torch(model.module)
+        if contender is Contender.EAGER:
+            return run_by_torch(model.module)
+        return compiled_by_torch(model, options={"freezing": True})  # packs weights, folds batch norms
     if backend.precision is not DensePrecision.INT8:
         return prepare(backend, model, threads).run
     calibration = images[:: max(1, len(images) // _CALIBRATION_FRAMES)]
     return prepare(backend, model, threads, int8_content(model, calibration)).run
-
-
-def _compiled(model: Model) -> Dense:
-    module = copy.deepcopy(model.module).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    compiled = torch.compile(module, options={"freezing": True})  # packs weights, folds batch norms
-    dense = run_by_torch(compiled, memory_format=torch.channels_last)
-    dense(np.zeros((1, 3, *model.input_size), np.float32))
-    return dense

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cacheinf_ros.bench.contenders import Contender, build_contenders
+from cacheinf_ros.bench.contenders import AnyContender, Contender, build_contenders, contenders_on
 from cacheinf_ros.bench.measures import mean_and_max
 from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.policies import skipping
@@ -39,7 +39,7 @@ def run_engine_benchmark(
     matching: MatchingConfig | None,
     frames: int,
     calibration_frames: int,
-    contenders: Sequence[Contender] = tuple(Contender),
+    contenders: Sequence[AnyContender] | None = None,
 ) -> dict[str, Any]:
     """Measure a model on a stream of frames.
 
@@ -49,6 +49,7 @@ def run_engine_benchmark(
         matching: how cache maps are made; None: the shots bring theirs.
         frames: how many are counted, at most.
         calibration_frames: how many come before them for bounded mode to be calibrated on.
+        contenders: None: all that compute where the engine does.
 
     Raises:
         SourceError: there are not enough frames.
@@ -59,10 +60,12 @@ def run_engine_benchmark(
     if matching is not None and not matching.dense_ms:
         matching = matching.changed(dense_ms=engine.cost.dense_ms)
     calibration_ms = timed(engine.calibrate, *_calibrated_on(before, matching))[1] if before else None
-    dense = build_contenders(model, tuple(contenders), config.threads, [shot.image for shot in taken])
+    images = [shot.image for shot in taken]
+    wanted = contenders_on(config.device) if contenders is None else contenders
+    dense, missing = build_contenders(model, wanted, config.threads, images, config.device)
     # the module itself: the graph may have been misunderstood
-    exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1)[Contender.EAGER]
-    scale = ErrorScale(_varied_outputs(model, exact, [shot.image for shot in taken]))
+    exact = dense.get(Contender.EAGER) or build_contenders(model, (Contender.EAGER,), 1).runs[Contender.EAGER]
+    scale = ErrorScale(_varied_outputs(model, exact, images))
     race = Race(engine, MatchingStream(matching) if matching else None, dense, exact, scale)
     for index, shot in enumerate(taken):
         race.run(shot, turn=index, counts=index >= WARM_UP)
@@ -76,6 +79,7 @@ def run_engine_benchmark(
         "arena_mb": round(engine.arena_bytes / 1e6, 1),
         **speed(race.log, [name for name, loss in race.contender_losses().items() if loss["kept"]]),
         "contender_losses": race.contender_losses(),
+        "not_measured": missing,
         **_quality(race),
     }
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.bench.answer import SCORE_THRESHOLD, Answer
-from cacheinf_ros.bench.contenders import Contender
+from cacheinf_ros.bench.contenders import ALL_CONTENDERS, AnyContender, Contender
 from cacheinf_ros.bench.loss import MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.measures import Comparison, MeasuredFrame, Measures
 from cacheinf_ros.bench.output_errors import ErrorScale, Outputs
@@ -62,7 +62,7 @@ class Log:
     @property
     def dense_ms(self) -> dict[str, float]:
         """Mean latency of each dense contender in float32."""
-        lossy = {contender.value for contender in Contender if contender.loses}
+        lossy = {contender.value for contender in ALL_CONTENDERS if contender.loses}
         return {
             name: float(np.mean(values))
             for name, values in self.latency_ms.items()
@@ -92,7 +92,7 @@ class Race:
         self,
         engine: Engine,
         stream: MatchingStream | None,
-        dense: Mapping[Contender, Dense],
+        dense: Mapping[AnyContender, Dense],
         exact: Dense,
         scale: ErrorScale,
     ) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cacheinf_ros.bench.alternatives import DenseRun
-from cacheinf_ros.bench.contenders import Contender
+from cacheinf_ros.bench.contenders import AnyContender, Contender
 from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
 from cacheinf_ros.bench.node_answers import NodeAnswer, Reading, heard_answers
 from cacheinf_ros.bench.output_errors import ErrorScale
@@ -127,7 +127,7 @@ class _Reading:
         task: what is decided.
     """
 
-    def __init__(self, model: Model, dense: Mapping[Contender, Dense], images: Sequence[Image]) -> None:
+    def __init__(self, model: Model, dense: Mapping[AnyContender, Dense], images: Sequence[Image]) -> None:
         self._names = [name for name, _ in model.graph.outputs]
         self._preprocessor = Preprocessor(model.card)
         self._size = (images[0].shape[0], images[0].shape[1])

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from cacheinf_ros.bench.alternatives import SKIPPED, SKIPS, DenseRun
-from cacheinf_ros.bench.contenders import Contender, build_contenders
+from cacheinf_ros.bench.contenders import AnyContender, Contender, build_contenders
 from cacheinf_ros.bench.judge import Judge
 from cacheinf_ros.bench.kept_answers import KeptAnswer, KeptAnswers
 from cacheinf_ros.bench.loss import DENSE, MOST_PIXELS, LossMeter
@@ -147,11 +147,11 @@ def run_stream_benchmark(
 
 def dense_engines(
     model: Model, contenders: Sequence[Contender], threads: int, images: Sequence[Image]
-) -> dict[Contender, Dense]:
+) -> dict[AnyContender, Dense]:
     """Those that are installed, torch where none in float32 is; ``images``: to calibrate those of int8 on."""
-    dense = build_contenders(model, tuple(contenders), threads, images)
+    dense = build_contenders(model, contenders, threads, images).runs
     if all(contender.loses for contender in dense):
-        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads)
+        dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads).runs
     return dense
 
 
@@ -165,7 +165,9 @@ class _Stream:
         held, traces: see :class:`StreamRun`.
     """
 
-    def __init__(self, model: Model, plan: StreamPlan, dense: dict[Contender, Dense], images: Sequence[Image]) -> None:
+    def __init__(
+        self, model: Model, plan: StreamPlan, dense: Mapping[AnyContender, Dense], images: Sequence[Image]
+    ) -> None:
         """``images``: of the stream; what nobody can read is judged by how far it differs between them and others."""
         self._dense = dense
         self._server = plan.server

@@ -55,12 +55,17 @@ class CachedFrame:
     is_whole: bool = False
 
     def write_all(self, image: Image) -> None:
-        """Have everything that an image at the model's size leads to computed next."""
+        """Have everything that an image leads to computed next: see :meth:`InputWriter.write`."""
         self.input.write_all(image, self.program.changed_input)
 
     def dense(self, image: Image) -> list[torch.Tensor]:
         """The exact outputs for an image at the model's size, which the cache then holds; valid until the next run."""
         self.write_all(image)
+        return list(self.compute(refresh=True).values())
+
+    def recomputed(self) -> list[torch.Tensor]:
+        """The exact outputs for what the cache stands for; valid until the next run."""
+        self.input.write_composed(self.program.changed_input)
         return list(self.compute(refresh=True).values())
 
 
@@ -132,7 +137,7 @@ class BoundedMode:
         if not cached.is_whole or self._auditor.calibration is None:
             return None
         ours = [value.clone() for value in cached.program.outputs.values()]
-        audit = self._auditor.compare(ours, cached.dense(cached.input.composed), self._config)
+        audit = self._auditor.compare(ours, cached.recomputed(), self._config)
         if audit.asks_for_motion and not cached.keyframe.motion.is_none:
             audit = self._auditor.add_motion(audit, self._motion_error(self._auditor.calibration), self._config)
             cached.keyframe.allow(audit.room_for_motion)

@@ -14,10 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine.dense_onnxruntime import onnxruntime_on_cpu, onnxruntime_on_cuda
+from cacheinf_ros.engine.dense_onnxruntime import (
+    onnxruntime_on_cpu,
+    onnxruntime_on_cuda,
+    onnxruntime_on_tensorrt,
+)
 from cacheinf_ros.engine.dense_openvino import compiled_by_openvino
 from cacheinf_ros.engine.dense_program import DenseProgram
-from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice
+from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice, as_array
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
@@ -242,16 +246,26 @@ def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | N
     return _by_request(compiled)
 
 
-def run_by_torch(module: Callable[..., Any], memory_format: torch.memory_format = torch.contiguous_format) -> Dense:
-    """Prepare a torch module, with torch's own number of threads."""
+def run_by_torch(
+    module: Callable[..., Any],
+    memory_format: torch.memory_format = torch.contiguous_format,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Dense:
+    """Prepare a torch module, which lies on the device in this type; with torch's own number of threads."""
 
     @torch.inference_mode()
     def run(image: NDArray[np.float32]) -> list[NDArray[Any]]:
-        result = module(torch.from_numpy(image).contiguous(memory_format=memory_format))
+        result = module(torch.from_numpy(image).to(device, dtype).contiguous(memory_format=memory_format))
         values = list(result.values()) if isinstance(result, dict) else result
-        return [value.numpy() for value in (values if isinstance(values, (list, tuple)) else [values])]
+        return [as_array(value) for value in (values if isinstance(values, (list, tuple)) else [values])]
 
     return run
+
+
+def run_by_tensorrt(model: Model, threads: int, device: str) -> Dense:
+    """Prepare a model for TensorRT in float16, by ONNX Runtime; raises where that cannot be."""
+    return _by_session(Shared(None, onnxruntime_on_tensorrt(onnx_content(model), threads, torch.device(device))))
 
 
 def run_by_onnxruntime(content: bytes, threads: int) -> Dense:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 _ERRORS = 3  # a severity of ONNX Runtime, which has no names for them
-_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_CPU, _CUDA, _TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 
 
 def onnxruntime_on_cpu(content: bytes, threads: int) -> Any:
@@ -23,15 +23,31 @@ def onnxruntime_on_cuda(content: bytes, threads: int, device: torch.device) -> A
     Raises:
         NotImplementedError: the device is no CUDA device, or this ONNX Runtime computes on none.
     """
+    return _session_on(device, content, threads, {_CUDA: {"use_tf32": "0"}})
+
+
+def onnxruntime_on_tensorrt(content: bytes, threads: int, device: torch.device) -> Any:
+    """Have TensorRT build an ONNX model in float16, which takes minutes. This has never run: no GPU was at hand.
+
+    Raises:
+        NotImplementedError: the device is no CUDA device, or this ONNX Runtime has no TensorRT.
+    """
+    return _session_on(device, content, threads, {_TENSORRT: {"trt_fp16_enable": "1"}, _CUDA: {}})
+
+
+def _session_on(device: torch.device, content: bytes, threads: int, providers: dict[str, dict[str, str]]) -> Any:
+    """Open a session with providers for a CUDA device; the first must be there, the others do what it cannot."""
     import onnxruntime
 
+    first = next(iter(providers))
     if device.type != "cuda":
-        raise NotImplementedError(f"{_CUDA} does not run on device {device}")
-    if _CUDA not in onnxruntime.get_available_providers():
-        raise NotImplementedError(f"this ONNX Runtime has no {_CUDA}: pip install onnxruntime-gpu in its place")
-    session = _session(content, threads, [(_CUDA, {"device_id": str(device.index or 0), "use_tf32": "0"}), _CPU])
-    if _CUDA not in session.get_providers():  # without its libraries it falls back to the CPU, and does not raise
-        raise NotImplementedError(f"{_CUDA} could not be loaded: its CUDA and cuDNN are missing")
+        raise NotImplementedError(f"{first} does not run on device {device}")
+    if first not in onnxruntime.get_available_providers():
+        raise NotImplementedError(f"this ONNX Runtime has no {first}: pip install onnxruntime-gpu in its place")
+    number = {"device_id": str(device.index or 0)}
+    session = _session(content, threads, [*((name, number | options) for name, options in providers.items()), _CPU])
+    if first not in session.get_providers():  # without its libraries it falls back to the CPU, and does not raise
+        raise NotImplementedError(f"{first} could not be loaded: its libraries are missing")
     return session
 
 

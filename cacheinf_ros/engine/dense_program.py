@@ -36,13 +36,12 @@ class DenseProgram:
         executed, backend = executed_model(model, config)
         self._program, cost = compile_program(executed, config, backend)
         self._program.profile.switch_kernels({name: curve.switch_from for name, curve in cost.curves.items()})
-        self._preprocessor = Preprocessor(model.card)
-        self._input = backend.input(self._preprocessor, self._program.input)
+        self._input = backend.input(Preprocessor(model.card), self._program.input)
 
     @torch.inference_mode()
     def read(self, frame: NDArray[np.uint8]) -> None:
         """Write a frame, uint8 [height, width, 3], BGR, to where :meth:`run` starts from."""
-        self._input.write_all(self._preprocessor.resize(frame), self._program.changed_input)
+        self._input.write_all(self._input.fit(frame), self._program.changed_input)
 
     @torch.inference_mode()
     def run(self, _: None) -> list[NDArray[Any]]:

@@ -47,7 +47,7 @@ class TorchOnDevice:
             self._compute()
         else:
             self._graph.replay()
-        return [_as_array(value) for value in self._outputs]
+        return [as_array(value) for value in self._outputs]
 
     def _compute(self) -> None:
         with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=self._tf32):
@@ -79,6 +79,6 @@ def _constants_on(graph: Graph, device: torch.device) -> Graph:
     return replace(graph, operators=operators)
 
 
-def _as_array(value: torch.Tensor) -> NDArray[Any]:
+def as_array(value: torch.Tensor) -> NDArray[Any]:
     """On the CPU; numpy has no bfloat16, and whoever judges outputs expects float32."""
     return (value.float() if value.is_floating_point() else value).cpu().numpy()

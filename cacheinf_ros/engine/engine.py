@@ -64,7 +64,7 @@ class Engine:
         self._preprocessor = Preprocessor(model.card)
         side = Side.ROBOT if with_server else None
         self.program, self.cost = compile_program(executed, config, backend, caching, side)
-        self._input = backend.input(self._preprocessor, self.program.input)
+        self._input = backend.input(self._preprocessor, self.program.input, on_host=with_server)
         self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))
         self._cached = CachedFrame(
@@ -151,10 +151,9 @@ class Engine:
         started = time.perf_counter_ns()
         reusable = cache_map if self._cached.is_whole else None
         self._cached.is_whole = False  # whatever fails below leaves no half-updated cache
-        resized = self._preprocessor.resize(image)
-        entry = self._enter(resized, self._reused(image, reusable))
-        changed_share = self.program.changed_input.count / self.program.changed_input.pixels
-        refresh = entry.reused is None or (peer is None and self._prefers_dense(changed_share, resized))
+        frame = self._input.fit(image)
+        entry = self._enter(frame, self._reused(image, reusable))
+        refresh = entry.reused is None or (peer is None and self._prefers_dense(frame))
         prepared = time.perf_counter_ns()
         partner = None if self._config.mode is Mode.DEEPCACHE else peer
         outputs = self._cached.compute(outside=entry.outside, refresh=refresh, peer=partner)
@@ -163,7 +162,7 @@ class Engine:
         if self._config.mode is Mode.BOUNDED:
             self.bounded.count(list(outputs.values()), refreshed=refresh)
         if peer is None:
-            self._observe(changed_share, (computed - prepared) / 1e6, refresh=refresh)
+            self._observe((computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
             outputs=_arrays(outputs),
             mode=self._config.mode if entry.reused else Mode.DENSE,
@@ -186,27 +185,27 @@ class Engine:
         shifts = mode is Mode.DEEPCACHE and cache_map.motion.shift is not None
         return cache_map if shifts or mode is Mode.BOUNDED or cache_map.motion.is_none else None
 
-    def _enter(self, resized: Image, reused: CacheMap | None) -> _Entry:
+    def _enter(self, frame: Image, reused: CacheMap | None) -> _Entry:
         """Write what a frame changes, where the cache has it."""
         if reused is None:
-            return self._enter_anew(resized)
+            return self._enter_anew(frame)
         if self._config.mode is Mode.DEEPCACHE:
             self._move(reused)
             moved = not reused.motion.is_none
             self._input.touch(reused, with_margin=moved)
-            self._input.write(resized, self.program.changed_input, everything=moved)
+            self._input.write(frame, self.program.changed_input, everything=moved)
             return _Entry(reused=reused, outside=Border.ALL if moved else Border.NONE)
         if reused.motion.is_none and self._keyframe.is_frame:
             self._input.touch(reused)
-            self._input.write(resized, self.program.changed_input, everything=False)
+            self._input.write(frame, self.program.changed_input, everything=False)
             return _Entry(reused=reused)
-        return self._follow(resized, reused)
+        return self._follow(frame, reused)
 
-    def _follow(self, resized: Image, reused: CacheMap) -> _Entry:
+    def _follow(self, frame: Image, reused: CacheMap) -> _Entry:
         """Write what a frame changes where it lies on the keyframe, which may have to be moved first."""
         shift = self._keyframe.follow(self._preprocessor.in_input(reused.motion, reused.image_size))
         if shift is None:
-            return self._enter_anew(resized)
+            return self._enter_anew(frame)
         if shift != NO_SHIFT:
             self._input.move(*shift)
             self.program.shift(*shift)
@@ -216,17 +215,18 @@ class Engine:
         self._input.touch(reused)
         changed, everything = self.program.changed_input, shift != NO_SHIFT
         if self._keyframe.is_frame:
-            self._input.write(resized, changed, everything=everything)
+            self._input.write(frame, changed, everything=everything)
         else:
+            resized = self._preprocessor.resize(frame)
             np.copyto(self._cached.frame, resized)
             self._input.paint(resized, self._keyframe.motion, self._keyframe.unseen, changed, everything=everything)
             self._keyframe.painted()
         outside = Border.left_behind(*shift) if everything else Border.NONE
         return _Entry(reused=reused, outside=outside, shift=shift)
 
-    def _enter_anew(self, resized: Image) -> _Entry:
+    def _enter_anew(self, frame: Image) -> _Entry:
         self._keyframe.restart()
-        self._cached.write_all(resized)
+        self._cached.write_all(frame)
         return _Entry()
 
     def _move(self, cache_map: CacheMap) -> None:
@@ -239,21 +239,25 @@ class Engine:
         if self.shared is not None:
             self.shared.forget_server()
 
-    def _prefers_dense(self, changed_share: float, resized: Image) -> bool:
+    def _prefers_dense(self, frame: Image) -> bool:
         """Whether the cache would cost more than it saves; then everything that it stands for is computed."""
-        if not self._config.dense_fallback or not self._switch.prefers_dense(changed_share):
+        changed = self.program.changed_input
+        if not self._config.dense_fallback or not self._switch.prefers_dense(
+            lambda: self._input.count(changed) / changed.pixels
+        ):
             return False
         if self._keyframe.is_frame:
-            self._cached.write_all(self._input.composed)
+            self._input.write_composed(changed)
         else:
-            self._enter_anew(resized)
+            self._enter_anew(frame)
         return True
 
-    def _observe(self, changed_share: float, took_ms: float, *, refresh: bool) -> None:
+    def _observe(self, took_ms: float, *, refresh: bool) -> None:
         if refresh:
             self._switch.observe_dense(took_ms)
         else:
-            self._switch.observe_cached(changed_share, took_ms)
+            changed = self.program.changed_input
+            self._switch.observe_cached(changed.count / changed.pixels, took_ms)
 
 
 def _computing(program: Program, shared: SharedProgram | None) -> Compute:

@@ -23,23 +23,41 @@ class InputWriter(ABC):
     """Writes the pixels of a frame that a cache map leaves to compute, where they differ from what is there.
 
     Attributes:
-        composed: uint8 [height, width, 3]: the frame where it was touched, what was there before elsewhere; exact
-            execution would start from it.
         seen: uint8 [height, width, 3]: what the target holds, before it was normalised.
     """
 
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer) -> None:
         self._preprocessor = preprocessor
         self._target = target
-        self.composed = np.zeros((*preprocessor.size, 3), np.uint8)
-        self.seen = np.zeros_like(self.composed)
+        self._composed = np.zeros((*preprocessor.size, 3), np.uint8)
+        self.seen = np.zeros_like(self._composed)
         self._touched = ActiveSet(preprocessor.size)
         self._blocks: tuple[tuple[object, ...], ActiveSet, TapTable] | None = None
         self.set_threshold(None)
 
+    @property
+    def composed(self) -> Image:
+        """uint8 [height, width, 3]: the frame where it was touched, what was there before elsewhere; exact execution
+        would start from it.
+        """
+        return self._composed
+
+    def fit(self, image: Image) -> Image:
+        """A frame as :meth:`write` takes it: at the model's size, or as it is where that resizes.
+
+        Raises:
+            EngineError: the image is not [height, width, 3] of uint8.
+        """
+        return self._preprocessor.resize(image)
+
     @abstractmethod
-    def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
-        """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which."""
+    def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
+        """Write the touched pixels that differ from what is there (with ``everything`` all touched ones); say which.
+
+        Args:
+            image: as :meth:`fit` returns it, or uint8 [height, width, 3] at the model's size.
+            changed: how many pixels it has may be known only to :meth:`count`, until the program has been executed.
+        """
 
     @abstractmethod
     def paint(
@@ -65,10 +83,18 @@ class InputWriter(ABC):
         """The whole frame counts."""
         self._touched.fill()
 
-    def write_all(self, resized: Image, changed: ActiveSet) -> None:
+    def write_all(self, image: Image, changed: ActiveSet) -> None:
         """Write a whole frame, all of whose pixels then count as changed."""
         self.touch_all()
-        self.write(resized, changed, everything=True)
+        self.write(image, changed, everything=True)
+
+    def write_composed(self, changed: ActiveSet) -> None:
+        """Write all of what is composed, as a whole frame."""
+        self.write_all(self._composed, changed)
+
+    def count(self, changed: ActiveSet) -> int:
+        """How many pixels the last frame changed; where a device knows, it is waited for."""
+        return changed.count
 
     def touch_pixels(self, mask: NDArray[np.uint8]) -> None:
         """Let only these pixels of the input count; uint8 [height, width], 0 or 1."""
@@ -92,5 +118,5 @@ class InputWriter(ABC):
 
     def move(self, dx: int, dy: int) -> None:
         """Move the picture by whole pixels; what enters at the border keeps stale values."""
-        for image in (self.composed, self.seen):
+        for image in (self._composed, self.seen):
             move_pixels(torch.from_numpy(image), dx, dy)

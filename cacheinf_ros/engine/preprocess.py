@@ -14,7 +14,8 @@ from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import ModelCard
 
 Size = tuple[int, int]
-_MARGIN = 114  # grey of what shows nothing of the frame
+MARGIN = 114
+"""The grey of what shows nothing of the frame."""
 
 
 class Preprocessor:
@@ -42,14 +43,13 @@ class Preprocessor:
         Raises:
             EngineError: the image is not [height, width, 3] of uint8.
         """
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
-            raise EngineError(f"a frame is uint8 [height, width, 3], not {image.dtype} {image.shape}")
+        check_frame(image)
         if image.shape[:2] == self.size:
             return np.ascontiguousarray(image)
         place = self.place((image.shape[0], image.shape[1]))
         if not place.has_margin:
             return _resized(image, self.size)
-        resized = np.full((*self.size, 3), _MARGIN, np.uint8)
+        resized = np.full((*self.size, 3), MARGIN, np.uint8)
         resized[place.content] = _resized(image, place.size)
         return resized
 
@@ -91,9 +91,20 @@ class Preprocessor:
         return shift[0] * across, shift[1] * along
 
 
+def check_frame(image: NDArray[np.uint8]) -> None:
+    """Raise :class:`EngineError` where a frame is not [height, width, 3] of uint8."""
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
+        raise EngineError(f"a frame is uint8 [height, width, 3], not {image.dtype} {image.shape}")
+
+
+def shrinks(image_size: Size, size: Size) -> bool:
+    """Whether a frame is resized by area."""
+    return image_size[0] >= 2 * size[0] and image_size[1] >= 2 * size[1]
+
+
 def _resized(image: NDArray[np.uint8], size: Size) -> NDArray[np.uint8]:
-    shrinks = image.shape[0] >= 2 * size[0] and image.shape[1] >= 2 * size[1]
-    interpolation = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    by_area = shrinks((image.shape[0], image.shape[1]), size)
+    interpolation = cv2.INTER_AREA if by_area else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, size[::-1], interpolation=interpolation), np.uint8)
 
 

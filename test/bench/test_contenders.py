@@ -6,12 +6,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from cacheinf_ros.bench.contenders import Contender, build_contenders
+from cacheinf_ros.bench.contenders import Contender, build_contenders, contenders_on
 from cacheinf_ros.engine.dense_backends import run_by_onnxruntime
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import ModelCard, load_model, model_of
 
 onnxruntime = pytest.importorskip("onnxruntime")
 _WARNINGS = 2
@@ -59,6 +60,25 @@ def test_onnxruntime_runs_a_model_without_a_word(capfd: pytest.CaptureFixture[st
     model = load_model("scenenet", input_size=(32, 48))
     image = np.random.default_rng(0).normal(size=(1, 3, 32, 48)).astype(np.float32)
     wanted = (Contender.EAGER, Contender.ONNXRUNTIME)
-    eager, other = (dense(image)[0] for dense in build_contenders(model, wanted, threads=1).values())
+    eager, other = (dense(image)[0] for dense in build_contenders(model, wanted, threads=1).runs.values())
     np.testing.assert_allclose(other, eager, rtol=1e-3, atol=1e-4)
     assert capfd.readouterr() == ("", "")
+
+
+def test_those_for_a_gpu_compute_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU, where compiling is left out, which takes long; what cannot run there is named with the reason."""
+    modes = []
+    monkeypatch.setattr(torch, "compile", lambda module, mode: modes.append(mode) or module)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(4, 2, 3))
+    model = model_of(network.eval(), ModelCard(name="t", input_size=(12, 16)))
+    image = np.random.default_rng(0).normal(size=(1, 3, 12, 16)).astype(np.float32)
+    (expected,) = build_contenders(model, (Contender.EAGER,), threads=1).runs[Contender.EAGER](image)
+    runs, missing = build_contenders(model, contenders_on("cuda:0"), threads=1)
+    assert modes == ["max-autotune"] * 2
+    assert {contender.value for contender in runs} | set(missing) == {each.value for each in contenders_on("cuda")}
+    assert set(missing) == {"onnxruntime_cuda", "tensorrt_cuda_f16"}
+    assert all("ExecutionProvider does not run on device cpu" in reason for reason in missing.values())
+    for contender, run in runs.items():
+        (output,) = run(image)
+        np.testing.assert_allclose(output, expected, atol=3e-2 if contender.loses else 1e-5)
+    assert not set(contenders_on("cpu")) & set(contenders_on("cuda"))

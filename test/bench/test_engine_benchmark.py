@@ -11,6 +11,7 @@ from networks.shared_models import mixed_model, small_scenenet
 
 from cacheinf_ros.bench.contenders import Contender, build_contenders
 from cacheinf_ros.bench.engine_benchmark import run_engine_benchmark, speed
+from cacheinf_ros.bench.gpu_contenders import GpuContender
 from cacheinf_ros.bench.race import Log
 from cacheinf_ros.bench.shots import Change, Shot, changing, recorded
 from cacheinf_ros.bench.timing import summary
@@ -33,7 +34,7 @@ def measured(mode: Mode, frames: int = 6, source: str = "scene:fixed", **options
         matching=matching_for(mode),
         frames=frames,
         calibration_frames=3,
-        contenders=(Contender.EAGER, Contender.CHANNELS_LAST),
+        contenders=(Contender.EAGER, Contender.CHANNELS_LAST, GpuContender.ONNXRUNTIME),
     )
 
 
@@ -41,6 +42,7 @@ def test_report_is_complete_and_exact() -> None:
     report = measured(Mode.EXACT)
     assert (report["model"], report["size"], report["mode"], report["frames"]) == ("scenenet", "96x128", "exact", 6)
     assert set(report["latency_ms"]) == {"cached", "dense_eager", "dense_channels_last"}
+    assert "does not run on device cpu" in report["not_measured"]["onnxruntime_cuda"]
     assert all(set(values) == {"p50", "p95", "mean"} for values in report["latency_ms"].values())
     assert report["output_error"]["max"] <= 1e-5 and report["engine_error"]["max"] <= 1e-5
     assert report["matching_error"] == {"mean": 0.0, "max": 0.0}
@@ -124,7 +126,7 @@ def test_onnx_contenders_compute_the_same(caplog: pytest.LogCaptureFixture) -> N
     pytest.importorskip("onnxscript", reason="the bench extra is not installed")
     model = mixed_model()
     wanted = (Contender.EAGER, Contender.ONNXRUNTIME, Contender.OPENVINO)
-    contenders = build_contenders(model, wanted, threads=1)
+    contenders = build_contenders(model, wanted, threads=1).runs
     assert set(contenders) == set(wanted), caplog.text
     image = np.random.default_rng(0).normal(size=(1, 3, 61, 47)).astype(np.float32)
     expected = contenders[Contender.EAGER](image)

@@ -167,6 +167,7 @@ def test_bench_matcher_writes_json(tmp_path: Path) -> None:
         (("bench", "engine", "--source", "nothing.mp4"), "nothing.mp4: no such file or folder"),
         (("bench", "engine", "--size", "big"), "size 'big': expected HEIGHTxWIDTH"),
         (("bench", "engine", "--contenders", "tensorflow"), "known: dense_eager"),
+        (("bench", "engine", "--contenders", "torch_cuda"), "need --device cuda, not cpu"),
         (("bench", "engine", "--changed", "much"), "changed 'much': expected a share"),
         (("models", "inspect", "torchvision:nothing"), "torchvision has no model 'nothing'"),
         (("models", "inspect", __file__), "is not a model"),

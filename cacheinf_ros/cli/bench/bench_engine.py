@@ -78,8 +78,9 @@ class EngineOptions:
         typer.Option(
             metavar="NAMES",
             help="Dense engines to compare with, separated by commas: dense_eager, dense_channels_last, torch_compile, "
-            "onnxruntime, openvino, openvino_f16, openvino_bf16, openvino_int8, onnxruntime_int8; all that are "
-            "installed by default.",
+            "onnxruntime, openvino, openvino_f16, openvino_bf16, openvino_int8, onnxruntime_int8; with device cuda "
+            "torch_cuda, torch_cuda_tf32, torch_cuda_f16, torch_compile_cuda, torch_compile_cuda_f16, "
+            "onnxruntime_cuda, tensorrt_cuda_f16; all that are installed by default.",
         ),
     ] = "all"
 
@@ -114,7 +115,7 @@ def engine(options: EngineOptions) -> None:
         matching=None if change else _matching(options, mode),
         frames=options.frames,
         calibration_frames=options.calibration_frames,
-        contenders=_contenders(options.contenders),
+        contenders=_contenders(options.contenders, options.device),
     )
     measured.write(report, f"changed {options.changed}" if options.changed else None)
     _print(report)
@@ -131,15 +132,19 @@ def _matching(options: EngineOptions, mode: Mode) -> MatchingConfig:
     )
 
 
-def _contenders(names: str) -> tuple[Any, ...]:
-    from cacheinf_ros.bench import Contender
+def _contenders(names: str, device: str) -> tuple[Any, ...] | None:
+    from cacheinf_ros.bench import ALL_CONTENDERS, Contender, contenders_on
 
     if names == "all":
-        return tuple(Contender)
-    try:
-        return tuple(Contender(name.strip()) for name in names.split(",") if name.strip())
-    except ValueError as error:
-        raise ConfigError(f"contenders {names!r}: {error}; known: {', '.join(c.value for c in Contender)}") from None
+        return None
+    known = {each.value: each for each in ALL_CONTENDERS}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in known]:
+        raise ConfigError(f"contenders {names!r}: no {', '.join(unknown)}; known: {', '.join(known)}")
+    here = {each.value for each in (*Contender, *contenders_on(device))}
+    if elsewhere := [name for name in wanted if name not in here]:
+        raise ConfigError(f"contenders {', '.join(elsewhere)} need --device cuda, not {device}")
+    return tuple(known[name] for name in wanted)
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -153,6 +158,8 @@ def _print(report: dict[str, Any]) -> None:
         table.add_row(name, *(f"{values[key]:.1f}" for key in ("p50", "p95", "mean")), ratio)
     console = Console()
     console.print(table)
+    for name, reason in report["not_measured"].items():
+        console.print(f"{name} was not measured: {reason}", markup=False)
     console.print(_quality_table(report))
     console.print(
         f"reused {report['reuse_ratio']['mean']:.1%} of the pixels, computed {report['active_flops']['mean']:.1%} of "

@@ -83,8 +83,12 @@ class Backend(Protocol):
         """Prepare a plan."""
         ...
 
-    def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
-        """What writes frames into the map of a model's input."""
+    def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
+        """What writes frames into the map of a model's input.
+
+        Args:
+            on_host: whether the mask of what changed must be on the CPU, as another machine is told of it.
+        """
         ...
 
     def shift(self, moves: Sequence[tuple[MapBuffer, int, int]]) -> None:

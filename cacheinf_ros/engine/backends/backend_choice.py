@@ -38,7 +38,7 @@ def choose_backend(
         raise EngineError(f"device {device!r} cannot be used: {text}; use cpu, cuda or cuda:N") from None
     floats = kept_floats(device, precision)
     if torch.device(device).type != "cpu":
-        return _on_gpu(torch.device(device), threads, precision, floats)
+        return _on_gpu(torch.device(device), threads, precision, floats, shared)
     library = kernel_library()
     bfloat16 = precision is Precision.BFLOAT16
     if bfloat16 and (library is None or not library.ci_has_bfloat16()):
@@ -55,7 +55,9 @@ def choose_backend(
     return NativeBackend(library, threads, bfloat16=bfloat16, int8=precision is Precision.INT8, shared=shared)
 
 
-def _on_gpu(device: torch.device, threads: int, precision: Precision, floats: torch.dtype) -> Backend:
+def _on_gpu(
+    device: torch.device, threads: int, precision: Precision, floats: torch.dtype, shared: SharedValues | None
+) -> Backend:
     """Kernels in Triton, where it is installed and knows the device."""
     if precision is Precision.INT8:
         _log.warning("precision int8 needs device cpu: computing in float32")
@@ -67,7 +69,7 @@ def _on_gpu(device: torch.device, threads: int, precision: Precision, floats: to
         else:
             library = kernel_library()
             host = NativeBackend(library, threads) if library else None
-            return TritonBackend(device, host=host, floats=floats)
+            return TritonBackend(device, host=host, floats=floats, shared=shared)
     if precision in (Precision.FLOAT16, Precision.BFLOAT16):
         _log.warning("precision %s needs the kernels in Triton: computing in float32", precision.value)
     return ReferenceBackend(device)

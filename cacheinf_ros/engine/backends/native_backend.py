@@ -105,7 +105,7 @@ class NativeBackend:
         """See :meth:`Backend.executor`."""
         return NativeExecutor(executable, self.library, self.threads)
 
-    def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
+    def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
         """See :meth:`Backend.input`."""
         return NativeInputWriter(preprocessor, target, self.library, self.threads)
 
@@ -165,16 +165,16 @@ class NativeInputWriter(InputWriter):
             weight=(c_float * 3)(*((1.0,) * 3 if weight is None else (float(w) ** 2 for w in weight))),
             table=self._preprocessor.table.ctypes.data,
             levels=None if self._levels is None else self._levels.ctypes.data,
-            composed=self.composed.ctypes.data,
+            composed=self._composed.ctypes.data,
             seen=self.seen.ctypes.data,
             out=self._target.pixels.data_ptr(),
             pitch=self._target.pixels.stride(0),
         )
 
-    def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
+    def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
         """See :meth:`InputWriter.write`."""
         status = self._library.ci_write_input(
-            self._threads, ctypes.byref(self._arguments), resized.ctypes.data, self._touched.address, changed.address,
+            self._threads, ctypes.byref(self._arguments), image.ctypes.data, self._touched.address, changed.address,
             everything,
         )  # fmt: skip
         if status:

@@ -55,7 +55,7 @@ class ReferenceBackend:
         """See :meth:`Backend.executor`."""
         return ReferenceExecutor(executable, self.device)
 
-    def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
+    def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
         """See :meth:`Backend.input`."""
         return ReferenceInputWriter(preprocessor, target)
 
@@ -77,19 +77,19 @@ class ReferenceInputWriter(InputWriter):
         super().__init__(preprocessor, target)
         self._brush = Brush(preprocessor.size)
 
-    def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
+    def write(self, image: Image, changed: ActiveSet, *, everything: bool) -> None:
         """See :meth:`InputWriter.write`."""
         touched = self._touched.mask.view(np.bool_)
-        self.composed[touched] = resized[touched]
+        self._composed[touched] = image[touched]
         if not everything:
-            values, seen = (self._preprocessor.normalise(image) for image in (resized, self.seen))
+            values, seen = (self._preprocessor.normalise(each) for each in (image, self.seen))
             change = self._delta.change(values.reshape(-1, 3), seen.reshape(-1, 3)).reshape(touched.shape)
             touched = touched & (change > self._delta.threshold)
-        self.seen[touched] = resized[touched]
+        self.seen[touched] = image[touched]
         np.copyto(changed.mask, touched)
         changed.use_mask()
         listed = torch.from_numpy(changed.listed).long().to(self._target.pixels.device)
-        normalised = torch.from_numpy(self._preprocessor.normalise(resized[touched]))
+        normalised = torch.from_numpy(self._preprocessor.normalise(image[touched]))
         self._target.pixels[listed] = normalised.to(self._target.pixels)
 
     def paint(

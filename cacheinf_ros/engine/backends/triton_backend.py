@@ -4,24 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.engine.backends.backend import Executor
-from cacheinf_ros.engine.backends.native_backend import NativeBackend, NativeInputWriter
+from cacheinf_ros.engine.backends.gpu_input import DeviceInputWriter, UploadingInputWriter, compares_on_device
+from cacheinf_ros.engine.backends.native_backend import NativeBackend
 from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
 from cacheinf_ros.engine.buffers import MapBuffer
-from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.triton_executor import TritonExecutor
 from cacheinf_ros.engine.gpu.triton_kernels import TritonKernels
-from cacheinf_ros.engine.input import Image, InputWriter
+from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.graph import Shared, SharedValues
 from cacheinf_ros.graph.ir import Levels, Operator
 
 
@@ -42,6 +41,8 @@ class TritonBackend(ReferenceBackend):
         *,
         host: NativeBackend | None = None,
         floats: torch.dtype = torch.float32,
+        compares: bool | None = None,
+        shared: SharedValues | None = None,
     ) -> None:
         """Prepare nothing yet.
 
@@ -49,9 +50,15 @@ class TritonBackend(ReferenceBackend):
             tiles: None: those for the device.
             host: compares frames with what was seen, before what changed is uploaded; None: torch does.
             floats: what convolutions multiply, and the type in which feature maps are kept: float32, float16, bfloat16.
+            compares: whether frames are compared on the device, where there is a host that else does; None: where
+                that is faster.
+            shared: of the model that it is for: what is faster is measured once for all of its backends.
         """
         super().__init__(device)
         self._host = host
+        self._compares = compares
+        self._shared = SharedValues() if shared is None else shared
+        self._faster: Shared[bool] | None = None
         self._tiles = tiles or (Tiles() if device.type == "cuda" else Tiles.interpreted())
         self.floats = floats
         self._launches = TritonKernels(device, self._tiles, floats)
@@ -76,38 +83,17 @@ class TritonBackend(ReferenceBackend):
             return super().executor(executable)
         return TritonExecutor(executable, self.device, self._tiles)
 
-    def input(self, preprocessor: Preprocessor, target: MapBuffer) -> InputWriter:
+    def input(self, preprocessor: Preprocessor, target: MapBuffer, *, on_host: bool = False) -> InputWriter:
         """See :meth:`Backend.input`."""
-        if self._host is None:
+        host = self._host
+        if host is None:
             return super().input(preprocessor, target)
-        return UploadingInputWriter(preprocessor, target, self._host)
-
-
-class UploadingInputWriter(NativeInputWriter):
-    """See :class:`InputWriter`. Compiled kernels find on the CPU what changed; only that is uploaded."""
-
-    def __init__(self, preprocessor: Preprocessor, target: MapBuffer, host: NativeBackend) -> None:
-        self._uploaded_to = target.pixels
-        self._host = host  # whose threads are used
-        staged = MapBuffer.allocate(target.size, target.pixels.shape[1], host.device)
-        super().__init__(preprocessor, staged, host.library, host.threads)
-
-    def write(self, resized: Image, changed: ActiveSet, *, everything: bool) -> None:
-        """See :meth:`InputWriter.write`."""
-        super().write(resized, changed, everything=everything)
-        self._upload(changed)
-
-    def paint(
-        self, resized: Image, motion: Motion, unseen: NDArray[np.uint8] | None, changed: ActiveSet, *, everything: bool
-    ) -> None:
-        """See :meth:`InputWriter.paint`."""
-        super().paint(resized, motion, unseen, changed, everything=everything)
-        self._upload(changed)
-
-    def _upload(self, changed: ActiveSet) -> None:
-        staged, target = self._target.pixels, self._uploaded_to
-        if changed.count == changed.pixels:
-            target.copy_(staged.to(target.dtype))
-            return
-        listed = torch.from_numpy(changed.listed)
-        target[listed.to(target.device)] = staged[listed].to(target.dtype).to(target.device)  # rounded: less to upload
+        compares = self._compares
+        if compares is None and not on_host:
+            key = "frames compared", preprocessor.size, self.name
+            make = partial(compares_on_device, preprocessor, target, host)
+            self._faster = self._shared.get(self._shared, key, make)
+            compares = self._faster.value
+        if on_host or not compares:
+            return UploadingInputWriter(preprocessor, target, host)
+        return DeviceInputWriter(preprocessor, target, host)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 _BUCKETS = 10  # of the share of the input that changed
 _SMOOTHING = 0.3  # weight of the newest time
 _MARGIN = 1.03  # a cache that is slower by less keeps being used: it may pay on the next frame
@@ -19,12 +21,17 @@ class DenseSwitch:
         self._cached: dict[int, tuple[int, float]] = {}  # by bucket: frames, milliseconds
         self._dense_in_a_row = 0
 
-    def prefers_dense(self, changed_share: float) -> bool:
-        """Whether a frame of which this share of the input changed should be computed completely."""
-        frames, cached_ms = self._cached.get(_bucket(changed_share), (0, 0.0))
-        if self._dense_ms is None or frames < _FRAMES or self._dense_in_a_row >= _RETRY:
+    def prefers_dense(self, changed_share: Callable[[], float]) -> bool:
+        """Whether a frame of which this share of the input changed should be computed completely.
+
+        Args:
+            changed_share: asked only where it matters, as a device may have to be waited for.
+        """
+        if self._dense_ms is None or self._dense_in_a_row >= _RETRY:
             return False
-        return cached_ms > max(_MARGIN * self._dense_ms, self._dense_ms + _SMALLEST_MS)
+        limit_ms = max(_MARGIN * self._dense_ms, self._dense_ms + _SMALLEST_MS)
+        slow = {bucket for bucket, (frames, ms) in self._cached.items() if frames >= _FRAMES and ms > limit_ms}
+        return bool(slow) and _bucket(changed_share()) in slow
 
     def observe_cached(self, changed_share: float, milliseconds: float) -> None:
         """A frame was computed with the cache."""

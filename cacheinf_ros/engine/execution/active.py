@@ -7,6 +7,7 @@ import ctypes
 
 import cv2
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.kernels.abi import CSet
@@ -25,9 +26,10 @@ class ActiveSet:
         size: (height, width).
         mask: uint8 [height, width], 1 where active.
         all_pixels: int32 [height * width]: the indices of all pixels.
+        device_mask: uint8 [height * width] on another device, which counts in place of the mask; None: there is none.
     """
 
-    __slots__ = ("_header", "_listed", "all_pixels", "mask", "size")
+    __slots__ = ("_header", "_listed", "all_pixels", "device_mask", "mask", "size")
 
     def __init__(self, size: Size, all_pixels: NDArray[np.int32] | None = None) -> None:
         """An empty set; ``all_pixels``: 0, 1, 2, ..., at least as many as pixels, to be shared."""
@@ -38,6 +40,7 @@ class ActiveSet:
         self._listed = np.empty(pixels + _SPARE, np.int32)
         addresses = (self.mask.ctypes.data, self._listed.ctypes.data, self.all_pixels.ctypes.data)
         self._header = CSet(*addresses, *size, 0, 0)
+        self.device_mask: torch.Tensor | None = None
 
     @property
     def address(self) -> int:
@@ -67,16 +70,19 @@ class ActiveSet:
 
     def fill(self) -> None:
         """Everything is active."""
+        self.device_mask = None
         self.mask.fill(1)
         self._header.count = self.pixels
 
     def clear(self) -> None:
         """Nothing is active."""
+        self.device_mask = None
         self.mask.fill(0)
         self._header.count = 0
 
     def use_mask(self) -> None:
         """List the pixels that the mask holds."""
+        self.device_mask = None
         listed = np.flatnonzero(self.mask.view(np.bool_).ravel())  # numpy is much faster on bool
         self._listed[: len(listed)] = listed
         self._header.count = len(listed)

@@ -124,7 +124,8 @@ class TritonExecutor:
         return float(1e3 * first.elapsed_time(second))
 
     def _upload(self, host: ActiveSet) -> None:
-        self._sets[host].mask.copy_(torch.from_numpy(host.mask).view(-1), non_blocking=True)
+        mask = torch.from_numpy(host.mask).view(-1) if host.device_mask is None else host.device_mask
+        self._sets[host].mask.copy_(mask, non_blocking=True)
 
     def _list(self, host: ActiveSet) -> Action:
         """List the pixels of a set whose mask is there."""

@@ -229,7 +229,7 @@ class PartitionWorker:
         assert self.program.replicas is not None
         self._replicas = self.program.replicas
         self.space = self._replicas.space
-        self._writer = backend.input(preprocessor, self.program.input)
+        self._writer = backend.input(preprocessor, self.program.input, on_host=True)
         self._image = np.zeros((*preprocessor.size, 3), np.uint8)
         self._touched = np.zeros(preprocessor.size, np.uint8)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from triton_devices import DEVICE, DEVICE_NAME, TRITON
 
 from benchmarks.gpu.devices import DEVICES, Arithmetic, Assumptions, Device
 from benchmarks.gpu.launch_work import MASKED_PIXELS, Launch, launches, operator_work, plan_work, read_pixels
-from benchmarks.gpu.predicted_frames import Bound, FrameTime, dense_frame, launch_us, sparse_frame
+from benchmarks.gpu.predicted_frames import Bound, FrameTime, dense_frame, input_us, launch_us, sparse_frame
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.graph_planner import Planner
@@ -187,6 +188,17 @@ def _counting(patch: pytest.MonkeyPatch) -> Counter[str]:
 
     patch.setattr(PixelLaunch, "__call__", counted_call)
     return launched
+
+
+def test_frames_that_need_no_copy_are_compared_sooner() -> None:
+    changed, name = PLAN.input.pixels // 20, "orin-agx"
+    shared = input_us(PLAN, LAYOUT, changed, DEVICES[name], on_device=True)
+    copied = input_us(PLAN, LAYOUT, changed, replace(DEVICES[name], shares_memory=False), on_device=True)
+    of_levels = 3 * PLAN.input.pixels
+    assert copied - shared == pytest.approx(DEVICES[name].copy_us + of_levels / (1e3 * DEVICES[name].bus_gb_s))
+    assert shared >= 3 * DEVICES[name].launch_gap_us
+    few, many = (input_us(PLAN, LAYOUT, n, DEVICES["h100"], on_device=False) for n in (changed, 2 * changed))
+    assert many - few == pytest.approx(changed * (4 + 12) / 64e3)  # a place and three floats
 
 
 def test_graphs_with_global_operators_have_a_time() -> None:

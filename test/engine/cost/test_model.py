@@ -39,11 +39,22 @@ def test_dense_is_preferred_when_the_cache_proved_slower() -> None:
     switch = DenseSwitch()
     switch.observe_dense(10.0)
     for _ in range(5):
-        assert not switch.prefers_dense(0.95)
+        assert not switch.prefers_dense(lambda: 0.95)
         switch.observe_cached(0.95, 14.0)
         switch.observe_cached(0.05, 3.0)
-    assert switch.prefers_dense(0.95)
-    assert not switch.prefers_dense(0.05)
+    assert switch.prefers_dense(lambda: 0.95)
+    assert not switch.prefers_dense(lambda: 0.05)
     for _ in range(20):
         switch.observe_dense(10.0)
-    assert not switch.prefers_dense(0.95), "the cache gets another chance"
+    assert not switch.prefers_dense(lambda: 0.95), "the cache gets another chance"
+
+
+def test_nobody_asks_how_much_changed_unless_it_matters() -> None:
+    """A device would have to be waited for."""
+    switch, asked = DenseSwitch(), []
+    switch.observe_dense(10.0)
+    for took_ms, times in ((5.0, 0), (50.0, 1)):
+        for _ in range(10):
+            switch.observe_cached(0.5, took_ms)
+        assert switch.prefers_dense(lambda: asked.append(None) or 0.5) == bool(times)
+        assert len(asked) == times
