@@ -11,13 +11,11 @@ import triton.language as tl
 
 
 @triton.jit
-def read_by_tap(
-    pixel, tap,
-    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, KERNEL_X: tl.constexpr,
-    STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr, DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr,
-    PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
-):  # fmt: skip
+def read_by_tap(pixel, tap, WINDOW: tl.constexpr):
     """(input pixels, whether they lie inside the image) that output pixels read by a tap of a window, or by several."""
-    y = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y + (tap // KERNEL_X) * DILATION_Y
-    x = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X + (tap % KERNEL_X) * DILATION_X
-    return y * IN_WIDTH + x, (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH)
+    y = pixel // WINDOW.out_size[1] * WINDOW.stride[0] - WINDOW.padding[0]
+    y = y + tap // WINDOW.kernel[1] * WINDOW.dilation[0]
+    x = pixel % WINDOW.out_size[1] * WINDOW.stride[1] - WINDOW.padding[1]
+    x = x + tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+    inside = (y >= 0) & (y < WINDOW.in_size[0]) & (x >= 0) & (x < WINDOW.in_size[1])
+    return y * WINDOW.in_size[1] + x, inside
