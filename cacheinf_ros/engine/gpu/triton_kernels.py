@@ -30,12 +30,7 @@ class TritonKernels:
         self._factors = factors
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch | None:
-        """The launch for a local operator; None: there is no kernel for it.
-
-        Args:
-            sources: the maps of its inputs, in their order.
-            channels: of the output.
-        """
+        """As :meth:`NativeKernels.prepare`, the launch for a local operator; None: there is no kernel for it."""
         match op:
             case ir.Conv():
                 return self._depthwise(op, sources) if op.is_depthwise else self._conv(op, sources)

@@ -86,7 +86,7 @@ class NativeKernels:
         source, residual = sources[0].pixels, sources[1].pixels if len(sources) > 1 else None
         weight = self._shared.get(op.weight, (kind, op.groups), lambda: self._weight(op, kind))
         bias = op.bias.contiguous()
-        activation, slope = _activation(op.activation)
+        activation, slope = encoded_activation(op.activation)
         params = CConv(
             window=CWindow.of(op.window),
             groups=op.groups,
@@ -153,7 +153,7 @@ def _pool(op: ir.Pool, source: MapBuffer) -> NativeCall:
 def _elementwise(op: ir.Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
     a, b = sources[0].pixels, sources[-1].pixels if op.combine else None  # one source twice: x * x
     scale, shift = (None if t is None else t.contiguous() for t in (op.scale, op.shift))
-    activation, slope = _activation(op.activation)
+    activation, slope = encoded_activation(op.activation)
     params = CElementwise(
         combine=combine_number(op.combine),
         channels=a.shape[1],
@@ -245,9 +245,9 @@ def _address(tensor: torch.Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _activation(activation: Activation) -> tuple[CActivation, torch.Tensor | None]:
-    """The structure, and the tensor that it points to."""
+def encoded_activation(activation: Activation, unit: float = 1.0) -> tuple[CActivation, torch.Tensor | None]:
+    """The structure, its bounds in these units, and the tensor that it points to."""
     slope = None if activation.slope is None else activation.slope.contiguous()
     kind = activation_number(activation.kind)
-    low, high, alpha = activation.low, activation.high, activation.alpha
+    low, high, alpha = activation.low / unit, activation.high / unit, activation.alpha
     return CActivation(kind=kind, low=low, high=high, alpha=alpha, slope=_address(slope)), slope
