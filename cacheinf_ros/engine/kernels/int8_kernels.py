@@ -18,10 +18,9 @@ from cacheinf_ros.engine.kernels.abi import (
     CLevels,
     CPoolInt8,
     CResampleInt8,
-    CWindow,
     Int8KernelKind,
 )
-from cacheinf_ros.engine.kernels.native_kernels import NativeKernels, encoded_activation
+from cacheinf_ros.engine.kernels.native_kernels import NativeKernels, conv_fields, encoded_activation
 from cacheinf_ros.engine.kernels.prepared import NativeCall
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.ir import Levels
@@ -93,22 +92,13 @@ class Int8Kernels:
         multiplier = (in_sums / unit).float()
         activation, slope = encoded_activation(op.activation, unit)
         params = CConvInt8(
-            window=CWindow.of(op.window),
-            groups=op.groups,
-            in_channels=op.weight.shape[1],
-            out_channels=op.weight.shape[0] // op.groups,
-            residual_last=op.residual_last,
             activation=activation,
-            residual_pitch=0 if residual is None else residual.pixels.stride(0),
-            weight=weight.data_ptr(),
-            bias=bias.data_ptr(),
             multiplier=multiplier.data_ptr(),
-            residual=None if residual is None else residual.pixels.data_ptr(),
             unit=unit,
             in_zero=levels.zero,
             out=CLevels.of(out),
             whole_lines=whole_lines,
-            **_input(source),
+            **conv_fields(op, sources, weight, bias),
         )
         if residual is not None and residual.levels is not None:
             params.residual_factor, params.residual_zero = residual.levels.scale / unit, residual.levels.zero

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -87,19 +88,7 @@ class NativeKernels:
         weight = self._shared.get(op.weight, (kind, op.groups), lambda: self._weight(op, kind))
         bias = op.bias.contiguous()
         activation, slope = encoded_activation(op.activation)
-        params = CConv(
-            window=CWindow.of(op.window),
-            groups=op.groups,
-            in_channels=op.weight.shape[1],
-            out_channels=op.weight.shape[0] // op.groups,
-            residual_last=op.residual_last,
-            activation=activation,
-            residual_pitch=0 if residual is None else residual.stride(0),
-            weight=weight.value.data_ptr(),
-            bias=bias.data_ptr(),
-            residual=_address(residual),
-            **_input(sources[0]),
-        )
+        params = CConv(activation=activation, **conv_fields(op, sources, weight.value, bias))
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
 
     def _weight(self, op: ir.Conv, kind: KernelKind) -> torch.Tensor:
@@ -229,6 +218,23 @@ def _global_mean(source: MapBuffer) -> NativeCall:
     pixels, channels = source.pixels.shape
     params = CGlobalMean(channels=channels, pixels=pixels, **_input(source))
     return NativeCall(kind=KernelKind.GLOBAL_MEAN, params=params, kept=(source,))
+
+
+def conv_fields(op: ir.Conv, sources: Sequence[MapBuffer], weight: torch.Tensor, bias: torch.Tensor) -> dict[str, Any]:
+    """The fields of every structure of a convolution, but the activation; ``weight``: as its kernel reads it."""
+    residual = sources[1].pixels if len(sources) > 1 else None
+    return {
+        "window": CWindow.of(op.window),
+        "groups": op.groups,
+        "in_channels": op.weight.shape[1],
+        "out_channels": op.weight.shape[0] // op.groups,
+        "residual_last": op.residual_last,
+        "residual_pitch": 0 if residual is None else residual.stride(0),
+        "weight": weight.data_ptr(),
+        "bias": bias.data_ptr(),
+        "residual": _address(residual),
+        **_input(sources[0]),
+    }
 
 
 def _input(source: MapBuffer) -> dict[str, int]:
