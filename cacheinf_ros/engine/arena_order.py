@@ -64,7 +64,7 @@ def _uses(layout: Layout, caching: Caching) -> tuple[list[OperatorUse], list[int
     return uses, [aligned(map_bytes(layout, name), ALIGNMENT) for name in roots]
 
 
-def _reordered(graph: Graph, layout: Layout, outputs: Iterable[str]) -> Graph:
+def _reordered(graph: Graph, outputs: Iterable[str]) -> Graph:
     """The graph's operators as these outputs want them; those that only views stand for, as soon as they are read."""
     makers = {operator.output: operator for operator in graph.operators}
     placed: dict[str, Operator] = {}
