@@ -31,7 +31,7 @@ def in_smallest_order(graph: Graph, caching: Caching) -> Graph:
     found = smallest_order(operators, sizes)
     if found.breadth >= least_for_offsets(records):
         return graph
-    reordered = _reordered(graph, layout, [layout.operators[i].output for i in found.order])
+    reordered = _reordered(graph, [layout.operators[i].output for i in found.order])
     other = lay_out(reordered)
     if dict(other.views) != dict(layout.views):
         return graph

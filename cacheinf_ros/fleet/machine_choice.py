@@ -68,7 +68,7 @@ class MachineLoad:
     """
 
     machine: Machine
-    demands: Sequence[Demand] = ()
+    demands: Sequence[Demand]
     networks: frozenset[str] = field(default_factory=frozenset)
     hosts: int = 0
 

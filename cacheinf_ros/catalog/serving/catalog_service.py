@@ -81,7 +81,7 @@ class Places(Generic[T]):
     device: DeviceModels
     split: Split | None
     cloud: Cloud[T] | None
-    server_load: Callable[[], float] | None = None
+    server_load: Callable[[], float] | None
 
 
 class CatalogService(Generic[T]):
