@@ -149,6 +149,12 @@ class LinkedSession(ABC):
         probe_s: float,
         is_wanted: Callable[[], bool],
     ) -> None:
+        """Prepare.
+
+        Args:
+            probe_s: between two greetings, at most.
+            is_wanted: says whether there is any use for the session at present.
+        """
         self._node = node
         self._connection = connection
         self._linked = session
