@@ -89,8 +89,8 @@ def steps(scheduler: Scheduler, trace: Trace, connected: Callable[[float], bool]
             update = scheduler.update(model, time_s, connected=is_connected)
         if update is not None:
             scheduler.apply(update, time_s)
-            scheduler.spend(update.cost.load_energy_j, update.cost.load_money)
-            energy_j, money = energy_j + update.cost.load_energy_j, money + update.cost.load_money
+            scheduler.spend(update.option.cost.load_energy_j, update.option.cost.load_money)
+            energy_j, money = energy_j + update.option.cost.load_energy_j, money + update.option.cost.load_money
         yield Step(time_s=time_s, decision=decision, update=update, energy_j=energy_j, money=money)
 
 

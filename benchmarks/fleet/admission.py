@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.fleet.replayed_robot import Recording, ReplayedRobot
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.gateway import FleetGateway
+from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.offload import Identity
 
 _FIT = 4  # robots
@@ -57,7 +58,7 @@ def admission(
         cores: of the fleet.
         seconds: to film after all have asked.
     """
-    hz = _FULL * gateway.rules.most_busy * cores / (_FIT * 1e-3 * busy_ms)
+    hz = _FULL * FleetRules().most_busy * cores / (_FIT * 1e-3 * busy_ms)
     deadline_ms = max(200.0, _DEADLINES * busy_ms)
     names = (f"asking{number}" for number in count())
 

@@ -46,9 +46,7 @@ def own_gateway(
 
     machines = OwnMachines(1, cores, store_bytes)
     try:
-        gateway = FleetGateway(
-            RayCluster(machines.address, rules), SplitModels(model, ()), setting, lambda text: None, rules
-        )
+        gateway = FleetGateway(RayCluster(machines.address, rules), SplitModels(model, ()), setting, lambda text: None)
         try:
             yield gateway
         finally:

@@ -53,7 +53,7 @@ class ReplayComparison:
 
     config: EngineConfig
     contenders: Sequence[Contender]
-    readings: Sequence[Reading] = ()
+    readings: Sequence[Reading]
 
 
 def compare_replay(

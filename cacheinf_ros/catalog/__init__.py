@@ -4,11 +4,11 @@
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry, prepare_catalogs, read_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
 from cacheinf_ros.catalog.trunks import trunk_model
-from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
+from cacheinf_ros.catalog.variant import Catalog, Cost, Place
 
 __all__ = [
-    "Catalog", "CatalogFolder", "Cost", "Place", "PriceConfig", "Variant", "VariantEntry", "prepare_catalogs",
-    "read_catalog", "trunk_model",
+    "Catalog", "CatalogFolder", "Cost", "Place", "PriceConfig", "VariantEntry", "prepare_catalogs", "read_catalog",
+    "trunk_model",
 ]  # fmt: skip
 
 # Folders with doors of their own.

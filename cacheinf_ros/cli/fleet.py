@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -74,12 +75,9 @@ def demo(options: DemoOptions) -> None:
 @fleet.command()
 def status(address: Address = _AUTO) -> None:
     """Show machines, gateways and sessions."""
-    cluster = RayCluster(address)
-    try:
+    with closing(RayCluster(address)) as cluster:
         for table in status_tables(cluster.status()):
             Console().print(table)
-    finally:
-        cluster.close()
 
 
 @fleet.command()
@@ -87,15 +85,12 @@ def load(address: Address = _AUTO, watch: Annotated[bool, typer.Option(help="Unt
     """Show how busy each machine is, and what its slowest frames are predicted to take."""
     import time
 
-    cluster = RayCluster(address)
-    try:
+    with closing(RayCluster(address)) as cluster:
         while True:
             Console().print(load_table(cluster.status()))
             if not watch:
                 break
             time.sleep(1.0)
-    finally:
-        cluster.close()
 
 
 @fleet.command()
@@ -105,14 +100,11 @@ def drain(
     undo: Annotated[bool, typer.Option("--undo", help="Use the machine again.")] = False,
 ) -> None:
     """Move all sessions away from a machine, without a frame being lost; it may be stopped when it has none."""
-    cluster = RayCluster(address)
-    try:
+    with closing(RayCluster(address)) as cluster:
         names = [each.name for each in cluster.status().machines if each.name.startswith(machine)]
         if len(names) != 1:
             raise ConfigError(f"{len(names)} machines begin with {machine!r}: `cacheinf fleet status` lists them")
         cluster.drain(names[0], is_wanted=not undo)
-    finally:
-        cluster.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

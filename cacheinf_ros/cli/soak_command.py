@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -15,24 +15,10 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import with_options
 from cacheinf_ros.harness import Column
+from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig, SoakReport
 from cacheinf_ros.sources import open_source
 
-if TYPE_CHECKING:  # the help must work where ROS is not installed
-    from cacheinf_ros.harness.soak_report import SoakReport
-
 _S_PER_HOUR = 3600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultOptions:
-    """How often what goes wrong."""
-
-    fault_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between faults of processes, s.")] = 5.0
-    server_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what befalls the server.")] = 0.2
-    cut_share: Annotated[float, typer.Option(min=0, max=1, help="Of these, what cuts the link.")] = 0.1
-    camera_share: Annotated[float, typer.Option(min=0, max=1, help="Of the images, those something befalls.")] = 0.1
-    link_share: Annotated[float, typer.Option(min=0, max=1, help="Of the packets, those something befalls.")] = 0.01
-    faults: Annotated[int, typer.Option(min=0, help="End after so many in each column; 0: do not.")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +32,7 @@ class SoakOptions:
     model: Annotated[str, typer.Option("--model", "-m", help="What the robots run.")] = "scenenet"
     source: Annotated[str, typer.Option(help="What their cameras see.")] = "scene:fixed?size=240x320"
     policy: Annotated[str, typer.Option(help="server.policy of the robots; all: they take turns.")] = "all"
-    rates: FaultOptions = FaultOptions()
+    rates: FaultRates
     visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
@@ -65,16 +51,10 @@ def soak(options: SoakOptions) -> None:
     """
     from cacheinf_ros.harness import private_domain
     from cacheinf_ros.harness.soak import soak as run
-    from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig
 
     open_source(options.source)  # a mistake is told before anything starts
-    own = {
-        field.name: getattr(options, field.name)
-        for field in fields(options)
-        if field.name not in ("hours", "out", "rates")
-    }
-    rates = FaultRates(**asdict(options.rates))
-    config = SoakConfig(duration_s=options.hours * _S_PER_HOUR, rates=rates, **own)
+    own = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in ("hours", "out")}
+    config = SoakConfig(duration_s=options.hours * _S_PER_HOUR, **own)
     out = options.out
     console = Console()
     with private_domain() as domain:

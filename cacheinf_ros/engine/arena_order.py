@@ -31,7 +31,7 @@ def in_smallest_order(graph: Graph, caching: Caching) -> Graph:
     found = smallest_order(operators, sizes)
     if found.breadth >= least_for_offsets(records):
         return graph
-    reordered = _reordered(graph, layout, [layout.operators[i].output for i in found.order])
+    reordered = _reordered(graph, [layout.operators[i].output for i in found.order])
     other = lay_out(reordered)
     if dict(other.views) != dict(layout.views):
         return graph
@@ -64,7 +64,7 @@ def _uses(layout: Layout, caching: Caching) -> tuple[list[OperatorUse], list[int
     return uses, [aligned(map_bytes(layout, name), ALIGNMENT) for name in roots]
 
 
-def _reordered(graph: Graph, layout: Layout, outputs: Iterable[str]) -> Graph:
+def _reordered(graph: Graph, outputs: Iterable[str]) -> Graph:
     """The graph's operators as these outputs want them; those that only views stand for, as soon as they are read."""
     makers = {operator.output: operator for operator in graph.operators}
     placed: dict[str, Operator] = {}

@@ -11,6 +11,11 @@ import numpy as np
 _KEPT = 64  # frames
 _ENOUGH = 5  # frames, after which measurements count
 
+HOST_BYTES = 400e6
+"""Memory of a process without a session."""
+UNKNOWN_PERIOD_MS = 200.0
+"""Between frames of a model that nobody has computed yet."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:

@@ -11,6 +11,9 @@ from cacheinf_ros.fleet.demand import Demand
 from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad
 from cacheinf_ros.fleet.messages import Orders
 
+START_S = 120.0
+"""After which a process that was ordered and did not come is forgotten."""
+
 
 @dataclass(slots=True, kw_only=True)
 class HostEntry:

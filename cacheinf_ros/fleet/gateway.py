@@ -15,10 +15,10 @@ import numpy as np
 
 from cacheinf_ros.catalog.serving import SplitModels
 from cacheinf_ros.errors import CacheinfError, LinkError
-from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.demand import UNKNOWN_PERIOD_MS, Demand
+from cacheinf_ros.fleet.fleet_state import START_S
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, connect
 from cacheinf_ros.fleet.host import HostSetting
-from cacheinf_ros.fleet.machine_choice import FleetRules
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, HostReport, Orders, Place, Refusal
 from cacheinf_ros.fleet.model_demand import ModelDemand
 from cacheinf_ros.fleet.relay import RelaySession
@@ -88,7 +88,6 @@ class FleetGateway:
 
     Attributes:
         name: identity of this gateway, part of the name of the topic on which its own robots send.
-        rules: those of the ledger.
         busy: how much of what the fleet may promise is promised, 0 to 1, as the ledger has said last.
     """
 
@@ -98,7 +97,6 @@ class FleetGateway:
         models: SplitModels,
         make_setting: MakeSetting,
         complain: Callable[[str], None],
-        rules: FleetRules | None = None,
     ) -> None:
         """Begin to report.
 
@@ -106,14 +104,12 @@ class FleetGateway:
             models: that robots may ask for.
             make_setting: of a process that computes a model.
             complain: takes what the operator should know.
-            rules: those of the ledger.
         """
         self.name = f"gateway_{secrets.token_hex(4)}"
         self._cluster = cluster
         self._models = models
         self._make_setting = make_setting
         self._complain = complain
-        self.rules = rules or FleetRules()
         self.busy = 0.0
         self._lock = threading.Lock()
         self._demands: dict[str, ModelDemand] = {}
@@ -157,7 +153,7 @@ class FleetGateway:
         if place.is_new:
             self._start(place, hello.network)
         ordered = time.monotonic() + (0.0 if place.is_new or place.is_ready else _ORDERED_S)
-        deadline = time.monotonic() + self.rules.start_s
+        deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and is_wanted() and not self._ended.is_set():
             try:
                 reached = self._cluster.reach(place.host)
@@ -176,7 +172,7 @@ class FleetGateway:
         mean_ms, worst_ms = model.predicted_ms(np.array(welcome.profile, np.float64))
         return Demand(
             network=hello.network, mean_ms=max(0.01, mean_ms), worst_ms=max(0.01, worst_ms),
-            period_ms=self.rules.unknown_period_ms, deadline_ms=hello.patience_ms, memory_bytes=model.memory_bytes,
+            period_ms=UNKNOWN_PERIOD_MS, deadline_ms=hello.patience_ms, memory_bytes=model.memory_bytes,
             priority=hello.priority,
         )  # fmt: skip
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # torch is for the processes that compute
@@ -31,7 +31,7 @@ class _Held:
 
     reference: Any
     used_s: float
-    hosts: set[str] = field(default_factory=set)
+    hosts: set[str]
 
 
 class HeldModels:

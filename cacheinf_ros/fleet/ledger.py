@@ -12,13 +12,15 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cacheinf_ros.fleet.demand import Demand
-from cacheinf_ros.fleet.fleet_state import FleetState, GatewayEntry, HostEntry, SessionEntry
+from cacheinf_ros.fleet.demand import HOST_BYTES, UNKNOWN_PERIOD_MS, Demand
+from cacheinf_ros.fleet.fleet_state import START_S, FleetState, GatewayEntry, HostEntry, SessionEntry
 from cacheinf_ros.fleet.machine_choice import FleetRules, Machine, MachineLoad, best_machine, busy_share, objection
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
 
 _REMEMBERED = 1000
 _LEAST_CORES = 0.01
+_SILENT_S = 5.0  # after which a gateway is taken to be gone
+_UNKNOWN_MS = 20.0  # of a frame of a model that nobody has computed yet
 _GRACE_S = 5.0  # for a session between its admission and the first report of it
 _SENT_ON_S = 2.0  # after which a robot that was sent to another gateway and still asks here may stay
 
@@ -134,7 +136,7 @@ class FleetLedger:
         self.state.hosts[name] = HostEntry(
             machine=machine, network=demand.network, gateway=gateway, since_s=now_s, idle_s=now_s
         )
-        memory = demand.memory_bytes + self.state.rules.host_bytes
+        memory = demand.memory_bytes + HOST_BYTES
         cores = round(min(max(_LEAST_CORES, demand.cores), self.state.machines[machine].cores), 3)
         return Place(host=name, machine=machine, gateway=gateway, is_new=True, memory_bytes=memory, cores=cores)
 
@@ -165,9 +167,7 @@ class FleetLedger:
         return asking
 
     def _is_heard(self, gateway: str, now_s: float) -> bool:
-        return (
-            gateway in self.state.gateways and now_s - self.state.gateways[gateway].heard_s <= self.state.rules.silent_s
-        )
+        return gateway in self.state.gateways and now_s - self.state.gateways[gateway].heard_s <= _SILENT_S
 
     def _demand(self, asked: Asked) -> Demand:
         """As predicted; like the sessions of the same model where there are some, as those have been measured."""
@@ -175,9 +175,9 @@ class FleetLedger:
         known = self.state.sessions.get(asked.session)
         if known is not None:
             return known.demand
-        rules, guess = self.state.rules, asked.predicted
-        mean_ms, worst_ms = (guess.mean_ms, guess.worst_ms) if guess else (rules.unknown_ms, rules.unknown_ms)
-        period_ms = guess.period_ms if guess else rules.unknown_period_ms
+        guess = asked.predicted
+        mean_ms, worst_ms = (guess.mean_ms, guess.worst_ms) if guess else (_UNKNOWN_MS, _UNKNOWN_MS)
+        period_ms = guess.period_ms if guess else UNKNOWN_PERIOD_MS
         if alike:
             mean_ms = sum(each.mean_ms for each in alike) / len(alike)
             worst_ms = sum(each.worst_ms for each in alike) / len(alike)
@@ -251,14 +251,12 @@ class FleetLedger:
     def _is_gone(self, host: HostEntry, name: str, report: GatewayReport, now_s: float) -> bool:
         if host.gateway != report.gateway or name in report.hosts:
             return False
-        return host.is_seen or now_s - host.since_s > self.state.rules.start_s
+        return host.is_seen or now_s - host.since_s > START_S
 
     def _forget_silent(self, now_s: float) -> None:
         """A gateway that ends takes its processes along; its robots find another one."""
         for name in [
-            name
-            for name in self.state.gateways
-            if now_s - self.state.gateways[name].heard_s > 10 * self.state.rules.silent_s
+            name for name in self.state.gateways if now_s - self.state.gateways[name].heard_s > 10 * _SILENT_S
         ]:
             del self.state.gateways[name]
             for host in [host for host, entry in self.state.hosts.items() if entry.gateway == name]:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.demand import HOST_BYTES, Demand
 
 _TAIL = math.log(20)  # mean waits that one in twenty exceeds
 _SWITCH_SHARE = 0.1  # of what loading a model takes, as much as a frame that is so much slower
@@ -29,29 +29,16 @@ class FleetRules:
         most_busy: share of a machine's cores.
         margin: share of a deadline that the server's part of a frame may take; the rest is the link's and the robot's.
         sessions_per_host: that a process computes; more only where a machine was lost.
-        host_bytes: memory of a process without a session.
         standby: whether a model that has sessions on one machine only is loaded on another one, too.
-        uneven: share of their cores by which two machines may differ before a session moves from one to the other.
-        moves_at_once: of planned ones: processes that start take time from those that compute.
         idle_s: after which a process without sessions ends.
-        silent_s: after which a gateway is taken to be gone.
-        start_s: after which a process that was ordered and did not come is forgotten.
-        unknown_ms, unknown_period_ms: of frames of a model that nobody has computed yet.
         load_ms: what it takes to start a process with a model, before it is seen.
     """
 
     most_busy: float = 0.8
     margin: float = 0.8
     sessions_per_host: int = 1
-    host_bytes: float = 400e6
     standby: bool = True
-    uneven: float = 0.25
-    moves_at_once: int = 2
     idle_s: float = 20.0
-    silent_s: float = 5.0
-    start_s: float = 120.0
-    unknown_ms: float = 20.0
-    unknown_period_ms: float = 200.0
     load_ms: float = 100.0
 
 
@@ -81,7 +68,7 @@ class MachineLoad:
     """
 
     machine: Machine
-    demands: Sequence[Demand] = ()
+    demands: Sequence[Demand]
     networks: frozenset[str] = field(default_factory=frozenset)
     hosts: int = 0
 
@@ -119,7 +106,7 @@ def objection(load: MachineLoad, rules: FleetRules) -> str:
     """Why a machine cannot do what it has to; empty: it can."""
     if load.busy > rules.most_busy:
         return f"its cores would be {100 * load.busy:.0f} % busy, of {100 * rules.most_busy:.0f} %"
-    needed = sum(demand.memory_bytes for demand in load.demands) + load.hosts * rules.host_bytes
+    needed = sum(demand.memory_bytes for demand in load.demands) + load.hosts * HOST_BYTES
     if needed > load.machine.memory_bytes:
         return f"{needed / 1e6:.0f} MB would be needed, of {load.machine.memory_bytes / 1e6:.0f}"
     for demand in load.demands:

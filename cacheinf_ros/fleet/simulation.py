@@ -23,6 +23,8 @@ from cacheinf_ros.fleet.upkeep import keep_up
 
 _NETWORK = "model"
 _PROBE_S, _PROBE_MAX_S = 0.5, 30.0  # between greetings of a robot that was refused: doubled each time, at most
+_ROBOTS_PER_GATEWAY = 50
+_REPORT_S = 1.0  # between two reports of a gateway
 _MB = 1e6
 Process = Generator[Any, Any, None]
 
@@ -56,8 +58,6 @@ class SimulatedFleet:
         hz, deadline_ms: of the robots.
         fails_every_s: mean time until a machine fails; 0: none does.
         repaired_s: until it is back.
-        robots_per_gateway: a gateway serves so many.
-        report_s: between two reports of a gateway.
         warm_s: at the start, that does not count.
     """
 
@@ -72,8 +72,6 @@ class SimulatedFleet:
     warm_s: float = 30.0
     fails_every_s: float = 0.0
     repaired_s: float = 30.0
-    robots_per_gateway: int = 50
-    report_s: float = 1.0
     rules: FleetRules = field(default_factory=FleetRules)
     seed: int = 0
 
@@ -148,7 +146,7 @@ class _Simulation:
             for name in (f"machine{i:03d}" for i in range(fleet.machines))
         }
         self.ready_s: dict[str, float] = {}  # of processes
-        self.gateways = max(1, -(-fleet.robots // fleet.robots_per_gateway))
+        self.gateways = max(1, -(-fleet.robots // _ROBOTS_PER_GATEWAY))
         self.robots = [_Robot(self, number) for number in range(fleet.robots)]
         self.busy_s = 0.0
 
@@ -182,7 +180,7 @@ class _Simulation:
         self.ledger.see([each.machine for each in self.machines.values() if each.is_alive])
 
     def _gateway(self, name: str) -> Process:
-        yield self.env.timeout(self.random.uniform(0, self.fleet.report_s))
+        yield self.env.timeout(self.random.uniform(0, _REPORT_S))
         while True:
             now = self.env.now
             own = [robot for robot in self.robots if robot.gateway == name]
@@ -196,7 +194,7 @@ class _Simulation:
             if name == "gateway0":
                 keep_up(self.ledger, now)
             self._obey(orders)
-            yield self.env.timeout(self.fleet.report_s)
+            yield self.env.timeout(_REPORT_S)
 
     def _obey(self, orders: Orders) -> None:
         by_name = {robot.name: robot for robot in self.robots}

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from cacheinf_ros.fleet.fleet_state import START_S
 from cacheinf_ros.fleet.ledger import FleetLedger
 from cacheinf_ros.fleet.machine_choice import MachineLoad, best_machine, objection
 from cacheinf_ros.fleet.messages import Orders, Place
+
+_UNEVEN = 0.25  # share of their cores by which two machines may differ before a session moves from one to the other
+_MOVES_AT_ONCE = 2  # of planned ones: processes that start take time from those that compute
 
 
 def keep_up(ledger: FleetLedger, now_s: float) -> None:
@@ -72,10 +76,10 @@ def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place
         if host is None or host.machine not in ledger.state.draining:
             continue
         if session.target in ledger.state.hosts:
-            if now_s - session.ordered_s < ledger.state.rules.start_s:
+            if now_s - session.ordered_s < START_S:
                 continue
             session.target, moving = "", moving - 1
-        if moving >= ledger.state.rules.moves_at_once:
+        if moving >= _MOVES_AT_ONCE:
             continue
         place = ledger.find(session.demand, session.gateway, now_s)
         if isinstance(place, Place):
@@ -89,7 +93,7 @@ def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place
 def _even_out(ledger: FleetLedger, now_s: float, orders: dict[str, list[tuple[str, Place]]]) -> None:
     """One session from the busiest machine to the least busy one, such as one that was repaired, where that pays."""
     loads = sorted(ledger.state.loads, key=lambda load: load.busy)
-    if len(loads) < 2 or len(loads[-1].demands) < 2 or loads[-1].busy - loads[0].busy < ledger.state.rules.uneven:
+    if len(loads) < 2 or len(loads[-1].demands) < 2 or loads[-1].busy - loads[0].busy < _UNEVEN:
         return
     busiest = loads[-1].machine.name
     there = [

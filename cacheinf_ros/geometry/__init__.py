@@ -4,17 +4,9 @@
 from cacheinf_ros.geometry.composing import ImagePair, check_image, compose_image
 from cacheinf_ros.geometry.keyframe_policy import COMPARED, NO_SHIFT, Drift, KeyframePolicy, KeyframeWindow, overlap
 from cacheinf_ros.geometry.painting import TILE, Brush
-from cacheinf_ros.geometry.warping import (
-    WarpComparison,
-    look_through,
-    pooled_difference,
-    visible_blocks,
-    warp,
-    without_islands,
-)
+from cacheinf_ros.geometry.warping import WarpComparison, look_through, visible_blocks, warp, without_islands
 
 __all__ = [
-    "COMPARED", "NO_SHIFT", "TILE", "Brush", "Drift", "ImagePair", "KeyframePolicy", "KeyframeWindow",
-    "WarpComparison", "check_image", "compose_image", "look_through", "overlap", "pooled_difference",
-    "visible_blocks", "warp", "without_islands",
+    "COMPARED", "NO_SHIFT", "TILE", "Brush", "Drift", "ImagePair", "KeyframePolicy", "KeyframeWindow", "WarpComparison",
+    "check_image", "compose_image", "look_through", "overlap", "visible_blocks", "warp", "without_islands",
 ]  # fmt: skip

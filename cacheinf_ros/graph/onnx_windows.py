@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,23 +16,44 @@ Tensor = torch.Tensor
 Numbers = list[int]
 
 
-def conv(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    strides: Numbers | None = None,
-    pads: Numbers | None = None,
-    dilations: Numbers | None = None,
-    group: int = 1,
-    kernel_shape: Numbers | None = None,
-    auto_pad: bytes = b"NOTSET",
-) -> Tensor:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sliding:
+    """How a window slides over images: the attributes that these operators share, by their ONNX names; (y, x)."""
+
+    kernel_shape: Numbers
+    strides: Numbers = field(default_factory=lambda: [1, 1])
+    pads: Numbers = field(default_factory=lambda: [0, 0, 0, 0])
+    dilations: Numbers = field(default_factory=lambda: [1, 1])
+    auto_pad: bytes = b"NOTSET"
+
+    def border(self, x: Tensor) -> tuple[int, int, int, int]:
+        """(top, left, bottom, right)."""
+        if self.auto_pad in (b"NOTSET", b"VALID"):
+            top, left, bottom, right = self.pads
+            return top, left, bottom, right
+        before, after = [], []
+        for size, window, stride, dilation in zip(
+            x.shape[2:], self.kernel_shape, self.strides, self.dilations, strict=True
+        ):
+            total = max(0, (-(size // -stride) - 1) * stride + dilation * (window - 1) + 1 - size)
+            larger = total - total // 2
+            before.append(larger if self.auto_pad == b"SAME_LOWER" else total - larger)
+            after.append(total - before[-1])
+        return before[0], before[1], after[0], after[1]
+
+    def padded(self, x: Tensor, value: float) -> tuple[Tensor, tuple[int, int]]:
+        """The images, and how they are to be padded; uneven padding becomes an operator of its own."""
+        top, left, bottom, right = self.border(x)
+        if (top, left) == (bottom, right):
+            return x, (top, left)
+        return functional.pad(x, (left, right, top, bottom), value=value), (0, 0)
+
+
+def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, group: int = 1, **sliding: Any) -> Tensor:
     """Conv of images."""
-    steps, gaps = strides or [1, 1], dilations or [1, 1]
-    border = _border(x, pads, auto_pad, list(weight.shape[2:]), steps, gaps)
-    x, padding = _padded(x, border, 0.0)
-    return functional.conv2d(x, weight, bias, steps, padding, gaps, group)
+    window = _Sliding(**sliding | {"kernel_shape": list(weight.shape[2:])})
+    x, padding = window.padded(x, 0.0)
+    return functional.conv2d(x, weight, bias, window.strides, padding, window.dilations, group)
 
 
 def conv_transpose(
@@ -39,62 +61,42 @@ def conv_transpose(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    strides: Numbers | None = None,
-    pads: Numbers | None = None,
-    dilations: Numbers | None = None,
     output_padding: Numbers | None = None,
     group: int = 1,
-    kernel_shape: Numbers | None = None,
-    auto_pad: bytes = b"NOTSET",
+    **sliding: Any,
 ) -> Tensor:
     """ConvTranspose of images."""
-    if auto_pad not in (b"NOTSET", b"VALID"):
-        raise ModelError(f"the ONNX operator ConvTranspose with auto_pad {auto_pad.decode()} is not supported")
-    top, left, bottom, right = pads or (0, 0, 0, 0)
+    window = _Sliding(**sliding | {"kernel_shape": list(weight.shape[2:])})
+    if window.auto_pad not in (b"NOTSET", b"VALID"):
+        raise ModelError(f"the ONNX operator ConvTranspose with auto_pad {window.auto_pad.decode()} is not supported")
+    top, left, bottom, right = window.pads
     even = (top, left) == (bottom, right)
-    padding = (top, left) if even else (0, 0)
-    extra = output_padding or [0, 0]
-    result = functional.conv_transpose2d(x, weight, bias, strides or 1, padding, extra, group, dilations or 1)
+    padding, extra = (top, left) if even else (0, 0), output_padding or [0, 0]
+    result = functional.conv_transpose2d(x, weight, bias, window.strides, padding, extra, group, window.dilations)
     return result if even else functional.pad(result, (-left, -right, -top, -bottom))
 
 
-def max_pool(
-    x: Tensor,
-    *,
-    kernel_shape: Numbers,
-    strides: Numbers | None = None,
-    pads: Numbers | None = None,
-    dilations: Numbers | None = None,
-    ceil_mode: int = 0,
-    auto_pad: bytes = b"NOTSET",
-    storage_order: int = 0,
-) -> Tensor:
+def max_pool(x: Tensor, *, ceil_mode: int = 0, storage_order: int = 0, **sliding: Any) -> Tensor:
     """MaxPool of images: its first result."""
-    steps, gaps = strides or [1, 1], dilations or [1, 1]
-    border = _border(x, pads, auto_pad, kernel_shape, steps, gaps)
-    x, padding = _padded(x, border, float("-inf"))
-    return functional.max_pool2d(x, kernel_shape, steps, padding, gaps, bool(ceil_mode))
+    window = _Sliding(**sliding)
+    x, padding = window.padded(x, float("-inf"))
+    return functional.max_pool2d(x, window.kernel_shape, window.strides, padding, window.dilations, bool(ceil_mode))
 
 
-def average_pool(
-    x: Tensor,
-    *,
-    kernel_shape: Numbers,
-    strides: Numbers | None = None,
-    pads: Numbers | None = None,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    auto_pad: bytes = b"NOTSET",
-) -> Tensor:
+def average_pool(x: Tensor, *, ceil_mode: int = 0, count_include_pad: int = 0, **sliding: Any) -> Tensor:
     """AveragePool of images."""
-    steps = strides or [1, 1]
-    border = _border(x, pads, auto_pad, kernel_shape, steps, [1, 1])
-    x, padding = _padded(x, border, 0.0)
+    window = _Sliding(**sliding)
+    if window.dilations != [1, 1]:
+        raise ModelError(f"the ONNX operator AveragePool with dilations {window.dilations} is not supported")
+    border = window.border(x)
+    x, padding = window.padded(x, 0.0)
     if padding == (0, 0) and any(border) and not count_include_pad:
         raise ModelError(
             f"the ONNX operator AveragePool with uneven padding {border} that does not count is not supported"
         )
-    return functional.avg_pool2d(x, kernel_shape, steps, padding, bool(ceil_mode), bool(count_include_pad))
+    return functional.avg_pool2d(
+        x, window.kernel_shape, window.strides, padding, bool(ceil_mode), bool(count_include_pad)
+    )
 
 
 def resize(
@@ -132,27 +134,3 @@ def upsample(x: Tensor, given: np.ndarray | None = None, *, scales: Any = None, 
     """Upsample, which Resize replaced."""
     factors = np.asarray(scales if given is None else given)
     return resize(x, None, factors, mode=mode, coordinate_transformation_mode=b"asymmetric", nearest_mode=b"floor")
-
-
-def _border(
-    x: Tensor, pads: Numbers | None, auto_pad: bytes, kernel: Numbers, strides: Numbers, dilations: Numbers
-) -> tuple[int, int, int, int]:
-    """(top, left, bottom, right)."""
-    if auto_pad in (b"NOTSET", b"VALID"):
-        top, left, bottom, right = pads or (0, 0, 0, 0)
-        return top, left, bottom, right
-    before, after = [], []
-    for size, window, stride, dilation in zip(x.shape[2:], kernel, strides, dilations, strict=True):
-        total = max(0, (-(size // -stride) - 1) * stride + dilation * (window - 1) + 1 - size)
-        larger = total - total // 2
-        before.append(larger if auto_pad == b"SAME_LOWER" else total - larger)
-        after.append(total - before[-1])
-    return before[0], before[1], after[0], after[1]
-
-
-def _padded(x: Tensor, border: tuple[int, int, int, int], value: float) -> tuple[Tensor, tuple[int, int]]:
-    """Uneven padding becomes an operator of its own."""
-    top, left, bottom, right = border
-    if (top, left) == (bottom, right):
-        return x, (top, left)
-    return functional.pad(x, (left, right, top, bottom), value=value), (0, 0)

@@ -15,13 +15,13 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cacheinf_ros.harness.churn import Column, Fault, Visit, plan_process_faults
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.full_disk import full_disk
-from cacheinf_ros.harness.processes import NodeGroup
+from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.harness.resources import ResourceWatch
 from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
 from cacheinf_ros.harness.soak_setting import (
@@ -34,7 +34,7 @@ from cacheinf_ros.harness.soak_setting import (
     server_command,
 )
 from cacheinf_ros.harness.soaked_camera import picture_of
-from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot, Surroundings
+from cacheinf_ros.harness.soaked_node import SoakedNode, SoakedRobot, StartProcess
 from cacheinf_ros.harness.visitors import Visitors
 from cacheinf_ros.nodes.packet_relay import Relay
 from cacheinf_ros.nodes.robot_station import Heard, RobotStation
@@ -76,8 +76,14 @@ def soak(
             RobotStation(domain) as station,
         ):
             resources = ResourceWatch()
-            surroundings = Surroundings(group=group, watch=resources.watch, full_disk=disk)
-            run = _Soak(config, surroundings, station, relay, resources)
+
+            def start(name: str, command: NodeCommand, finds_disk_full: bool) -> NodeProcess:
+                more = disk if finds_disk_full else {}
+                process = group.start(replace(command, environment={**command.environment, **more}))
+                resources.watch(name, process.pid)
+                return process
+
+            run = _Soak(config, start, station, relay, resources)
             run.start()
             progress(f"{config.robots} robots and a server are up")
             run.go_on(progress, folder / "samples.csv")
@@ -97,7 +103,7 @@ class _Soak:
     def __init__(
         self,
         config: SoakConfig,
-        surroundings: Surroundings,
+        start: StartProcess,
         station: RobotStation,
         relay: Relay,
         resources: ResourceWatch,
@@ -116,14 +122,14 @@ class _Soak:
         self._timers: list[_Timer] = []
         self._numbers = itertools.count()
         self._end = 0.0
-        self._server = SoakedNode("server", server_command(config), surroundings)
+        self._server = SoakedNode("server", server_command(config), start)
         numbers = range(config.robots)
         self._robots = [
-            SoakedRobot(number, robot_command(config, number), surroundings, station, config, self._heard.put)
+            SoakedRobot(number, robot_command(config, number), start, station, config, self._heard.put)
             for number in numbers
         ]
         self._matchers = {
-            number: SoakedNode(f"robot{number}/matcher{number}", matcher_command(number), surroundings)
+            number: SoakedNode(f"robot{number}/matcher{number}", matcher_command(number), start)
             for number in filter(has_matcher, numbers)
         }
         self._visitors = Visitors(station, shown.identity, shown.space, SHARE_TOPIC, ANSWER_TOPIC, config.seed)

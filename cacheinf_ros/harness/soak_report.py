@@ -7,30 +7,21 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from cacheinf_ros.config import Config, setting
 from cacheinf_ros.harness.churn import Column, Visit
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.resources import Growth
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultRates:
-    """How often what goes wrong.
+class FaultRates(Config):
+    """How often what goes wrong."""
 
-    Attributes:
-        fault_every_s: mean time between faults of processes.
-        server_share: of them that befall the server.
-        cut_share: of them that cut the link.
-        camera_share: of the images that something befalls.
-        link_share: of the packets between robots and server that something befalls.
-        faults: after so many in each column the soak ends; 0: never.
-    """
-
-    fault_every_s: float
-    server_share: float
-    cut_share: float
-    camera_share: float
-    link_share: float
-    faults: int = 0
+    fault_every_s: float = setting(5.0, "mean time between faults of processes, s", low=0.1)
+    server_share: float = setting(0.2, "of these, what befalls the server", low=0, high=1)
+    cut_share: float = setting(0.1, "of these, what cuts the link", low=0, high=1)
+    camera_share: float = setting(0.1, "of the images, those something befalls", low=0, high=1)
+    link_share: float = setting(0.01, "of the packets, those something befalls", low=0, high=1)
+    faults: int = setting(0, "end after so many in each column; 0: do not", low=0)
 
     def columns(self, robots: Collection[int], matchers: Collection[int]) -> list[Column]:
         """Whom anything can befall: the server always, as guests come that it must refuse.

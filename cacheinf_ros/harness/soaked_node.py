@@ -6,8 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.harness.churn import CameraFault, Column, ProcessFault
 from cacheinf_ros.harness.frame_ledger import FrameLedger
-from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess, ProcessError
+from cacheinf_ros.harness.processes import NodeCommand, NodeProcess, ProcessError
 from cacheinf_ros.harness.soak_report import SoakConfig
 from cacheinf_ros.harness.soaked_camera import SETTLE_S, SoakedCamera
 from cacheinf_ros.pipeline import wait_until
@@ -33,19 +32,8 @@ class _State(Enum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all nodes of a soak have in common.
-
-    Attributes:
-        group: starts them.
-        watch: takes name and process id of what starts.
-        full_disk: variables for one that is to find its disk full.
-    """
-
-    group: NodeGroup
-    watch: Callable[[str, int], None]
-    full_disk: Mapping[str, str]
+StartProcess = Callable[[str, NodeCommand, bool], NodeProcess]
+"""Starts a process under this name, in diagnostics; True: where it finds its disk full."""
 
 
 class SoakedNode:
@@ -56,11 +44,11 @@ class SoakedNode:
         deaths: what ended without being asked to, or with a code other than 0.
     """
 
-    def __init__(self, full_name: str, command: NodeCommand, surroundings: Surroundings) -> None:
+    def __init__(self, full_name: str, command: NodeCommand, start: StartProcess) -> None:
         self.full_name = full_name
         self.deaths: list[str] = []
         self._command = command
-        self._surroundings = surroundings
+        self._start = start
         self._finds_disk_full = False
         self._processes: list[NodeProcess] = []
         self._state = _State.DOWN
@@ -83,12 +71,7 @@ class SoakedNode:
 
     def start(self) -> None:
         """Start a process, without waiting for it."""
-        command = self._command
-        if self._finds_disk_full:
-            command = replace(command, environment={**command.environment, **self._surroundings.full_disk})
-        process = self._surroundings.group.start(command)
-        self._processes.append(process)
-        self._surroundings.watch(self.full_name, process.pid)
+        self._processes.append(self._start(self.full_name, self._command, self._finds_disk_full))
         self._state, self._seen_up = _State.STARTING, None
 
     def wait_up(self, deadline_s: float) -> None:
@@ -182,13 +165,13 @@ class SoakedRobot(SoakedNode):
         self,
         number: int,
         command: NodeCommand,
-        surroundings: Surroundings,
+        start: StartProcess,
         station: RobotStation,
         config: SoakConfig,
         hear: Callable[[tuple[SoakedRobot, Heard]], None],
     ) -> None:
         """``hear`` takes the robot and each of its results, in the station's thread."""
-        super().__init__(f"robot{number}/robot{number}", command, surroundings)
+        super().__init__(f"robot{number}/robot{number}", command, start)
         self.ledger = FrameLedger(config.patience_s, lambda: self._processes[-1].log.name)
         self.starts_s: list[float] = []
         self._station = station

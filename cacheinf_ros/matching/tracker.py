@@ -46,7 +46,7 @@ class Tracked:
     """
 
     motion: Motion | None
-    reason: str = ""
+    reason: str
 
 
 def track(reference: View, frame: View, expected: Motion | None = None) -> Tracked:

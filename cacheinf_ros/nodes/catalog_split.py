@@ -183,7 +183,7 @@ class CatalogSplit:
         """
         found = []
         for model, cache in self._open.items():
-            stays = cache.variant == load.variant.name and load.place is Place.DEVICE
+            stays = cache.variant == load.option.variant.name and load.option.place is Place.DEVICE
             if stays if model == load.model else not cache.is_shared:
                 room_bytes -= cache.more_bytes
                 if room_bytes < 0:

@@ -7,12 +7,11 @@ import secrets
 from collections.abc import Callable
 
 import numpy as np
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from cacheinf_ros.energy import Spent
 from cacheinf_ros.engine import Engine, Outdated, Partition
-from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
+from cacheinf_ros.nodes.server_connection import LinkedSession, ServerConnection, ServerReport
 from cacheinf_ros.offload import Frame, FramePeer, Identity, OffloadConfig, RowSession, WireImage
 from cacheinf_ros.offload.planning import Choice, Machines, Scheduler, Workload
 from cacheinf_ros.offload.planning import profile as profile_of
@@ -22,15 +21,12 @@ from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import SharingConfig
 
 _PIXEL_BYTES = {WireImage.PNG: 1.8, WireImage.JPEG: 0.35}  # of a photograph, about
-_TICK_S = 0.1
 MakeScheduler = Callable[..., Scheduler]
 """Takes what :class:`Scheduler` does."""
 
 
-class RowSharing:
+class RowSharing(LinkedSession):
     """Used by the node's worker thread, but for what arrives, for greeting the server and for the end.
-
-    It ends after :meth:`close`, or with :meth:`ServerConnection.close`.
 
     Attributes:
         session: with the server.
@@ -62,8 +58,6 @@ class RowSharing:
         """
         assert engine.shared is not None
         self.bytes_crossed = 0
-        self._node = node
-        self._connection = connection
         self._prefix = prefix
         self._sharing = sharing
         self._model_name = identity.model
@@ -84,11 +78,7 @@ class RowSharing:
         )
         name = f"robot_{secrets.token_hex(4)}"
         self.session = RowSession(name, identity, engine.shared.space, config, connection.send)
-        self._is_closing = self._is_begun = False
-        connection.join(name, self.session.receive, self._end)
-        self._timer = node.create_timer(
-            min(_TICK_S, config.probe_s), self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME)
-        )
+        super().__init__(node, connection, self.session, config.probe_s, lambda: self._policy.divides_frames)
 
     @property
     def _policy(self) -> OffloadPolicy:
@@ -105,17 +95,10 @@ class RowSharing:
             return "alone it was predicted to end sooner"
         return self.session.complaint or "the session has only just started"
 
-    def close(self) -> None:
-        """End soon: by the executor's thread, which must not be left with what another has destroyed."""
-        self._is_closing = True
-
     def _end(self) -> None:
-        """End, and tell the server; by the executor's thread, or when that has ended."""
         if self._finder is not None:
             self._finder.close()
-        self.session.close()
-        self._connection.leave(self.session.name)
-        self._node.destroy_timer(self._timer)
+        super()._end()
         self._note("server", "not used")
 
     def partner(self) -> FramePeer | None:
@@ -167,14 +150,7 @@ class RowSharing:
         self._note("predicted_ms", f"{choice.predicted_ms:.1f}")
         return Spent(compute_ms=robot_ms, transmit_ms=transmit_ms, receive_ms=receive_ms)
 
-    def _tick(self) -> None:
-        """Greet the server where there is none, also while no frames come."""
-        if self._is_closing:
-            self._end()
-            return
-        self._is_begun = self._is_begun or self._policy.divides_frames
-        if not self._is_begun:
-            return
+    def _greet(self) -> None:
         welcome = self.session.welcome
         self._connection.belongs_to(self.session.name, welcome.server if welcome is not None else "")
         self.session.poll(self._finder.request if self._finder is not None else None)

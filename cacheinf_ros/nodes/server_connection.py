@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -17,12 +19,13 @@ from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.topics import profile, publish_on, publish_to_one, subscribe_to_one
-from cacheinf_ros.offload import HeardLoad, Packet
+from cacheinf_ros.offload import HeardLoad, Packet, RobotSession
 from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way: a whole frame's rows
 _LAST_WORDS = Duration(seconds=1.0)
+_TICK_S = 0.1
 
 
 class ServerReport:
@@ -130,3 +133,55 @@ class ServerConnection:
         del self._ends[session]
         self.belongs_to(session, "")
         self._node.destroy_subscription(self._answers.pop(session))
+
+
+class LinkedSession(ABC):
+    """A session of a node with servers, which it greets from when it is first wanted until the end.
+
+    It ends after :meth:`close`, or with :meth:`ServerConnection.close`.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        connection: ServerConnection,
+        session: RobotSession,
+        probe_s: float,
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            probe_s: between two greetings, at most.
+            is_wanted: says whether there is any use for the session at present.
+        """
+        self._node = node
+        self._connection = connection
+        self._linked = session
+        self._is_wanted = is_wanted
+        self._is_closing = self._is_begun = False
+        connection.join(session.name, session.receive, self._end)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = node.create_timer(min(_TICK_S, probe_s), self._tick, clock=steady)
+
+    def close(self) -> None:
+        """End soon: by the executor's thread, which must not be left with what another has destroyed."""
+        self._is_closing = True
+
+    def _tick(self) -> None:
+        if self._is_closing:
+            self._end()
+            return
+        self._is_begun = self._is_begun or self._is_wanted()
+        if self._is_begun:
+            self._greet()
+
+    @abstractmethod
+    def _greet(self) -> None:
+        """Greet the server where there is none, also while no frames come."""
+
+    def _end(self) -> None:
+        """End, and tell the server; by the executor's thread, or when that has ended."""
+        self._linked.close()
+        self._connection.leave(self._linked.name)
+        self._node.destroy_timer(self._timer)

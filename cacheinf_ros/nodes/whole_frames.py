@@ -9,24 +9,19 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.msg import InferenceResult
 from cacheinf_ros.nodes.conversions import encode
 from cacheinf_ros.nodes.packet_messages import result_from, whole_frame
-from cacheinf_ros.nodes.server_connection import ServerConnection, ServerReport
+from cacheinf_ros.nodes.server_connection import LinkedSession, ServerConnection, ServerReport
 from cacheinf_ros.offload import Identity, OffloadConfig, Ticket, WholeFrameSession, WireImage
 from cacheinf_ros.pipeline import Health
 
-_TICK_S = 0.1
 
-
-class WholeFrames:
+class WholeFrames(LinkedSession):
     """Sends frames of one model, waits for results until their deadline, and says when the server fails and is back.
-
-    It ends after :meth:`close`, or with :meth:`ServerConnection.close`.
 
     Attributes:
         bytes_sent: of encoded frames, in all.
@@ -51,30 +46,17 @@ class WholeFrames:
             prefix: of what is said in log and diagnostics, where the node has several of these.
         """
         self.bytes_sent = 0
-        self._node = node
-        self._connection = connection
         self._config = config
         self._health = health
-        self._is_wanted = is_wanted
-        self._prefix = prefix
-        self._logger = node.get_logger()
         self._report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
-        self._is_begun = self._is_closing = False
         name = f"robot_{secrets.token_hex(4)}"
         self._session = WholeFrameSession(name, identity, config, connection.send)
-        connection.join(name, self._session.receive, self._end)
-        self._timer = node.create_timer(
-            min(_TICK_S, config.probe_s), self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME)
-        )
+        super().__init__(node, connection, self._session, config.probe_s, is_wanted)
 
     @property
     def complaint(self) -> str:
         """Why the server is not waited for; empty: it is."""
         return self._session.complaint
-
-    def close(self) -> None:
-        """End soon: by the executor's thread, which must not be left with what another has destroyed."""
-        self._is_closing = True
 
     def ask(self, stamp_ns: int, image: NDArray[np.uint8], *, more_ms: float = 0.0) -> InferenceResult | None:
         """The server's result for a frame, or None where it must be computed here; returns before the deadline.
@@ -114,20 +96,7 @@ class WholeFrames:
             self._session.fail(self._session.epoch, f"the server: {error}")
             return None
 
-    def _tick(self) -> None:
-        """Greet the server where there is none, also while no frames come."""
-        if self._is_closing:
-            self._end()
-            return
-        is_wanted = self._is_wanted()
-        self._is_begun = self._is_begun or is_wanted
-        if self._is_begun:
-            self._session.poll()
-        if is_wanted:
+    def _greet(self) -> None:
+        self._session.poll()
+        if self._is_wanted():
             self._report.say(self._session.complaint)
-
-    def _end(self) -> None:
-        """End, and tell the server; by the executor's thread, or when that has ended."""
-        self._session.close()
-        self._connection.leave(self._session.name)
-        self._node.destroy_timer(self._timer)

@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Sharing work with a server: sessions that decide what to send and what to make of the answers, without doing I/O."""
 
-from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket, WireImage, WireType
+from cacheinf_ros.offload.protocol.frames import FrameSession, OffloadConfig, Ticket, WireImage
 from cacheinf_ros.offload.protocol.greeting import Identity, Work
 from cacheinf_ros.offload.protocol.limited_link import LimitedLink, Trace, read_trace
 from cacheinf_ros.offload.protocol.packets import Packet
@@ -17,7 +17,7 @@ from cacheinf_ros.offload.server_load import HeardLoad, ServerLoad, frames_at_on
 __all__ = [
     "REFUSES", "Frame", "FramePeer", "FrameSession", "HeardLoad", "Identity", "LimitedLink", "OffloadConfig", "Packet",
     "RobotSession", "RowSession", "RowWorker", "ServerLoad", "ServerSession", "Ticket", "Trace", "WholeFrameSession",
-    "WholeFrameWorker", "WireImage", "WireType", "Work", "Worker", "frames_at_once", "read_trace",
+    "WholeFrameWorker", "WireImage", "Work", "Worker", "frames_at_once", "read_trace",
 ]  # fmt: skip
 
 # Folders with doors of their own.

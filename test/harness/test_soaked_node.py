@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.harness.churn import ProcessFault
-from cacheinf_ros.harness.processes import NodeCommand, NodeGroup
-from cacheinf_ros.harness.soaked_node import SoakedNode, Surroundings
+from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess
+from cacheinf_ros.harness.soaked_node import SoakedNode
 from cacheinf_ros.pipeline.polling import wait_until
 
 PATIENCE_S = 60.0
@@ -26,11 +26,14 @@ class Sleeper:
 
     def __init__(self, group: NodeGroup) -> None:
         self.pids: list[int] = []
-        surroundings = Surroundings(group=group, watch=lambda _, pid: self.pids.append(pid), full_disk={})
         environment = {"PYTHONPATH": str(Path(__file__).parents[1])}
-        self.node = SoakedNode(
-            "sleeper", NodeCommand(executable="harness.sleeper", environment=environment), surroundings
-        )
+
+        def start(name: str, command: NodeCommand, finds_disk_full: bool) -> NodeProcess:
+            process = group.start(command)
+            self.pids.append(process.pid)
+            return process
+
+        self.node = SoakedNode("sleeper", NodeCommand(executable="harness.sleeper", environment=environment), start)
         self.node.start()
         self.node.wait_up(time.monotonic() + PATIENCE_S)
 

@@ -3,8 +3,6 @@
 
 from cacheinf_ros.catalog.heads.attribute_heads import Head, train_heads
 from cacheinf_ros.catalog.heads.head_folder import CARD, read_heads, write_heads
-from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models
+from cacheinf_ros.catalog.heads.shared_models import SharedModel
 
-__all__ = [
-    "CARD", "Head", "SharedModel", "merge_models", "read_heads", "train_heads", "write_heads",
-]  # fmt: skip
+__all__ = ["CARD", "Head", "SharedModel", "read_heads", "train_heads", "write_heads"]

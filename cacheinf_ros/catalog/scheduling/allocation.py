@@ -44,9 +44,9 @@ class RequestGroup:
 
     requests: float
     offers: Sequence[Offer]
-    phase: int = 0
-    begun_share: float = 1.0
-    present_share: float = 1.0
+    phase: int
+    begun_share: float
+    present_share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

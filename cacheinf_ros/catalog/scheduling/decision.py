@@ -106,21 +106,6 @@ class Load:
     evicts: tuple[str, ...]
     why: Why
 
-    @property
-    def variant(self) -> Variant:
-        """What is to be loaded."""
-        return self.option.variant
-
-    @property
-    def place(self) -> Place:
-        """Where it is to run."""
-        return self.option.place
-
-    @property
-    def cost(self) -> Cost:
-        """What the variant costs in that place."""
-        return self.option.cost
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:

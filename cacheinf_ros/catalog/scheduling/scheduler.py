@@ -119,7 +119,7 @@ class Scheduler:
         """The variant is in the cache from now on, what it evicts is not."""
         known = self._known(load.model)
         known.frequency.begin_anew(now_s)
-        known.uses_energy, known.uses_money = load.cost.energy_j > 0, load.cost.money > 0
+        known.uses_energy, known.uses_money = load.option.cost.energy_j > 0, load.option.cost.money > 0
         self._loaded.put(load.model, load.option, load.evicts, now_s)
 
     def demand(self, demands: Sequence[Demand]) -> None:

@@ -81,7 +81,7 @@ class Places(Generic[T]):
     device: DeviceModels
     split: Split | None
     cloud: Cloud[T] | None
-    server_load: Callable[[], float] | None = None
+    server_load: Callable[[], float] | None
 
 
 class CatalogService(Generic[T]):
@@ -222,7 +222,7 @@ class CatalogService(Generic[T]):
         if self._split is not None:
             for other in self._split.in_the_way(load, self._capacity - self.used_bytes):
                 self._device.drop(other)
-        if load.place is Place.CLOUD:
+        if load.option.place is Place.CLOUD:
             self._device.drop(load.model)
         self._loaded_as[load.model] = load.why
 
@@ -270,13 +270,14 @@ class CatalogService(Generic[T]):
         load = self._scheduler.update(model, now_s, connected=self._is_connected(model))
         if load is None or self._view is None:
             return
-        if load.place is Place.CLOUD and self._ask(model, load.variant.name, self._view, "", is_new=True) is None:
+        variant, place = load.option.variant.name, load.option.place
+        if place is Place.CLOUD and self._ask(model, variant, self._view, "", is_new=True) is None:
             return  # what the device has is still there
         self._scheduler.apply(load, now_s)
         self._make_room(load)
-        if load.place is not Place.CLOUD:
+        if place is not Place.CLOUD:
             begun, started = self._energy.begin(), time.perf_counter()
-            self._device.load(model, load.variant.name, load.place)
+            self._device.load(model, variant, place)
             self._scheduler.share(self._device.shared_parts)
             self._correction.loaded(model, load.option, self._spend_computing(begun, started))
 

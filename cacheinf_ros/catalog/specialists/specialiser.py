@@ -17,6 +17,8 @@ from cacheinf_ros.catalog.specialists.dominance import PAIRS, ClassWindow, Domin
 from cacheinf_ros.catalog.specialists.specialist import Specialist
 
 _UNLIKELY = 0.05
+_SLACK = 0.1  # a skew has ended when its classes' share is lower than what it took by more than this
+_MOST_CONTRADICTED = 0.1  # of a specialist's answers, beyond what was expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +30,7 @@ class SkewRules:
         results: the fewest that decide so.
         watch_s: results of this long decide whether a skew has ended.
         watch_results: the fewest that decide so.
-        slack: a skew has ended when its classes' share is lower than what it took by more than this.
         audit_every: of a specialist's answers, every how manieth is checked by the generic model; 0: none.
-        most_contradicted: share of a specialist's answers that may be contradicted beyond what was expected.
         pause_s: no other specialist for so long after one was withdrawn or found useless.
     """
 
@@ -38,9 +38,7 @@ class SkewRules:
     results: int = 50
     watch_s: float = 10.0
     watch_results: int = 10
-    slack: float = 0.1
     audit_every: int = 15
-    most_contradicted: float = 0.1
     pause_s: float = 30.0
 
 
@@ -182,7 +180,7 @@ class Specialiser:
             return ""
         share, least = (
             self._recent.share(self._dominance.classes),
-            self._dominance.pair.p - self._rules.slack,
+            self._dominance.pair.p - _SLACK,
         )
         if share < least:
             return f"its classes make up {share:.0%} of the last results, less than {least:.0%}"
@@ -196,7 +194,7 @@ class Specialiser:
         if passed > expected.break_even:
             return f"it passes {passed:.0%} of the frames on; from {expected.break_even:.0%} on it only costs"
         contradicted = kinds.count(Answered.CONTRADICTED)
-        most = expected.disagreement + self._rules.most_contradicted
+        most = expected.disagreement + _MOST_CONTRADICTED
         checked = contradicted + kinds.count(Answered.CONFIRMED)
         if contradicted > 1 and _chance(contradicted, checked, min(most, 1.0)) < _UNLIKELY:
             return f"the model contradicts {contradicted} of {checked} of its answers"

@@ -49,7 +49,7 @@ class Audit:
     missed_change: float
     kept: bool
     tightness: float
-    asks_for_motion: bool = False
+    asks_for_motion: bool
     motion_error: float | None = None
     room_for_motion: float = 1.0
 

@@ -66,7 +66,7 @@ class Compute:
     operator: Operator
     active: ActiveSet
     changed: ActiveSet
-    delta: DeltaThreshold | None = None
+    delta: DeltaThreshold | None
 
     @property
     def flops_per_pixel(self) -> int:

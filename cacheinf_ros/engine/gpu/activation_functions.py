@@ -69,12 +69,9 @@ def activate(x, slope, KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr
 
 
 @triton.jit
-def activate_channels(
-    value, slope, channel, is_channel,
-    KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
-):  # fmt: skip
-    """The activation of a block [pixels, channels]; ``slope``: of all channels, read only for PRELU."""
+def activate_tile(value, slope, tile, KIND: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr):
+    """The activation of a :class:`Tile`'s values [pixels, columns]; ``slope``: of all channels, read only for PRELU."""
     steepness = value
     if KIND == "prelu":
-        steepness = tl.load(slope + channel, mask=is_channel, other=0.0)[None, :]
+        steepness = tl.load(slope + tile.channel, mask=tile.is_channel, other=0.0)[None, :]
     return activate(value, steepness, KIND, LOW, HIGH, ALPHA)

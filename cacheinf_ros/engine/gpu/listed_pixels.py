@@ -6,8 +6,30 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import triton
 import triton.language as tl
+
+
+class Tile(NamedTuple):
+    """The listed pixels, and of them the channels, that a program computes; Triton's blocks.
+
+    Attributes:
+        position: int64 [pixels], in the list.
+        pixel: int64 [pixels], there.
+        live: bool [pixels]: which positions are in the list.
+        channel: int32 [columns].
+        is_channel: bool [columns]: which of them there are.
+        mask: bool [pixels, columns]: both.
+    """
+
+    position: Any
+    pixel: Any
+    live: Any
+    channel: Any
+    is_channel: Any
+    mask: Any
 
 
 @triton.jit
@@ -23,16 +45,42 @@ def listed_block(listed, number, PIXELS: tl.constexpr):
 
 
 @triton.jit
+def listed_tile(listed, number, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The :class:`Tile` of a program, whose columns are those of its block along the grid's second axis."""
+    position, pixel, live = listed_block(listed, number, PIXELS)
+    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_channel = channel < CHANNELS
+    return Tile(position, pixel, live, channel, is_channel, live[:, None] & is_channel[None, :])
+
+
+@triton.jit
 def load_floats(address, mask, other):
     """Values of a map as float32, whatever type it keeps them in."""
     return tl.load(address, mask=mask, other=other).to(tl.float32)
 
 
 @triton.jit
-def store_rows(out, out_pitch, position, pixel, column, value, mask, COMPACT: tl.constexpr):
-    """Write a block [pixels, columns]: at its pixels in a map, or with ``COMPACT`` at its positions in the list.
+def load_rows(source, pitch, tile, other):
+    """A tile of a map as float32 [pixels, columns]; ``other``: where nothing is to be computed."""
+    return load_floats(source + tile.pixel[:, None] * pitch + tile.channel[None, :], tile.mask, other)
+
+
+@triton.jit
+def store_rows(out, out_pitch, tile, value, COMPACT: tl.constexpr):
+    """Write a tile [pixels, columns]: at its pixels in a map, or with ``COMPACT`` at its positions in the list.
 
     Values are rounded to the type that the map keeps them in.
     """
-    row = position if COMPACT else pixel
-    tl.store(out + row[:, None] * out_pitch + column[None, :], value, mask=mask)
+    row = tile.position if COMPACT else tile.pixel
+    tl.store(out + row[:, None] * out_pitch + tile.channel[None, :], value, mask=tile.mask)
+
+
+@triton.jit
+def read_by_tap(pixel, tap, WINDOW: tl.constexpr):
+    """(input pixels, whether they lie inside the image) that output pixels read by taps of a :class:`Window`."""
+    y = pixel // WINDOW.out_size[1] * WINDOW.stride[0] - WINDOW.padding[0]
+    y = y + tap // WINDOW.kernel[1] * WINDOW.dilation[0]
+    x = pixel % WINDOW.out_size[1] * WINDOW.stride[1] - WINDOW.padding[1]
+    x = x + tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+    inside = (y >= 0) & (y < WINDOW.in_size[0]) & (x >= 0) & (x < WINDOW.in_size[1])
+    return y * WINDOW.in_size[1] + x, inside

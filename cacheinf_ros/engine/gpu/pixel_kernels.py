@@ -9,9 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from cacheinf_ros.engine.gpu.activation_functions import activate_channels
-from cacheinf_ros.engine.gpu.listed_pixels import listed_block, load_floats, store_rows
-from cacheinf_ros.engine.gpu.window_kernels import read_by_tap
+from cacheinf_ros.engine.gpu.activation_functions import activate_tile
+from cacheinf_ros.engine.gpu.listed_pixels import listed_tile, load_floats, load_rows, read_by_tap, store_rows
 
 
 @triton.jit
@@ -25,13 +24,10 @@ def combine(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
-    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    is_channel = channel < CHANNELS
-    mask = live[:, None] & is_channel[None, :]
-    value = load_floats(a + pixel[:, None] * a_pitch + channel[None, :], mask, 0.0)
+    tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
+    value = load_rows(a, a_pitch, tile, 0.0)
     if COMBINE != "":
-        other = load_floats(b + pixel[:, None] * b_pitch + channel[None, :], mask, 1.0)
+        other = load_rows(b, b_pitch, tile, 1.0)
         if COMBINE == "add":
             value = value + other
         elif COMBINE == "sub":
@@ -45,44 +41,34 @@ def combine(
         else:
             value = tl.minimum(value, other, propagate_nan=tl.PropagateNan.ALL)
     if HAS_SCALE:
-        value *= tl.load(scale + channel, mask=is_channel, other=0.0)[None, :]
+        value *= tl.load(scale + tile.channel, mask=tile.is_channel, other=0.0)[None, :]
     if HAS_SHIFT:
-        value += tl.load(shift + channel, mask=is_channel, other=0.0)[None, :]
-    value = activate_channels(value, slope, channel, is_channel, ACTIVATION, LOW, HIGH, ALPHA)
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+        value += tl.load(shift + tile.channel, mask=tile.is_channel, other=0.0)[None, :]
+    value = activate_tile(value, slope, tile, ACTIVATION, LOW, HIGH, ALPHA)
+    store_rows(out, out_pitch, tile, value, COMPACT)
 
 
 @triton.jit
 def pool(
     source, source_pitch, divisor, out, out_pitch, listed, count,
-    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr,
-    KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr, STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr,
-    DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr, PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
-    CHANNELS: tl.constexpr, AVERAGE: tl.constexpr,
+    WINDOW: tl.constexpr, CHANNELS: tl.constexpr, AVERAGE: tl.constexpr,
     COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Compute :class:`Pool`; ``divisor``: float32 [outputs], how many pixels an average divides by."""
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
-    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    is_channel = channel < CHANNELS
+    tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
     OUTSIDE: tl.constexpr = 0.0 if AVERAGE else float("-inf")
     value = tl.full((PIXELS, COLUMNS), OUTSIDE, tl.float32)
-    for tap in range(KERNEL_Y * KERNEL_X):
-        read, inside = read_by_tap(
-            pixel, tap,
-            IN_HEIGHT, IN_WIDTH, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X,
-            PADDING_Y, PADDING_X,
-        )  # fmt: skip
-        address = source + read[:, None] * source_pitch + channel[None, :]
-        near = load_floats(address, (inside & live)[:, None] & is_channel[None, :], OUTSIDE)
+    for tap in range(WINDOW.kernel[0] * WINDOW.kernel[1]):
+        read, inside = read_by_tap(tile.pixel, tap, WINDOW)
+        address = source + read[:, None] * source_pitch + tile.channel[None, :]
+        near = load_floats(address, (inside & tile.live)[:, None] & tile.is_channel[None, :], OUTSIDE)
         value = value + near if AVERAGE else tl.maximum(value, near, propagate_nan=tl.PropagateNan.ALL)
     if AVERAGE:
-        value /= tl.load(divisor + pixel, mask=live, other=1.0)[:, None]
-    mask = live[:, None] & is_channel[None, :]
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+        value /= tl.load(divisor + tile.pixel, mask=tile.live, other=1.0)[:, None]
+    store_rows(out, out_pitch, tile, value, COMPACT)
 
 
 @triton.jit
@@ -94,16 +80,13 @@ def normalise_channels(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
-    channel = tl.arange(0, COLUMNS)
-    is_channel = channel < CHANNELS
-    mask = live[:, None] & is_channel[None, :]
-    value = load_floats(source + pixel[:, None] * source_pitch + channel[None, :], mask, 0.0)
-    centred = tl.where(mask, value - (tl.sum(value, axis=1) / CHANNELS)[:, None], 0.0)
+    tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
+    value = load_rows(source, source_pitch, tile, 0.0)
+    centred = tl.where(tile.mask, value - (tl.sum(value, axis=1) / CHANNELS)[:, None], 0.0)
     spread = tl.sqrt(tl.sum(centred * centred, axis=1) / CHANNELS + epsilon)
-    factor = tl.load(weight + channel, mask=is_channel, other=0.0)[None, :]
-    value = centred / spread[:, None] * factor + tl.load(bias + channel, mask=is_channel, other=0.0)[None, :]
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+    factor = tl.load(weight + tile.channel, mask=tile.is_channel, other=0.0)[None, :]
+    value = centred / spread[:, None] * factor + tl.load(bias + tile.channel, mask=tile.is_channel, other=0.0)[None, :]
+    store_rows(out, out_pitch, tile, value, COMPACT)
 
 
 @triton.jit
@@ -116,15 +99,13 @@ def softmax_channels(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
-    channel = tl.arange(0, COLUMNS)
-    mask = live[:, None] & (channel < CHANNELS)[None, :]
-    value = load_floats(source + pixel[:, None] * source_pitch + channel[None, :], mask, float("-inf"))
-    value = tl.where(live[:, None], value, 0.0)  # so that what is beside the list is a number
+    tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
+    value = load_rows(source, source_pitch, tile, float("-inf"))
+    value = tl.where(tile.live[:, None], value, 0.0)  # so that what is beside the list is a number
     value -= tl.max(value, axis=1)[:, None]
     total = tl.sum(tl.exp(value), axis=1)[:, None]
     value = value - tl.log(total) if LOG else tl.exp(value) / total
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+    store_rows(out, out_pitch, tile, value, COMPACT)
 
 
 @triton.jit
@@ -137,23 +118,21 @@ def resample(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
-    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    is_channel = channel < CHANNELS
+    tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
     value = tl.zeros((PIXELS, COLUMNS), tl.float32)
     for tap in range(TAPS_Y * TAPS_X):
-        along, across = (pixel // OUT_WIDTH) * TAPS_Y + tap // TAPS_X, (pixel % OUT_WIDTH) * TAPS_X + tap % TAPS_X
-        y, x = tl.load(rows + along, mask=live, other=-1), tl.load(columns + across, mask=live, other=-1)
+        along = (tile.pixel // OUT_WIDTH) * TAPS_Y + tap // TAPS_X
+        across = (tile.pixel % OUT_WIDTH) * TAPS_X + tap % TAPS_X
+        y, x = tl.load(rows + along, mask=tile.live, other=-1), tl.load(columns + across, mask=tile.live, other=-1)
         inside = (y >= 0) & (x >= 0)
-        factor = tl.load(row_weights + along, mask=live, other=0.0)
-        factor *= tl.load(column_weights + across, mask=live, other=0.0)
-        address = source + (y.to(tl.int64) * IN_WIDTH + x)[:, None] * source_pitch + channel[None, :]
-        near = load_floats(address, inside[:, None] & is_channel[None, :], 0.0)
+        factor = tl.load(row_weights + along, mask=tile.live, other=0.0)
+        factor *= tl.load(column_weights + across, mask=tile.live, other=0.0)
+        address = source + (y.to(tl.int64) * IN_WIDTH + x)[:, None] * source_pitch + tile.channel[None, :]
+        near = load_floats(address, inside[:, None] & tile.is_channel[None, :], 0.0)
         value += factor[:, None] * near
         if TAPS_Y * TAPS_X == 1:
             value = tl.where(inside[:, None], value, fill)
-    mask = live[:, None] & is_channel[None, :]
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+    store_rows(out, out_pitch, tile, value, COMPACT)
 
 
 @triton.jit
@@ -166,15 +145,14 @@ def shuffle_pixels(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
-    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    y, x = pixel // (IN_WIDTH * FACTOR), pixel % (IN_WIDTH * FACTOR)
+    tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
+    y, x = tile.pixel // (IN_WIDTH * FACTOR), tile.pixel % (IN_WIDTH * FACTOR)
     phase = (y % FACTOR * FACTOR + x % FACTOR)[:, None]
-    read = phase * CHANNELS + channel[None, :] if PHASE_MAJOR else channel[None, :] * (FACTOR * FACTOR) + phase
-    mask = live[:, None] & (channel < CHANNELS)[None, :]
+    channel = tile.channel[None, :]
+    read = phase * CHANNELS + channel if PHASE_MAJOR else channel * (FACTOR * FACTOR) + phase
     near = (y // FACTOR * IN_WIDTH + x // FACTOR)[:, None]
-    value = tl.load(source + near * source_pitch + read, mask=mask, other=0.0)
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+    value = tl.load(source + near * source_pitch + read, mask=tile.mask, other=0.0)
+    store_rows(out, out_pitch, tile, value, COMPACT)
 
 
 @triton.jit
@@ -186,13 +164,10 @@ def select_channels(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
-    channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    is_channel = channel < CHANNELS
-    read = tl.load(channels + channel, mask=is_channel, other=0)
-    mask = live[:, None] & is_channel[None, :]
-    value = tl.load(source + pixel[:, None] * source_pitch + read[None, :], mask=mask, other=0.0)
-    store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
+    tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
+    read = tl.load(channels + tile.channel, mask=tile.is_channel, other=0)
+    value = tl.load(source + tile.pixel[:, None] * source_pitch + read[None, :], mask=tile.mask, other=0.0)
+    store_rows(out, out_pitch, tile, value, COMPACT)
 
 
 @triton.jit

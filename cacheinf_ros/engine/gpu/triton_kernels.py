@@ -13,7 +13,7 @@ from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.gpu import convolution_kernels, pixel_kernels
 from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles, columns_of, power_of_two
 from cacheinf_ros.engine.kernels.gathering import averaged_pixels
-from cacheinf_ros.graph import Activation, ActivationKind, Window, ir
+from cacheinf_ros.graph import Activation, ActivationKind, ir
 
 _SMALLEST_DEPTH = 16
 _VALUES_OF_A_ROW_BLOCK = 8192  # of norms, whose programs hold whole rows
@@ -30,18 +30,13 @@ class TritonKernels:
         self._factors = factors
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch | None:
-        """The launch for a local operator; None: there is no kernel for it.
-
-        Args:
-            sources: the maps of its inputs, in their order.
-            channels: of the output.
-        """
+        """As :meth:`NativeKernels.prepare`, the launch for a local operator; None: there is no kernel for it."""
         match op:
             case ir.Conv():
                 return self._depthwise(op, sources) if op.is_depthwise else self._conv(op, sources)
             case ir.Pool():
                 divisor = averaged_pixels(op.window, op.count_padding).to(self._device)
-                constants = _window(op.window) | {"AVERAGE": op.average}
+                constants = {"WINDOW": op.window, "AVERAGE": op.average}
                 return self._by_channels(pixel_kernels.pool, [*_map(sources[0]), divisor], constants, channels)
             case ir.Elementwise():
                 return self._elementwise(op, sources, channels)
@@ -68,9 +63,9 @@ class TritonKernels:
         weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1).to(self._factors)
         columns = columns_of(outputs, self._tiles)
         depth = min(self._tiles.depth, power_of_two(inputs, least=_SMALLEST_DEPTH))
-        constants = _window(op.window) | _activation(op.activation) | {
-            "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op), "FACTORS": _IN_KERNELS[self._factors],
-            "COLUMNS": columns, "DEPTH": depth,
+        constants = _activation(op.activation) | {
+            "WINDOW": op.window, "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op),
+            "FACTORS": _IN_KERNELS[self._factors], "COLUMNS": columns, "DEPTH": depth,
         }  # fmt: skip
         return PixelLaunch(
             kernel=convolution_kernels.convolve,
@@ -82,7 +77,7 @@ class TritonKernels:
         )
 
     def _depthwise(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:
-        constants = _window(op.window) | _activation(op.activation) | {"RESIDUAL": _residual(op)}
+        constants = _activation(op.activation) | {"WINDOW": op.window, "RESIDUAL": _residual(op)}
         arguments = self._conv_arguments(op, sources, op.weight.flatten(1).t())
         return self._by_channels(convolution_kernels.convolve_depthwise, arguments, constants, op.weight.shape[0])
 
@@ -184,16 +179,6 @@ def _residual(op: ir.Conv) -> str:
     if len(op.inputs) == 1:
         return ""
     return "after" if op.residual_last else "before"
-
-
-def _window(window: Window) -> dict[str, Any]:
-    return {
-        "IN_HEIGHT": window.in_size[0], "IN_WIDTH": window.in_size[1], "OUT_WIDTH": window.out_size[1],
-        "KERNEL_Y": window.kernel[0], "KERNEL_X": window.kernel[1],
-        "STRIDE_Y": window.stride[0], "STRIDE_X": window.stride[1],
-        "DILATION_Y": window.dilation[0], "DILATION_X": window.dilation[1],
-        "PADDING_Y": window.padding[0], "PADDING_X": window.padding[1],
-    }  # fmt: skip
 
 
 def _activation(activation: Activation) -> dict[str, Any]:

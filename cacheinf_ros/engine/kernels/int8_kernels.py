@@ -11,7 +11,6 @@ import torch
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels.abi import (
-    CActivation,
     CConvert,
     CConvInt8,
     CElementwiseInt8,
@@ -19,13 +18,11 @@ from cacheinf_ros.engine.kernels.abi import (
     CLevels,
     CPoolInt8,
     CResampleInt8,
-    CWindow,
     Int8KernelKind,
-    activation_number,
 )
-from cacheinf_ros.engine.kernels.native_kernels import NativeKernels
+from cacheinf_ros.engine.kernels.native_kernels import NativeKernels, conv_fields, encoded_activation
 from cacheinf_ros.engine.kernels.prepared import NativeCall
-from cacheinf_ros.graph import Activation, ir
+from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.ir import Levels
 
 _CPU = torch.device("cpu")
@@ -93,24 +90,15 @@ class Int8Kernels:
             bias -= levels.zero * rounded.flatten(1).sum(1, dtype=torch.int64)
         bias = bias.clamp(-_MOST_BIAS, _MOST_BIAS).to(torch.int32)
         multiplier = (in_sums / unit).float()
-        activation, slope = _in_units(op.activation, unit)
+        activation, slope = encoded_activation(op.activation, unit)
         params = CConvInt8(
-            window=CWindow.of(op.window),
-            groups=op.groups,
-            in_channels=op.weight.shape[1],
-            out_channels=op.weight.shape[0] // op.groups,
-            residual_last=op.residual_last,
             activation=activation,
-            residual_pitch=0 if residual is None else residual.pixels.stride(0),
-            weight=weight.data_ptr(),
-            bias=bias.data_ptr(),
             multiplier=multiplier.data_ptr(),
-            residual=None if residual is None else residual.pixels.data_ptr(),
             unit=unit,
             in_zero=levels.zero,
             out=CLevels.of(out),
             whole_lines=whole_lines,
-            **_input(source),
+            **conv_fields(op, sources, weight, bias),
         )
         if residual is not None and residual.levels is not None:
             params.residual_factor, params.residual_zero = residual.levels.scale / unit, residual.levels.zero
@@ -177,19 +165,6 @@ def _packed(rounded: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.T
     packed = padded.unflatten(1, (-1, _PANEL)).unflatten(4, (-1, _QUAD)).permute(0, 1, 3, 4, 2, 5)
     aligned = MapBuffer.allocate((1, 1), packed.numel(), _CPU, Levels(scale=1.0, zero=0)).pixels.view(torch.int8)
     return aligned.copy_(packed.reshape(1, -1))
-
-
-def _in_units(activation: Activation, unit: float) -> tuple[CActivation, torch.Tensor | None]:
-    """The structure, its bounds in units of the result, and the tensor that it points to."""
-    slope = None if activation.slope is None else activation.slope.contiguous()
-    encoded = CActivation(
-        kind=activation_number(activation.kind),
-        low=activation.low / unit,
-        high=activation.high / unit,
-        alpha=activation.alpha,
-        slope=None if slope is None else slope.data_ptr(),
-    )
-    return encoded, slope
 
 
 def _input(source: MapBuffer) -> dict[str, int]:

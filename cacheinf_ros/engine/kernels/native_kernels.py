@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -86,20 +87,8 @@ class NativeKernels:
         source, residual = sources[0].pixels, sources[1].pixels if len(sources) > 1 else None
         weight = self._shared.get(op.weight, (kind, op.groups), lambda: self._weight(op, kind))
         bias = op.bias.contiguous()
-        activation, slope = _activation(op.activation)
-        params = CConv(
-            window=CWindow.of(op.window),
-            groups=op.groups,
-            in_channels=op.weight.shape[1],
-            out_channels=op.weight.shape[0] // op.groups,
-            residual_last=op.residual_last,
-            activation=activation,
-            residual_pitch=0 if residual is None else residual.stride(0),
-            weight=weight.value.data_ptr(),
-            bias=bias.data_ptr(),
-            residual=_address(residual),
-            **_input(sources[0]),
-        )
+        activation, slope = encoded_activation(op.activation)
+        params = CConv(activation=activation, **conv_fields(op, sources, weight.value, bias))
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
 
     def _weight(self, op: ir.Conv, kind: KernelKind) -> torch.Tensor:
@@ -153,7 +142,7 @@ def _pool(op: ir.Pool, source: MapBuffer) -> NativeCall:
 def _elementwise(op: ir.Elementwise, sources: Sequence[MapBuffer]) -> NativeCall:
     a, b = sources[0].pixels, sources[-1].pixels if op.combine else None  # one source twice: x * x
     scale, shift = (None if t is None else t.contiguous() for t in (op.scale, op.shift))
-    activation, slope = _activation(op.activation)
+    activation, slope = encoded_activation(op.activation)
     params = CElementwise(
         combine=combine_number(op.combine),
         channels=a.shape[1],
@@ -231,6 +220,23 @@ def _global_mean(source: MapBuffer) -> NativeCall:
     return NativeCall(kind=KernelKind.GLOBAL_MEAN, params=params, kept=(source,))
 
 
+def conv_fields(op: ir.Conv, sources: Sequence[MapBuffer], weight: torch.Tensor, bias: torch.Tensor) -> dict[str, Any]:
+    """The fields of every structure of a convolution, but the activation; ``weight``: as its kernel reads it."""
+    residual = sources[1].pixels if len(sources) > 1 else None
+    return {
+        "window": CWindow.of(op.window),
+        "groups": op.groups,
+        "in_channels": op.weight.shape[1],
+        "out_channels": op.weight.shape[0] // op.groups,
+        "residual_last": op.residual_last,
+        "residual_pitch": 0 if residual is None else residual.stride(0),
+        "weight": weight.data_ptr(),
+        "bias": bias.data_ptr(),
+        "residual": _address(residual),
+        **_input(sources[0]),
+    }
+
+
 def _input(source: MapBuffer) -> dict[str, int]:
     """The fields of every structure that reads one map."""
     return {"in_pitch": source.pixels.stride(0), "in": source.pixels.data_ptr()}
@@ -245,9 +251,9 @@ def _address(tensor: torch.Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _activation(activation: Activation) -> tuple[CActivation, torch.Tensor | None]:
-    """The structure, and the tensor that it points to."""
+def encoded_activation(activation: Activation, unit: float = 1.0) -> tuple[CActivation, torch.Tensor | None]:
+    """The structure, its bounds in these units, and the tensor that it points to."""
     slope = None if activation.slope is None else activation.slope.contiguous()
     kind = activation_number(activation.kind)
-    low, high, alpha = activation.low, activation.high, activation.alpha
+    low, high, alpha = activation.low / unit, activation.high / unit, activation.alpha
     return CActivation(kind=kind, low=low, high=high, alpha=alpha, slope=_address(slope)), slope

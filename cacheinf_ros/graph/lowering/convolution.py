@@ -67,17 +67,9 @@ def conv2d(b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: An
 
 
 def convolution(
-    b: Builder,
-    x: View,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-) -> View:
+    b: Builder, x: View, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> View:  # fmt: skip
     """aten.convolution: either kind."""
     if transposed:
         return conv_transpose2d(b, x, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -38,7 +38,7 @@ class Move:
     """
 
     target: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
+    arguments: tuple[Any, ...]
     keywords: dict[str, Any] = field(default_factory=dict)
     item: int | None = None
     shape: Shape = ()

@@ -9,16 +9,6 @@ from cacheinf_ros.sources.scenes.sprites import OBJECT_LABELS
 from cacheinf_ros.sources.scenes.truth import SceneObject, SceneTruth
 
 __all__ = [
-    "OBJECT_LABELS",
-    "PHOTOGRAPHS",
-    "EncodedScene",
-    "Gallery",
-    "MotionPreset",
-    "Scene",
-    "SceneConfig",
-    "SceneObject",
-    "SceneTruth",
-    "load_photograph",
-    "load_photographs",
-    "parse_scene",
-]
+    "OBJECT_LABELS", "PHOTOGRAPHS", "EncodedScene", "Gallery", "MotionPreset", "Scene", "SceneConfig", "SceneObject",
+    "SceneTruth", "load_photograph", "load_photographs", "parse_scene",
+]  # fmt: skip

@@ -32,7 +32,7 @@ def group(*variants: tuple[float, float], memory_mb: Sequence[int] = (), load_j:
         ),
     )
     offers = [Offer(option=option, cost=option.cost, load=(load_j, 0.0)) for option in options_of(catalog)]
-    return RequestGroup(requests=100.0, offers=offers)
+    return RequestGroup(requests=100.0, offers=offers, phase=0, begun_share=1.0, present_share=1.0)
 
 
 def shares(*groups: RequestGroup, energy_j: float, cache_mb: int = 1000) -> list[list[float]]:

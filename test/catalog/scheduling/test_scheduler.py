@@ -102,7 +102,7 @@ def test_a_model_leaves_the_device_where_the_cloud_takes_less_of_what_is_left(
         serve(robot, float(time_s), connected=False)
     robot.account.energy_j = 1e3
     load = robot.update("m", 50.0)
-    assert (load and load.place) is place
+    assert (load and load.option.place) is place
 
 
 @pytest.mark.parametrize(("left_s", "loaded"), [(20.0, (SMALL, Why.CHEAPEST)), (4.0, None)])
@@ -117,7 +117,7 @@ def test_nothing_is_loaded_that_saves_less_than_loading_takes(
         serve(robot, float(time_s))
     robot.account.energy_j = 0.8 * left_s
     load = robot.update("m", 100.0 - left_s)
-    assert (load and (load.variant, load.why)) == loaded
+    assert (load and (load.option.variant, load.why)) == loaded
 
 
 def test_without_a_connection_the_device_serves_and_afterwards_the_cloud_again() -> None:
@@ -128,7 +128,7 @@ def test_without_a_connection_the_device_serves_and_afterwards_the_cloud_again()
     back = serve(robot, 2.0)
     assert chosen(back) == ("small", Place.DEVICE, Why.IN_CACHE)
     load = robot.update("m", 2.0)
-    assert load is not None and load.place is Place.CLOUD
+    assert load is not None and load.option.place is Place.CLOUD
     robot.apply(load, 2.0)
     assert chosen(serve(robot, 3.0)) == ("large", Place.CLOUD, Why.IN_CACHE)
     assert robot.used_bytes == 0
@@ -152,7 +152,7 @@ def test_a_larger_variant_is_loaded_in_the_background_when_damping_allows() -> N
     for time_s in range(3, 41):
         serve(robot, float(time_s))
     load = robot.update("m", 40.0)
-    assert load is not None and load.variant is DEVICE_ONLY and load.why is Why.FITS
+    assert load is not None and load.option.variant is DEVICE_ONLY and load.why is Why.FITS
 
 
 def test_a_proposal_changes_nothing() -> None:
@@ -172,7 +172,7 @@ def test_a_variant_that_costs_too_much_gives_way() -> None:
     robot.account.energy_j = 90.0
     assert serve(robot, 50.0).variant is DEVICE_ONLY  # as published: what is in the cache serves
     load = robot.update("m", 50.0)
-    assert load is not None and load.variant is SMALL and load.evicts == ()
+    assert load is not None and load.option.variant is SMALL and load.evicts == ()
 
 
 def test_memory_is_taken_from_the_least_recently_used() -> None:
@@ -272,7 +272,7 @@ def test_no_budget_is_exceeded_and_no_memory(
             if load is not None:
                 for model in load.evicts:
                     del loaded[model]
-                loaded[load.model] = 0 if load.place is Place.CLOUD else load.cost.memory_bytes
+                loaded[load.model] = 0 if load.option.place is Place.CLOUD else load.option.cost.memory_bytes
                 assert sum(loaded.values()) <= 90
         decision = step.decision
         assert decision.place is not None or decision.why in (Why.USED_UP, Why.UNREACHABLE)

@@ -22,7 +22,6 @@ from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.buffers import MapShape, allocate_maps
 from cacheinf_ros.engine.caching import Caching, droppable
-from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED
 from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import map_bytes
@@ -67,18 +66,6 @@ def test_they_are_near_float32(half: TritonBackend) -> None:
             assert ours.dtype is torch.float32
             assert 0 < nrmse(ours, reference) < 2e-2
         assert programs[0].active_share == programs[1].active_share
-
-
-def test_the_same_values_again_are_no_change(half: TritonBackend = HALVES[1]) -> None:
-    """What is compared is rounded, as what it is compared with."""
-    program = Program(with_maps_in(MIXED.graph, half.floats), half)
-    program.set_thresholds(dict.fromkeys(program.kept, NOTHING_CHANGED))
-    image, everything = torch.rand((61, 47, 3), device=DEVICE), np.ones((61, 47), np.uint8)
-    change(program, image, everything)
-    program.execute(refresh=True)
-    change(program, image, everything)
-    program.execute()
-    assert not any(program.plan.changed[name].count for name in program.kept)
 
 
 def test_an_engine_follows_a_scene(monkeypatch: pytest.MonkeyPatch, half: TritonBackend = HALVES[0]) -> None:

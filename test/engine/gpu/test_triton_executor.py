@@ -14,13 +14,15 @@ from lowered import graph_of
 from networks.random_models import random_model, seeds
 from networks.shared_models import mixed_model
 from programs import assert_same_outputs, change, changing_frames
-from triton_devices import DEVICE, DEVICE_NAME, TRITON
+from triton_devices import DEVICE, DEVICE_NAME, HALVES, TRITON
 
 from cacheinf_ros.cache_map import CacheMap, Motion
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.backends import Backend, ReferenceBackend, choose_backend
+from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, Criterion, DeltaThreshold
+from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.mode import Mode
@@ -100,8 +102,10 @@ def test_the_same_changes_are_held_back(criterion: Criterion, weighted: bool, se
         assert programs[0].active_share == pytest.approx(programs[1].active_share, abs=0.01)
 
 
-def test_the_same_values_again_are_no_change() -> None:
-    program = Program(MIXED.graph, TRITON)
+@pytest.mark.parametrize("backend", [TRITON, HALVES[1]], ids=lambda backend: str(backend.floats))
+def test_the_same_values_again_are_no_change(backend: TritonBackend) -> None:
+    """What is compared is rounded, as what it is compared with."""
+    program = Program(with_maps_in(MIXED.graph, backend.floats), backend)
     program.set_thresholds(dict.fromkeys(program.kept, NOTHING_CHANGED))
     image, everything = torch.rand((61, 47, 3), device=DEVICE), np.ones((61, 47), np.uint8)
     change(program, image, everything)

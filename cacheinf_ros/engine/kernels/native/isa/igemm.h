@@ -150,15 +150,9 @@ inline void finish(const Job& job, int start, int64_t channel, int width, const 
         store(job.out + job.to[start + r] * job.pitch + channel + v * kLanes, smallest(largest(sums[r][v], low), high));
     return;
   }
-  Vector kept[ROWS][VECTORS];
-  std::memcpy(kept, sums, sizeof(kept));
-#pragma GCC unroll 1
-  for (int r = 0; r < ROWS; ++r)
-#pragma GCC unroll 1
-    for (int v = 0; v < VECTORS; ++v) {
-      const int lanes = std::min(kLanes, width - v * kLanes);
-      if (lanes > 0) finish_part(job, start + r, channel + v * kLanes, lanes, kept[r][v]);
-    }
+  finish_each(sums, width, [&](int r, int v, int lanes, Vector sum) {
+    finish_part(job, start + r, channel + v * kLanes, lanes, sum);
+  });
 }
 
 // The products of every number of rows, 1 to kMaxRows, with one vector of columns or two.
@@ -183,20 +177,10 @@ inline void prefetch(const Job& job, int group, int block, int share, int shares
 }
 
 inline Job make_job(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
-  const ci_conv* c = static_cast<const ci_conv*>(params);
-  Job job{};
-  job.conv = c;
-  job.rows = rows.rows;
-  job.to = rows.to;
-  job.out = out;
-  job.pitch = pitch;
-  job.count = rows.count;
-  job.threads = threads;
-  job.depth = (c->window.kernel_y * c->window.kernel_x * c->in_channels + kDepth - 1) / kDepth * kDepth;
-  job.panels = (c->out_channels + kColumns - 1) / kColumns;
-  job.blocks = (rows.count + kMaxRows - 1) / kMaxRows;
-  job.block = (rows.count + job.blocks - 1) / job.blocks;  // blocks of equal size: a thin last block would be slow
-  job.blocks = (rows.count + job.block - 1) / job.block;
+  const ci_conv& c = *static_cast<const ci_conv*>(params);
+  Job job = job_on<Job>(threads, c, rows, out, pitch, kMaxRows);
+  job.depth = (c.window.kernel_y * c.window.kernel_x * c.in_channels + kDepth - 1) / kDepth * kDepth;
+  job.panels = (c.out_channels + kColumns - 1) / kColumns;
   return job;
 }
 
@@ -206,9 +190,7 @@ void run_packed_task(void* context, int task, int worker) {
   using Value = typename Format::Value;
   const Job& job = *static_cast<Job*>(context);
   const ci_conv& c = *job.conv;
-  const int first = task / job.panel_groups * job.span, share = task % job.panel_groups;
-  const int last = std::min(first + job.span, job.blocks);
-  const int from = share * job.panels / job.panel_groups, to = (share + 1) * job.panels / job.panel_groups;
+  const auto [first, last, from, to] = TaskShare(job, task);
   const int64_t block_values = int64_t(job.block) * job.depth, panel_values = int64_t(job.depth) * kColumns;
   float* line = ci::scratch(job.threads, worker, block_values * job.chunk + job.depth);
   Value* packed = reinterpret_cast<Value*>(line + job.depth);

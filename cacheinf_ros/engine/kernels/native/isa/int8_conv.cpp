@@ -77,18 +77,10 @@ inline void finish(const Job& job, int start, int64_t channel, int width, const 
     }
     return;
   }
-  Bits kept[ROWS][VECTORS];  // sums are in registers only if they are never indexed by a variable
-  std::memcpy(kept, sums, sizeof(kept));
-#pragma GCC unroll 1
-  for (int r = 0; r < ROWS; ++r)
-#pragma GCC unroll 1
-    for (int v = 0; v < VECTORS; ++v) {
-      const int lanes = std::min(kLanes, width - v * kLanes);
-      const int64_t k = channel + v * kLanes;
-      if (lanes > 0)
-        store_as(c.out, job.out, job.to[start + r] * job.pitch + k, finished(c, kept[r][v], job.rows[start + r], k, lanes),
-                 lanes);
-    }
+  finish_each(sums, width, [&](int r, int v, int lanes, Bits sum) {
+    const int64_t k = channel + v * kLanes;
+    store_as(c.out, job.out, job.to[start + r] * job.pitch + k, finished(c, sum, job.rows[start + r], k, lanes), lanes);
+  });
 }
 
 // Multiplies ROWS rows with VECTORS * lanes output channels.
@@ -248,9 +240,7 @@ template <class Dot>
 void run_task(void* context, int task, int worker) {
   const Job& job = *static_cast<Job*>(context);
   const ci_conv_int8& c = *job.conv;
-  const int first = task / job.panel_groups * job.span, share = task % job.panel_groups;
-  const int last = std::min(first + job.span, job.blocks);
-  const int from = share * job.panels / job.panel_groups, to = (share + 1) * job.panels / job.panel_groups;
+  const auto [first, last, from, to] = TaskShare(job, task);
   const Space space(job, ci::scratch(job.threads, worker, (Space::bytes(job) + 3) / 4));
   for (int group = 0; group < c.groups; ++group)
     for (int chunk = first; chunk < last; chunk += job.chunk) {
@@ -276,14 +266,7 @@ void run(ci_threads* threads, const void* params, const ci_rows& rows, float* ou
   if (rows.count <= 0) return;
   const ci_conv_int8& c = *static_cast<const ci_conv_int8*>(params);
   const ci_window& w = c.window;
-  Job job{};
-  job.conv = &c;
-  job.rows = rows.rows;
-  job.to = rows.to;
-  job.out = out;
-  job.pitch = pitch;
-  job.count = rows.count;
-  job.threads = threads;
+  Job job = job_on<Job>(threads, c, rows, out, pitch, Dot::kRows);
   job.runs = c.whole_lines ? w.kernel_y : w.kernel_y * w.kernel_x;
   job.run_bytes = c.whole_lines ? w.kernel_x * c.in_channels : c.in_channels;
   job.run_quads = (job.run_bytes + kQuad - 1) / kQuad;
@@ -292,9 +275,6 @@ void run(ci_threads* threads, const void* params, const ci_rows& rows, float* ou
   job.panels = (c.out_channels + kPanel - 1) / kPanel;
   job.pointwise = w.kernel_y == 1 && w.kernel_x == 1 && w.stride_y == 1 && w.stride_x == 1 && w.pad_y == 0 &&
                   w.pad_x == 0 && w.out_width == w.in_width;
-  job.blocks = (rows.count + Dot::kRows - 1) / Dot::kRows;
-  job.block = (rows.count + job.blocks - 1) / job.blocks;  // blocks of equal size: a thin last block would be slow
-  job.blocks = (rows.count + job.block - 1) / job.block;
   const int spans = divide(job, job.panels * job.panel_bytes <= kFewWeights, kLargeBytes / Space::block_bytes(job));
   ci::parallel_for(threads, spans * job.panel_groups, run_task<Dot>, &job);
 }

@@ -11,18 +11,15 @@ namespace {
 // Adds the products of four levels, the same in all lanes, with four weights per lane. On x86 in assembler: the rest of
 // the file is compiled for processors without these instructions.
 struct ByteDot {
+#if defined(__AVX512F__) || defined(__AVX2__)
+  static constexpr int kRows = kLanes == 16 ? 14 : 6;  // of a register tile: 28 of 32 registers hold sums
+  static constexpr bool kShifts = false;               // whether it takes levels for 128 less than they are
+  static Bits add(Bits sum, Bits levels, Bits weights) {
 #if defined(__AVX512F__)
-  static constexpr int kRows = 14;  // of a register tile: 28 of 32 registers hold sums
-  static constexpr bool kShifts = false;  // whether it takes levels for 128 less than they are
-  static Bits add(Bits sum, Bits levels, Bits weights) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(levels), "v"(weights));
-    return sum;
-  }
-#elif defined(__AVX2__)
-  static constexpr int kRows = 6;
-  static constexpr bool kShifts = false;
-  static Bits add(Bits sum, Bits levels, Bits weights) {
+#else
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(levels), "x"(weights));
+#endif
     return sum;
   }
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
@@ -45,36 +42,35 @@ struct ByteDot {
 #endif
 };
 
+#if defined(__SSE2__)
+typedef int16_t Words __attribute__((vector_size(sizeof(Bits))));
+typedef uint16_t UnsignedWords __attribute__((vector_size(sizeof(Bits))));
+#endif
+
+// The products of whole numbers that both fit into 16 bits, one of them without a sign. On x86 the products of a lane's
+// two halves, added.
+#if defined(__AVX512F__)
+inline Bits product(Bits a, Bits b) { return (Bits)_mm512_maskz_madd_epi16(~__mmask16(0), (__m512i)a, (__m512i)b); }
+#elif defined(__AVX2__)
+inline Bits product(Bits a, Bits b) { return (Bits)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
+#elif defined(__SSE2__)
+inline Bits product(Bits a, Bits b) { return (Bits)_mm_madd_epi16((__m128i)a, (__m128i)b); }
+#else
+inline Bits product(Bits a, Bits b) { return a * b; }
+#endif
+
 // The same as ByteDot by products of 16 bits: nothing saturates, as it could with products of bytes. On x86 pairs of them
 // are added.
 struct Pairs {
   static constexpr bool kShifts = false;
-#if defined(__AVX512F__)
-  static constexpr int kRows = 12;
-  static __m512i even(__m512i v) { return _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8); }
+#if defined(__SSE2__)
+  static constexpr int kRows = kLanes == 16 ? 12 : 4;
   static Bits add(Bits sum, Bits levels, Bits weights) {
-    const __m512i a = (__m512i)levels, w = (__m512i)weights;
-    const __m512i low = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(255)), even(w));
-    const __m512i high = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(w, 8));
-    return sum + (Bits)low + (Bits)high;
-  }
-#elif defined(__AVX2__)
-  static constexpr int kRows = 4;
-  static __m256i even(__m256i v) { return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8); }
-  static Bits add(Bits sum, Bits levels, Bits weights) {
-    const __m256i a = (__m256i)levels, w = (__m256i)weights;
-    const __m256i low = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)), even(w));
-    const __m256i high = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(w, 8));
-    return sum + (Bits)low + (Bits)high;
-  }
-#elif defined(__SSE2__)
-  static constexpr int kRows = 4;
-  static __m128i even(__m128i v) { return _mm_srai_epi16(_mm_slli_epi16(v, 8), 8); }
-  static Bits add(Bits sum, Bits levels, Bits weights) {
-    const __m128i a = (__m128i)levels, w = (__m128i)weights;
-    const __m128i low = _mm_madd_epi16(_mm_and_si128(a, _mm_set1_epi16(255)), even(w));
-    const __m128i high = _mm_madd_epi16(_mm_srli_epi16(a, 8), _mm_srai_epi16(w, 8));
-    return sum + (Bits)low + (Bits)high;
+    asm("" : "+v"(levels));  // otherwise GCC shifts them before they fill all lanes, which takes longer
+    const Words w = (Words)weights;
+    const Bits low = product((Bits)((Words)levels & 255), (Bits)(w << 8 >> 8));
+    const Bits high = product((Bits)((UnsignedWords)levels >> 8), (Bits)(w >> 8));
+    return sum + low + high;
   }
 #elif defined(__aarch64__)
   static constexpr int kRows = 8;

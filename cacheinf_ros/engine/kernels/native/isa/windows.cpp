@@ -6,13 +6,7 @@
 namespace CI_ISA {
 namespace {
 
-struct Depthwise {
-  using Value = float;
-  using Sum = Vector;
-  const ci_conv& p;
-  float* out;
-  const ci_window& window = p.window;
-  const int channels = p.groups;
+struct Depthwise : WindowOperator<ci_conv, float, Vector> {
   const bool clamps = p.activation.kind == CI_CLAMP;
   const bool simple = !p.residual && (clamps || p.activation.kind == CI_LINEAR);
   const Vector low = all(clamps ? p.activation.low : -__builtin_inff());
@@ -23,7 +17,6 @@ struct Depthwise {
   static Vector add(Vector sum, const float* values, int width, Vector weight) {
     return sum + load_part(values, width) * weight;
   }
-  float factor(const Inside&, const Inside&) const { return 1; }
   void store_simple(int64_t at, Vector sum, const Taps&, int width) const {
     store_part(out + at, smallest(largest(sum, low), high), width);
   }
@@ -38,27 +31,13 @@ struct Depthwise {
   }
 };
 
-struct Pool {
-  using Value = float;
-  using Sum = Vector;
-  const ci_pool& p;
-  float* out;
-  const ci_window& window = p.window;
-  const int channels = p.channels;
-  static constexpr bool simple = true;
-
-  static Vector weight(int64_t, int) { return Vector{}; }
-  static void store(const Pixel<float>&, Vector, int64_t, int) {}  // all is simple
-};
-
-struct Maximum : Pool {
+struct Maximum : PoolOf<float, Vector> {
   static Vector start(const Taps&, int64_t, int) { return all(-__builtin_inff()); }
   static Vector add(Vector sum, const float* values, int width, Vector) { return largest(sum, load_part(values, width)); }
-  static float factor(const Inside&, const Inside&) { return 1; }
   void store_simple(int64_t at, Vector sum, const Taps&, int width) const { store_part(out + at, sum, width); }
 };
 
-struct Average : Pool {
+struct Average : PoolOf<float, Vector> {
   static Vector start(const Taps&, int64_t, int) { return Vector{}; }
   static Vector add(Vector sum, const float* values, int width, Vector) { return sum + load_part(values, width); }
   float factor(const Inside& y, const Inside& x) const { return 1.0f / averaged_pixels(p, y, x); }
@@ -71,13 +50,13 @@ struct Average : Pool {
 
 void pool(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_pool& p = *static_cast<const ci_pool*>(params);
-  if (p.average) compute_all(Average{{p, out}}, threads, rows, pitch);
-  else compute_all(Maximum{{p, out}}, threads, rows, pitch);
+  if (p.average) compute_all(Average{{{p, out}}}, threads, rows, pitch);
+  else compute_all(Maximum{{{p, out}}}, threads, rows, pitch);
 }
 
 // groups == channels, one filter each; weight: [taps][channels].
 void depthwise(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
-  compute_all(Depthwise{*static_cast<const ci_conv*>(params), out}, threads, rows, pitch);
+  compute_all(Depthwise{{*static_cast<const ci_conv*>(params), out}}, threads, rows, pitch);
 }
 
 }  // namespace CI_ISA

@@ -62,6 +62,30 @@ struct Taps {
   float factor;  // of an average
 };
 
+inline int channels_of(const ci_conv& p) { return p.groups; }  // one filter each
+inline int channels_of(const ci_conv_int8& p) { return p.groups; }
+inline int channels_of(const ci_pool& p) { return p.channels; }
+
+// What all operators over windows have in common; see below.
+template <class Params, class Input, class Accumulator>
+struct WindowOperator {
+  using Value = Input;
+  using Sum = Accumulator;
+  const Params& p;
+  float* out;
+  const ci_window& window = p.window;
+  const int channels = channels_of(p);
+
+  static float factor(const Inside&, const Inside&) { return 1; }
+};
+
+template <class Input, class Accumulator>
+struct PoolOf : WindowOperator<ci_pool, Input, Accumulator> {
+  static constexpr bool simple = true;
+  static Accumulator weight(int64_t, int) { return Accumulator{}; }
+  static void store(const Pixel<Input>&, Accumulator, int64_t, int) {}  // all is simple
+};
+
 // An operator has the types Value, of its input, and Sum, a vector. What it does with the values under a window: start,
 // then add for each tap, then store the result: `store_simple` from registers, where `simple` says so, otherwise `store`
 // with the rest of what the pixel needs.
