@@ -6,11 +6,12 @@
 namespace CI_ISA {
 namespace {
 
+template <class V>
 struct Depthwise {
-  using Value = float;
+  using Value = V;
   using Sum = Vector;
   const ci_conv& p;
-  float* out;
+  V* out;
   const ci_window& window = p.window;
   const int channels = p.groups;
   const bool clamps = p.activation.kind == CI_CLAMP;
@@ -20,64 +21,73 @@ struct Depthwise {
 
   Vector start(const Taps&, int64_t k, int width) const { return load_part(p.bias + k, width); }
   Vector weight(int64_t at, int width) const { return load_part(p.weight + at, width); }
-  static Vector add(Vector sum, const float* values, int width, Vector weight) {
+  static Vector add(Vector sum, const V* values, int width, Vector weight) {
     return sum + load_part(values, width) * weight;
   }
   float factor(const Inside&, const Inside&) const { return 1; }
   void store_simple(int64_t at, Vector sum, const Taps&, int width) const {
     store_part(out + at, smallest(largest(sum, low), high), width);
   }
-  Vector finished(const Pixel<float>& pixel, Vector sum, int64_t k, int width) const {
+  Vector finished(const Pixel<V>& pixel, Vector sum, int64_t k, int width) const {
     if (!p.residual) return activate(p.activation, sum, k, width);
-    const Vector residual = load_part(p.residual + pixel.row * p.residual_pitch + k, width);
+    const Vector residual = load_part(values_of<V>(p.residual) + pixel.row * p.residual_pitch + k, width);
     return p.residual_last ? activate(p.activation, sum, k, width) + residual
                            : activate(p.activation, sum + residual, k, width);
   }
-  void store(const Pixel<float>& pixel, Vector sum, int64_t k, int width) const {
+  void store(const Pixel<V>& pixel, Vector sum, int64_t k, int width) const {
     store_part(out + pixel.out + k, finished(pixel, sum, k, width), width);
   }
 };
 
+template <class V>
 struct Pool {
-  using Value = float;
+  using Value = V;
   using Sum = Vector;
   const ci_pool& p;
-  float* out;
+  V* out;
   const ci_window& window = p.window;
   const int channels = p.channels;
   static constexpr bool simple = true;
 
   static Vector weight(int64_t, int) { return Vector{}; }
-  static void store(const Pixel<float>&, Vector, int64_t, int) {}  // all is simple
+  static void store(const Pixel<V>&, Vector, int64_t, int) {}  // all is simple
 };
 
-struct Maximum : Pool {
+template <class V>
+struct Maximum : Pool<V> {
   static Vector start(const Taps&, int64_t, int) { return all(-__builtin_inff()); }
-  static Vector add(Vector sum, const float* values, int width, Vector) { return largest(sum, load_part(values, width)); }
+  static Vector add(Vector sum, const V* values, int width, Vector) { return largest(sum, load_part(values, width)); }
   static float factor(const Inside&, const Inside&) { return 1; }
-  void store_simple(int64_t at, Vector sum, const Taps&, int width) const { store_part(out + at, sum, width); }
+  void store_simple(int64_t at, Vector sum, const Taps&, int width) const { store_part(this->out + at, sum, width); }
 };
 
-struct Average : Pool {
+template <class V>
+struct Average : Pool<V> {
   static Vector start(const Taps&, int64_t, int) { return Vector{}; }
-  static Vector add(Vector sum, const float* values, int width, Vector) { return sum + load_part(values, width); }
-  float factor(const Inside& y, const Inside& x) const { return 1.0f / averaged_pixels(p, y, x); }
+  static Vector add(Vector sum, const V* values, int width, Vector) { return sum + load_part(values, width); }
+  float factor(const Inside& y, const Inside& x) const { return 1.0f / averaged_pixels(this->p, y, x); }
   void store_simple(int64_t at, Vector sum, const Taps& taps, int width) const {
-    store_part(out + at, sum * taps.factor, width);
+    store_part(this->out + at, sum * taps.factor, width);
   }
 };
 
 }  // namespace
 
+template <class Value>
 void pool(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_pool& p = *static_cast<const ci_pool*>(params);
-  if (p.average) compute_all(Average{{p, out}}, threads, rows, pitch);
-  else compute_all(Maximum{{p, out}}, threads, rows, pitch);
+  Value* const to = values_of<Value>(out);
+  if (p.average) compute_all(Average<Value>{{p, to}}, threads, rows, pitch);
+  else compute_all(Maximum<Value>{{p, to}}, threads, rows, pitch);
 }
 
-// groups == channels, one filter each; weight: [taps][channels].
+// groups == channels, one filter each; weight: float [taps][channels].
+template <class Value>
 void depthwise(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
-  compute_all(Depthwise{*static_cast<const ci_conv*>(params), out}, threads, rows, pitch);
+  compute_all(Depthwise<Value>{*static_cast<const ci_conv*>(params), values_of<Value>(out)}, threads, rows, pitch);
 }
+
+CI_INSTANTIATE(pool);
+CI_INSTANTIATE(depthwise);
 
 }  // namespace CI_ISA
