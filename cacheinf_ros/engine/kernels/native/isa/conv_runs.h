@@ -36,6 +36,7 @@ struct Run {
 struct Block {
   const Run* runs;
   int count, quads;  // runs, and of each the quads
+  bool has_tail;     // whether half of a quad follows them
 };
 
 template <class Format>
@@ -52,7 +53,7 @@ struct Job {
   int chunk;                 // blocks prepared together
   int span;                  // blocks of a task
   int panels, panel_groups;  // weight panels per group of channels; how many tasks share them
-  bool in_place;             // whether regular blocks may be read where they lie
+  bool has_tail;             // whether what lies behind a run would be multiplied with zero and must not be
   bool pointwise;            // whether the input pixels of consecutive rows follow one another, everywhere
   ci_threads* threads;
 };
@@ -62,9 +63,11 @@ inline const uint8_t* bytes_of(const Value* values) {
   return reinterpret_cast<const uint8_t*>(values);
 }
 
+// The first bytes of a quad, followed by zeros, in all lanes.
+template <int BYTES>
 inline Bits broadcast(const uint8_t* quad) {
-  int32_t value;
-  std::memcpy(&value, quad, sizeof(value));
+  int32_t value = 0;
+  std::memcpy(&value, quad, BYTES);
   return value - Bits{};
 }
 
@@ -128,7 +131,7 @@ void multiply(const Job<Format>& job, int start, const Block& block, const uint8
     const int64_t step = block.runs[i].step;
     const uint8_t* threes[kThrees];
     for (int t = 0; t < kThrees; ++t) threes[t] = block.runs[i].from + 3 * t * step;
-    for (int q = 0; q < block.quads; ++q) {
+    const auto add_quad = [&](Bits (*read)(const uint8_t*)) __attribute__((always_inline)) {
       Bits w[VECTORS];
       for (int v = 0; v < VECTORS; ++v) {
         w[v] = *reinterpret_cast<const Bits*>(weight + v * kLanes * kQuad);
@@ -137,11 +140,13 @@ void multiply(const Job<Format>& job, int start, const Block& block, const uint8
       }
       weight += kPanel * kQuad;
       for (int r = 0; r < ROWS; ++r) {
-        const Bits a = broadcast(threes[r / 3] + r % 3 * step);
+        const Bits a = read(threes[r / 3] + r % 3 * step);
         for (int v = 0; v < VECTORS; ++v) sums[r][v] = Format::add(sums[r][v], a, w[v]);
       }
       for (int t = 0; t < kThrees; ++t) threes[t] += kQuad;
-    }
+    };
+    for (int q = 0; q < block.quads; ++q) add_quad(broadcast<kQuad>);
+    if (!Format::kReadsBehind && block.has_tail) add_quad(broadcast<kQuad / 2>);
   }
   if (Format::kShifts)
     for (int r = 0; r < ROWS; ++r)
@@ -170,7 +175,7 @@ constexpr Table<Format> kProducts = make_table<Format>(std::make_integer_sequenc
 template <class Format>
 inline bool is_regular(const Job<Format>& job, int start, int size) {
   const int first = job.rows[start], last = job.rows[start + size - 1];
-  if (!job.in_place || last - first != size - 1) return false;
+  if (last - first != size - 1) return false;
   if (job.pointwise) return true;
   const ci_window& w = job.conv->window;
   const int ox = first % w.out_width, x = ox * w.stride_x - w.pad_x;
@@ -247,7 +252,7 @@ struct Space {
     blocks = reinterpret_cast<Block*>(zeros + line_bytes(job));
     runs = reinterpret_cast<Run*>(blocks + job.chunk);
     packed = reinterpret_cast<uint8_t*>(runs + int64_t(job.chunk) * job.runs);
-    if (!job.in_place) std::memset(packed, 0, job.chunk * block_bytes(job));
+    if (job.has_tail) std::memset(packed, 0, job.chunk * block_bytes(job));
   }
 };
 
@@ -258,14 +263,14 @@ inline void prepare(const Job<Format>& job, const typename Format::Value* in, in
   Run* runs = space.runs + int64_t(place) * job.runs;
   if (is_regular(job, start, size)) {
     find_runs(job, in, start, space.zeros, runs);
-    space.blocks[place] = {runs, job.runs, job.run_quads};
+    space.blocks[place] = {runs, job.runs, job.run_quads - job.has_tail, job.has_tail};
     return;
   }
   uint8_t* packed = space.packed + place * Space::block_bytes(job);
   for (int r = 0; r < size; ++r)
     gather(job, in, job.rows[start + r], reinterpret_cast<typename Format::Value*>(packed + int64_t(r) * job.row_bytes));
   runs[0] = {packed, job.row_bytes};
-  space.blocks[place] = {runs, 1, job.runs * job.run_quads};
+  space.blocks[place] = {runs, 1, job.runs * job.run_quads, false};
 }
 
 // One task: a span of pixel blocks times a share of the weight panels, for every channel group.
@@ -313,7 +318,7 @@ void run(ci_threads* threads, const void* params, const ci_rows& rows, float* ou
   job.runs = c.whole_lines ? w.kernel_y : w.kernel_y * w.kernel_x;
   job.run_values = c.whole_lines ? w.kernel_x * c.in_channels : c.in_channels;
   job.run_quads = (job.run_values + Format::kTogether - 1) / Format::kTogether;
-  job.in_place = Format::kReadsBehind || job.run_values % Format::kTogether == 0;
+  job.has_tail = !Format::kReadsBehind && job.run_values % Format::kTogether != 0;
   job.row_bytes = job.runs * job.run_quads * kQuad;
   job.panel_bytes = int64_t(job.row_bytes) * kPanel;
   job.panels = (c.out_channels + kPanel - 1) / kPanel;
