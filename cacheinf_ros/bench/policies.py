@@ -66,7 +66,7 @@ class Skipping:
             self._kept = (image, dense)
             self.computed += 1
         before, kept = self._kept
-        return Repeated(skipped=kept, warped=_warped(kept, before, image) if _are_maps(kept) else None)
+        return Repeated(skipped=kept, warped=_warped(kept, before, image) if all(map(is_map, kept.values)) else None)
 
 
 def skipping(took_ms: Sequence[float], dense_ms: float, between_ms: float = 0.0) -> list[int]:
@@ -99,10 +99,6 @@ def estimate_shift(before: Image, now: Image) -> Shift:
     )
     (dx, dy), response = cv2.phaseCorrelate(first, second, cv2.createHanningWindow(size, cv2.CV_64F))
     return (dx / size[0], dy / size[1]) if response >= _CONFIDENT else (0.0, 0.0)
-
-
-def _are_maps(answer: Answer) -> bool:
-    return all(is_map(value) for value in answer.values)
 
 
 def _warped(answer: Answer, before: Image, now: Image) -> Answer:

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -165,7 +164,7 @@ class Engine:
         if peer is None:
             self._observe(changed_share, (computed - prepared) / 1e6, refresh=refresh)
         return EngineResult(
-            outputs=_arrays(outputs),
+            outputs={name: value.cpu().numpy() for name, value in outputs.items()},
             mode=self._config.mode if entry.reused else Mode.DENSE,
             reuse_ratio=entry.reused.reuse_ratio if entry.reused else 0.0,
             active_share=self.program.active_share,
@@ -282,7 +281,3 @@ class _Entry:
     reused: CacheMap | None = None
     outside: Border = Border.NONE
     shift: tuple[int, int] = NO_SHIFT
-
-
-def _arrays(outputs: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
-    return {name: value.cpu().numpy() for name, value in outputs.items()}

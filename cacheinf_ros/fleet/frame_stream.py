@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection
 from queue import SimpleQueue
 
 from cacheinf_ros.errors import LinkError, MessageError
@@ -52,11 +52,6 @@ def packet_of(content: bytes) -> Packet:
         session=name, epoch=epoch, kind=kind, frame=frame, tensor=tensor, part=part, parts=parts, data=content[end:],
         checksum=checksum,
     )  # fmt: skip
-
-
-def listen(host: str, key: bytes) -> Listener:
-    """Take connections of who knows the key, at a port that is free."""
-    return Listener((host, 0), "AF_INET", backlog=64, authkey=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Listener
 
 from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
-from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream, listen
+from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream
 from cacheinf_ros.fleet.held_models import ModelStore
 from cacheinf_ros.fleet.shared_weights import shared_model
 from cacheinf_ros.graph import Model
@@ -69,7 +69,7 @@ class SessionHost:
         self._sessions: dict[ServerSession, PacketStream | None] = {}
         self._is_open = True
         self.key = secrets.token_bytes(32)
-        self._listener = listen(host, self.key)
+        self._listener = Listener((host, 0), "AF_INET", backlog=64, authkey=self.key)  # at a port that is free
         threading.Thread(target=self._accept, name="accept", daemon=True).start()
 
     @property

@@ -38,7 +38,8 @@ class FolderSource:
         self._masks = _masks(images)
         self.paths = tuple(sorted(set(images) - set(self._masks.values()), key=natural_order))
         if not self.paths:
-            raise SourceError(f"{path}: neither a bag nor a folder of images; it has no {', '.join(_suffixes())} file")
+            suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
+            raise SourceError(f"{path}: neither a bag nor a folder of images; it has no {suffixes} file")
         self.length: int | None = len(self.paths)
 
     def __iter__(self) -> Iterator[Frame]:
@@ -78,7 +79,3 @@ def _masks(images: list[Path]) -> dict[Path, Path]:
     pictures = {path.stem: path for path in images if path.suffix.lower() in _MASKED_SUFFIXES}
     masks = [path for path in images if path.suffix.lower() == _MASK_SUFFIX]
     return {pictures[mask.stem]: mask for mask in masks if mask.stem in pictures}
-
-
-def _suffixes() -> list[str]:
-    return sorted(IMAGE_SUFFIXES)

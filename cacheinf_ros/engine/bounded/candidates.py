@@ -21,7 +21,7 @@ def propagation_points(graph: Graph) -> tuple[str, ...]:
         if _spreads(operator):
             for name in operator.inputs[:1]:
                 found.update(dict.fromkeys(_sources(name, producers)))
-    return tuple(name for name in found if name == graph.input or _can_hold_back(producers[name]))
+    return tuple(name for name in found if name == graph.input or not isinstance(producers[name], Global))
 
 
 def _spreads(operator: Operator) -> bool:
@@ -35,7 +35,3 @@ def _sources(name: str, producers: dict[str, Operator]) -> tuple[str, ...]:
     if not isinstance(operator, _VIEWS):
         return (name,)
     return tuple(source for given in operator.inputs for source in _sources(given, producers))
-
-
-def _can_hold_back(operator: Operator) -> bool:
-    return not isinstance(operator, Global)

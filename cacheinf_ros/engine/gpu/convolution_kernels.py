@@ -10,8 +10,15 @@ import triton
 import triton.language as tl
 
 from cacheinf_ros.engine.gpu.activation_functions import activate_tile
-from cacheinf_ros.engine.gpu.listed_pixels import Tile, listed_block, listed_tile, load_floats, load_rows, store_rows
-from cacheinf_ros.engine.gpu.window_kernels import read_by_tap
+from cacheinf_ros.engine.gpu.listed_pixels import (
+    Tile,
+    listed_block,
+    listed_tile,
+    load_floats,
+    load_rows,
+    read_by_tap,
+    store_rows,
+)
 
 
 @triton.jit

@@ -73,3 +73,14 @@ def store_rows(out, out_pitch, tile, value, COMPACT: tl.constexpr):
     """
     row = tile.position if COMPACT else tile.pixel
     tl.store(out + row[:, None] * out_pitch + tile.channel[None, :], value, mask=tile.mask)
+
+
+@triton.jit
+def read_by_tap(pixel, tap, WINDOW: tl.constexpr):
+    """(input pixels, whether they lie inside the image) that output pixels read by taps of a :class:`Window`."""
+    y = pixel // WINDOW.out_size[1] * WINDOW.stride[0] - WINDOW.padding[0]
+    y = y + tap // WINDOW.kernel[1] * WINDOW.dilation[0]
+    x = pixel % WINDOW.out_size[1] * WINDOW.stride[1] - WINDOW.padding[1]
+    x = x + tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+    inside = (y >= 0) & (y < WINDOW.in_size[0]) & (x >= 0) & (x < WINDOW.in_size[1])
+    return y * WINDOW.in_size[1] + x, inside

@@ -114,7 +114,7 @@ class _Judging:
         self._backend = choose_backend("cpu", threads, Precision.INT8)
         if not self._backend.takes_levels:
             raise EngineError("int8 needs the compiled kernels, which were not built: make build, with a C++ compiler")
-        self._outputs = [_copied(outputs) for outputs in exact.run(images)]
+        self._outputs = [{name: value.clone() for name, value in outputs.items()} for outputs in exact.run(images)]
 
     @property
     def convolutions(self) -> list[Conv]:
@@ -203,7 +203,3 @@ def _with_floats(judging: _Judging, scales: Scales) -> Scales:
 
 def _together(errors: Sequence[float]) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def _copied(outputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in outputs.items()}

@@ -25,7 +25,7 @@ def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> View:
     if isinstance(x, View):
         return _plus(b, x, y, alpha)
     assert isinstance(y, View)
-    return affine(b, y, scale=_unless_one(alpha), shift=x)
+    return affine(b, y, scale=None if alpha == 1 else float(alpha), shift=x)
 
 
 def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> View:
@@ -109,10 +109,6 @@ def _plus(b: Builder, x: View, y: Operand, alpha: float) -> View:
     if isinstance(y, View):
         return combine(b, x, y if alpha == 1 else affine(b, y, scale=float(alpha)), Combine.ADD)
     return affine(b, x, shift=torch.as_tensor(y, dtype=torch.float64) * alpha)
-
-
-def _unless_one(alpha: float) -> float | None:
-    return None if alpha == 1 else float(alpha)
 
 
 def _view(x: Operand) -> View:
