@@ -16,12 +16,13 @@ _HALVES = {Precision.FLOAT16: torch.float16, Precision.BFLOAT16: torch.bfloat16}
 
 
 def kept_floats(device: str, precision: Precision) -> torch.dtype:
-    """The type in which engines on a device keep feature maps of floats: 16 bits on a GPU only.
+    """The type in which engines on a device keep feature maps of floats: float16 on a GPU only.
 
     Raises:
         EngineError: the precision is float16, and the device is no GPU.
     """
-    if device.partition(":")[0] == "cuda":
+    kind = device.partition(":")[0]
+    if kind == "cuda" or (kind == "cpu" and precision is Precision.BFLOAT16):
         return _HALVES.get(precision, torch.float32)
     if precision is Precision.FLOAT16:
         raise EngineError(

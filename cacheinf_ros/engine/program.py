@@ -183,4 +183,4 @@ class Program:
         operator = step.operator
         sources = [self.maps[name] for name in operator.inputs]
         target = self.maps[operator.output]
-        return self._backend.prepare(operator, sources, target.pixels.shape[1], target.levels)
+        return self._backend.prepare(operator, sources, target.pixels.shape[1], target.levels, target.pixels.dtype)

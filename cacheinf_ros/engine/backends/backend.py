@@ -54,6 +54,7 @@ class Backend(Protocol):
         device: where the maps are.
         takes_levels: whether it runs graphs in which tensors are levels.
         floats: the type in which feature maps of floats are to be kept for it.
+        mixes_floats: whether its operators read and write maps of any type of floats, or graphs are to convert them.
         strip_bytes: what the caches of its processors hold of maps, for operators that it runs strip by strip; 0: it
             runs each as a whole.
     """
@@ -62,10 +63,16 @@ class Backend(Protocol):
     device: torch.device
     takes_levels: bool
     floats: torch.dtype
+    mixes_floats: bool
     strip_bytes: int
 
     def prepare(
-        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+        self,
+        operator: Operator,
+        sources: Sequence[MapBuffer],
+        channels: int,
+        levels: Levels | None = None,
+        floats: torch.dtype = torch.float32,
     ) -> PreparedKernel:
         """Prepare a local operator.
 
@@ -73,9 +80,10 @@ class Backend(Protocol):
             sources: the maps of its inputs, in their order.
             channels: of the output.
             levels: what the output's levels stand for; None: it holds floats.
+            floats: of this type.
 
         Raises:
-            TypeError: the operator, or the backend, does not compute on levels.
+            TypeError: the operator, or the backend, does not compute on levels, or not on these types of floats.
         """
         ...
 

@@ -41,17 +41,16 @@ def choose_backend(
         return _on_gpu(torch.device(device), threads, precision, floats, shared)
     library = kernel_library()
     bfloat16 = precision is Precision.BFLOAT16
-    if bfloat16 and (library is None or not library.ci_has_bfloat16()):
-        _log.warning(
-            "precision bfloat16 needs device cpu and a processor with AVX512_BF16, or ARM's I8MM and BF16: "
-            "computing in float32"
-        )
-        bfloat16 = False
-    if precision is Precision.INT8 and library is None:
-        _log.warning("precision int8 needs device cpu and the compiled kernels: computing in float32")
     if library is None:
+        if precision in (Precision.BFLOAT16, Precision.INT8):
+            _log.warning("precision %s needs the compiled kernels: computing in float32", precision.value)
         _log.warning("the compiled kernels are not built (no C++ compiler?): using slower ones in torch")
         return ReferenceBackend(torch.device("cpu"))
+    if bfloat16 and not library.ci_has_bfloat16():
+        _log.warning(
+            "precision bfloat16 is faster only with AVX512_BF16, or ARM's I8MM and BF16, which this processor lacks: "
+            "feature maps take half of the memory, and convolutions multiply in float32"
+        )
     return NativeBackend(library, threads, bfloat16=bfloat16, int8=precision is Precision.INT8, shared=shared)
 
 

@@ -46,7 +46,7 @@ class NativeBackend:
         library: the compiled functions.
         threads: the ``ci_threads``, alive as long as this object.
         takes_levels: whether it was made for graphs with levels.
-        floats: see :class:`Backend`.
+        floats, mixes_floats: see :class:`Backend`.
         strip_bytes: see :class:`Backend`.
     """
 
@@ -62,7 +62,7 @@ class NativeBackend:
         """Start the threads.
 
         Args:
-            bfloat16: whether convolutions round inputs and weights to it.
+            bfloat16: whether feature maps are kept in it.
             int8: whether graphs have levels. What is left in floats is then computed by one kernel for any number of
                 pixels: another order of its sums could become another level.
             shared: holds packed weights for all backends that are given it.
@@ -79,10 +79,11 @@ class NativeBackend:
             )
         self.threads: int = created
         self._count = threads
-        self._kernels = NativeKernels(library, shared or SharedValues(), bfloat16=bfloat16)
+        self._kernels = NativeKernels(library, shared or SharedValues())
         self._int8 = Int8Kernels(library, self._kernels)
         self.takes_levels = int8
-        self.floats = torch.float32
+        self.floats = torch.bfloat16 if bfloat16 else torch.float32
+        self.mixes_floats = False
         self.strip_bytes = threads * _STRIP_BYTES
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else "int8, " if int8 else ""
@@ -91,12 +92,17 @@ class NativeBackend:
         weakref.finalize(self, library.ci_threads_destroy, self.threads).atexit = False
 
     def prepare(
-        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+        self,
+        operator: Operator,
+        sources: Sequence[MapBuffer],
+        channels: int,
+        levels: Levels | None = None,
+        floats: torch.dtype = torch.float32,
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
         if levels is not None or any(source.levels is not None for source in sources):
             return PreparedKernel(call=self._int8.prepare(operator, sources, channels, levels))
-        call = self._kernels.prepare(operator, sources, channels)
+        call = self._kernels.prepare(operator, sources, channels, floats)
         if call is None:
             return PreparedKernel(function=self._torch.prepare(operator, sources, channels))
         return PreparedKernel(call=call, alternative=None if self.takes_levels else self._kernels.alternative(call))
@@ -145,7 +151,9 @@ class NativeInputWriter(InputWriter):
     def __init__(self, preprocessor: Preprocessor, target: MapBuffer, library: ctypes.CDLL, threads: int) -> None:
         """``threads``: the ``ci_threads``, which live as long as this object is used."""
         table = torch.from_numpy(preprocessor.table)
-        self._levels = None if target.levels is None else to_levels(table, target.levels).numpy()
+        # as the map holds values; 16 bits by their bits, which numpy has no type for
+        kept = table.to(target.pixels.dtype) if target.levels is None else to_levels(table, target.levels)
+        self._kept = (kept.view(torch.int16) if kept.itemsize == 2 else kept).numpy()
         super().__init__(preprocessor, target)
         self._library = library
         self._threads = threads
@@ -164,7 +172,8 @@ class NativeInputWriter(InputWriter):
             threshold=self._delta.squared_threshold,
             weight=(c_float * 3)(*((1.0,) * 3 if weight is None else (float(w) ** 2 for w in weight))),
             table=self._preprocessor.table.ctypes.data,
-            levels=None if self._levels is None else self._levels.ctypes.data,
+            kept=self._kept.ctypes.data,
+            value_bytes=self._kept.itemsize,
             composed=self._composed.ctypes.data,
             seen=self.seen.ctypes.data,
             out=self._target.pixels.data_ptr(),

@@ -31,7 +31,7 @@ class ReferenceBackend:
     Attributes:
         name: for messages.
         device: where the maps are.
-        takes_levels, floats: see :class:`Backend`.
+        takes_levels, floats, mixes_floats: see :class:`Backend`.
         strip_bytes: see :class:`Backend`; 0.
     """
 
@@ -40,11 +40,17 @@ class ReferenceBackend:
         self.device = device
         self.takes_levels = False
         self.floats = torch.float32
+        self.mixes_floats = True
         self.strip_bytes = 0
         self._kernels = ReferenceKernels(device)
 
     def prepare(
-        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+        self,
+        operator: Operator,
+        sources: Sequence[MapBuffer],
+        channels: int,
+        levels: Levels | None = None,
+        floats: torch.dtype = torch.float32,
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
         if levels is not None:

@@ -30,7 +30,7 @@ class TritonBackend(ReferenceBackend):
     Attributes:
         name: for messages.
         device: where the maps are.
-        takes_levels, floats: see :class:`Backend`.
+        takes_levels, floats, mixes_floats: see :class:`Backend`.
         strip_bytes: see :class:`Backend`; 0.
     """
 
@@ -67,12 +67,17 @@ class TritonBackend(ReferenceBackend):
         self.name = f"triton ({where}{kind})"
 
     def prepare(
-        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+        self,
+        operator: Operator,
+        sources: Sequence[MapBuffer],
+        channels: int,
+        levels: Levels | None = None,
+        floats: torch.dtype = torch.float32,
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
         launch = None if levels is not None else self._launches.prepare(operator, sources, channels)
         if launch is None:
-            return super().prepare(operator, sources, channels, levels)
+            return super().prepare(operator, sources, channels, levels, floats)
         return PreparedKernel(launch=launch, function=launch.function())
 
     def executor(self, executable: Executable) -> Executor:

@@ -11,10 +11,21 @@ from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.execution.strips import Part, Segment, Slide
-from cacheinf_ros.engine.kernels.abi import NEVER, CSelect, CSet, CStep, Int8KernelKind, KernelKind, StepKind
+from cacheinf_ros.engine.kernels.abi import (
+    NEVER,
+    BFloat16KernelKind,
+    CSelect,
+    CSet,
+    CStep,
+    Int8KernelKind,
+    KernelKind,
+    StepKind,
+)
 from cacheinf_ros.engine.kernels.moved_inputs import with_moved_inputs
 from cacheinf_ros.engine.kernels.prepared import NativeCall
 
+_COPIES = {4: KernelKind.SELECT, 2: BFloat16KernelKind.SELECT_BFLOAT16, 1: Int8KernelKind.SELECT_INT8}
+"""What copies rows, by bytes of a value."""
 _PIXEL_BYTES = ctypes.sizeof(ctypes.c_int32)  # of a list's entry
 
 
@@ -96,7 +107,7 @@ class StripEncoder:
         self._kept.append(params)
         yield CStep(
             kind=StepKind.COMPUTE,
-            kernel=int(KernelKind.SELECT if buffer.levels is None else Int8KernelKind.SELECT_INT8),
+            kernel=int(_COPIES[value_bytes]),
             params=ctypes.addressof(params),
             first=self._lines(writer.active, slide.lines),
             second=writer.active.address,

@@ -26,31 +26,50 @@ class KernelKind(IntEnum):
 
     CONV = 0
     CONV_IN_PLACE = 1
-    CONV_BFLOAT16 = 2
-    DEPTHWISE = 3
-    POOL = 4
-    ELEMENTWISE = 5
-    CHANNEL_NORM = 6
-    CHANNEL_SOFTMAX = 7
-    RESAMPLE = 8
-    PIXEL_SHUFFLE = 9
-    SELECT = 10
-    GLOBAL_MEAN = 11
+    DEPTHWISE = 2
+    POOL = 3
+    ELEMENTWISE = 4
+    CHANNEL_NORM = 5
+    CHANNEL_SOFTMAX = 6
+    RESAMPLE = 7
+    PIXEL_SHUFFLE = 8
+    SELECT = 9
+    GLOBAL_MEAN = 10
+
+
+class BFloat16KernelKind(IntEnum):
+    """More of ``ci_kernel``: kernels on bfloat16, and between it and floats."""
+
+    CONV_BFLOAT16 = 11
+    CONV_BFLOAT16_WIDENED = 12
+    DEPTHWISE_BFLOAT16 = 13
+    POOL_BFLOAT16 = 14
+    ELEMENTWISE_BFLOAT16 = 15
+    CHANNEL_NORM_BFLOAT16 = 16
+    RESAMPLE_BFLOAT16 = 17
+    PIXEL_SHUFFLE_BFLOAT16 = 18
+    SELECT_BFLOAT16 = 19
+    GLOBAL_MEAN_BFLOAT16 = 20
+    WIDEN = 21
+    NARROW = 22
 
 
 class Int8KernelKind(IntEnum):
     """The rest of ``ci_kernel``: kernels on levels."""
 
-    CONV_INT8 = 12
-    CONV_INT8_PAIRS = 13
-    DEPTHWISE_INT8 = 14
-    POOL_INT8 = 15
-    ELEMENTWISE_INT8 = 16
-    RESAMPLE_INT8 = 17
-    PIXEL_SHUFFLE_INT8 = 18
-    SELECT_INT8 = 19
-    GLOBAL_MEAN_INT8 = 20
-    CONVERT = 21
+    CONV_INT8 = 23
+    CONV_INT8_PAIRS = 24
+    DEPTHWISE_INT8 = 25
+    POOL_INT8 = 26
+    ELEMENTWISE_INT8 = 27
+    RESAMPLE_INT8 = 28
+    PIXEL_SHUFFLE_INT8 = 29
+    SELECT_INT8 = 30
+    GLOBAL_MEAN_INT8 = 31
+    CONVERT = 32
+
+
+AnyKernelKind = KernelKind | BFloat16KernelKind | Int8KernelKind
 
 
 class StepKind(IntEnum):
@@ -116,6 +135,7 @@ class CConv(Structure):
         ("activation", CActivation),
         ("in_pitch", c_int64), ("residual_pitch", c_int64),
         ("in", c_void_p), ("weight", c_void_p), ("bias", c_void_p), ("residual", c_void_p),
+        ("whole_lines", c_int32), ("writes_floats", c_int32),
     ]  # fmt: skip
 
 
@@ -301,7 +321,7 @@ class CInput(Structure):
 
     _fields_ = [
         ("height", c_int32), ("width", c_int32), ("order", c_int32 * 3), ("threshold", c_float),
-        ("weight", c_float * 3), ("reserved", c_float), ("table", c_void_p), ("levels", c_void_p),
+        ("weight", c_float * 3), ("value_bytes", c_int32), ("table", c_void_p), ("kept", c_void_p),
         ("composed", c_void_p), ("seen", c_void_p), ("out", c_void_p), ("pitch", c_int64),
     ]  # fmt: skip
 
@@ -432,9 +452,9 @@ def _layout() -> Iterator[tuple[str, int]]:
         yield name, ctypes.sizeof(structure)
         for field, *_ in structure._fields_:
             yield f"{name}.{field}", getattr(structure, field).offset
-    for number in (*KernelKind, *Int8KernelKind, *StepKind, *ChangeKind, *Border, *Status):
+    for number in (*KernelKind, *BFloat16KernelKind, *Int8KernelKind, *StepKind, *ChangeKind, *Border, *Status):
         yield f"CI_{number.name}", number.value
-    yield "CI_KERNELS", len(KernelKind) + len(Int8KernelKind)
+    yield "CI_KERNELS", len(KernelKind) + len(BFloat16KernelKind) + len(Int8KernelKind)
     yield "CI_FIRST", combine_number(None)
     for combine in Combine:
         yield f"CI_{combine.name}", combine_number(combine)

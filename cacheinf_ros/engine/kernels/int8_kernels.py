@@ -20,14 +20,17 @@ from cacheinf_ros.engine.kernels.abi import (
     CResampleInt8,
     Int8KernelKind,
 )
-from cacheinf_ros.engine.kernels.native_kernels import NativeKernels, conv_fields, encoded_activation
+from cacheinf_ros.engine.kernels.native_kernels import (
+    NativeKernels,
+    conv_fields,
+    encoded_activation,
+    has_whole_lines,
+    in_runs,
+)
 from cacheinf_ros.engine.kernels.prepared import NativeCall
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.ir import Levels
 
-_CPU = torch.device("cpu")
-_PANEL = 32  # output channels of packed weights that lie together: kPanel in native/isa/int8_conv.cpp
-_QUAD = 4  # values that are multiplied at once
 _MOST_BIAS = 2**30  # of sums that an int32 holds with what is added to them
 _MOST_LEVEL = 255
 
@@ -82,8 +85,8 @@ class Int8Kernels:
         assert levels is not None and (residual is None or residual.levels is not None)
         unit = 1.0 if out is None else out.scale
         rounded = rounded_weights(op)
-        whole_lines = op.window.dilation[1] == 1 and op.groups == 1 and source.pixels.stride(0) == op.weight.shape[1]
-        weight = _by_tap(rounded) if op.is_depthwise else _packed(rounded, op.groups, whole_lines=whole_lines)
+        whole_lines = has_whole_lines(op, source.pixels)
+        weight = _by_tap(rounded) if op.is_depthwise else in_runs(rounded, op.groups, whole_lines=whole_lines)
         in_sums = levels.scale * op.weight_scale.double()  # what one unit of a sum stands for
         bias = (op.bias.double() / in_sums).round()
         if not op.is_depthwise:  # whose kernel knows which taps lie inside the image
@@ -154,17 +157,6 @@ def _convert(source: MapBuffer, out: Levels | None) -> NativeCall:
 def _by_tap(rounded: torch.Tensor) -> torch.Tensor:
     """int8 [channels, 1, kernel_y, kernel_x] -> int32 [taps, channels]."""
     return rounded.flatten(1).t().to(torch.int32).contiguous()
-
-
-def _packed(rounded: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
-    """int8 [groups, panels, runs, quads, 32, 4], zero padded, from [outputs, inputs per group, kernel_y, kernel_x]."""
-    taps_last = rounded.unflatten(0, (groups, -1)).permute(0, 1, 3, 4, 2)  # [groups, outputs, y, x, inputs]
-    runs = taps_last.flatten(3, 4) if whole_lines else taps_last.flatten(2, 3)  # [groups, outputs, runs, values]
-    padding = (0, -runs.shape[3] % _QUAD, 0, 0, 0, -runs.shape[1] % _PANEL)
-    padded = torch.nn.functional.pad(runs, padding)
-    packed = padded.unflatten(1, (-1, _PANEL)).unflatten(4, (-1, _QUAD)).permute(0, 1, 3, 4, 2, 5)
-    aligned = MapBuffer.allocate((1, 1), packed.numel(), _CPU, Levels(scale=1.0, zero=0)).pixels.view(torch.int8)
-    return aligned.copy_(packed.reshape(1, -1))
 
 
 def _input(source: MapBuffer) -> dict[str, int]:

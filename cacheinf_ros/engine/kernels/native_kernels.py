@@ -12,6 +12,7 @@ import torch
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.kernels.abi import (
+    BFloat16KernelKind,
     CActivation,
     CChannelNorm,
     CChannelSoftmax,
@@ -31,34 +32,58 @@ from cacheinf_ros.engine.kernels.prepared import NativeCall
 from cacheinf_ros.graph import Activation, SharedValues, ir
 
 _CPU = torch.device("cpu")
+_PANEL = 32  # output channels of packed weights that lie together: kPanel in native/isa/conv_runs.h
+_QUAD = 4  # bytes of them that are multiplied at once
 _FEW_CHANNELS = 32  # of the output, for which gathering inputs first does not pay
 _ALTERNATIVES = {KernelKind.CONV: KernelKind.CONV_IN_PLACE, KernelKind.CONV_IN_PLACE: KernelKind.CONV}
+_ON_BFLOAT16 = {
+    KernelKind.DEPTHWISE: BFloat16KernelKind.DEPTHWISE_BFLOAT16,
+    KernelKind.POOL: BFloat16KernelKind.POOL_BFLOAT16,
+    KernelKind.ELEMENTWISE: BFloat16KernelKind.ELEMENTWISE_BFLOAT16,
+    KernelKind.CHANNEL_NORM: BFloat16KernelKind.CHANNEL_NORM_BFLOAT16,
+    KernelKind.RESAMPLE: BFloat16KernelKind.RESAMPLE_BFLOAT16,
+    KernelKind.PIXEL_SHUFFLE: BFloat16KernelKind.PIXEL_SHUFFLE_BFLOAT16,
+    KernelKind.SELECT: BFloat16KernelKind.SELECT_BFLOAT16,
+    KernelKind.GLOBAL_MEAN: BFloat16KernelKind.GLOBAL_MEAN_BFLOAT16,
+}
 
 
 class NativeKernels:
     """Prepares operators for the compiled library."""
 
-    def __init__(self, library: ctypes.CDLL, shared: SharedValues, *, bfloat16: bool = False) -> None:
-        """Prepare.
-
-        Args:
-            shared: holds packed weights for all that are given it.
-            bfloat16: whether convolutions round inputs and weights to it.
-        """
+    def __init__(self, library: ctypes.CDLL, shared: SharedValues) -> None:
+        """``shared``: holds packed weights for all that are given it."""
         self._library = library
         self._shared = shared
-        self._bfloat16 = bfloat16
 
-    def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> NativeCall | None:
+    def prepare(
+        self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, floats: torch.dtype = torch.float32
+    ) -> NativeCall | None:
         """The call of a local operator, or None where only torch can do it.
 
         Args:
             sources: the maps of its inputs, in their order.
             channels: of the output.
+            floats: the type of the output: that of the inputs, unless it is a convolution or a conversion.
+
+        Raises:
+            TypeError: no kernel reads and writes these types.
         """
+        call = self._call(op, sources, channels, floats)
+        types = {*(source.pixels.dtype for source in sources), floats}
+        if call is None or torch.bfloat16 not in types or not isinstance(call.kind, KernelKind):
+            return call
+        kind = _ON_BFLOAT16.get(call.kind)
+        if kind is None or len(types) > 1:
+            raise TypeError(f"{type(op).__name__} {op.name} is not computed on {', '.join(map(str, types))}")
+        return replace(call, kind=kind)
+
+    def _call(
+        self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, floats: torch.dtype
+    ) -> NativeCall | None:
         match op:
             case ir.Conv():
-                return self._conv(op, sources)
+                return self._conv(op, sources, floats)
             case ir.Pool():
                 return _pool(op, sources[0])
             case ir.Elementwise():
@@ -75,6 +100,8 @@ class NativeKernels:
                 return _select(op, sources[0])
             case ir.GlobalMean():
                 return _global_mean(sources[0])
+            case ir.Convert():
+                return _convert(sources[0])
         return None
 
     def alternative(self, call: NativeCall) -> NativeCall | None:
@@ -82,21 +109,40 @@ class NativeKernels:
         other = _ALTERNATIVES.get(call.kind) if isinstance(call.kind, KernelKind) else None
         return None if other is None else replace(call, kind=other)
 
-    def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> NativeCall:
-        kind = _conv_kind(op, bfloat16=self._bfloat16)
+    def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer], floats: torch.dtype) -> NativeCall:
         source, residual = sources[0].pixels, sources[1].pixels if len(sources) > 1 else None
-        weight = self._shared.get(op.weight, (kind, op.groups), lambda: self._weight(op, kind))
+        kind = self._conv_kind(op, source.dtype)
+        whole_lines = kind in BFloat16KernelKind and has_whole_lines(op, source)
+        weight = self._shared.get(
+            op.weight, (kind, op.groups, whole_lines), lambda: self._weight(op, kind, whole_lines=whole_lines)
+        )
         bias = op.bias.contiguous()
         activation, slope = encoded_activation(op.activation)
-        params = CConv(activation=activation, **conv_fields(op, sources, weight.value, bias))
+        params = CConv(
+            activation=activation,
+            whole_lines=whole_lines,
+            writes_floats=floats is torch.float32,
+            **conv_fields(op, sources, weight.value, bias),
+        )
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, slope))
 
-    def _weight(self, op: ir.Conv, kind: KernelKind) -> torch.Tensor:
+    def _conv_kind(self, op: ir.Conv, floats: torch.dtype) -> KernelKind | BFloat16KernelKind:
+        """The kernel that is likely to be the fastest; measurements decide (see ``alternative``)."""
+        if op.is_depthwise:
+            return KernelKind.DEPTHWISE
+        if floats is torch.bfloat16:
+            has_it = self._library.ci_has_bfloat16()
+            return BFloat16KernelKind.CONV_BFLOAT16 if has_it else BFloat16KernelKind.CONV_BFLOAT16_WIDENED
+        is_narrow = op.weight.shape[0] // op.groups <= _FEW_CHANNELS
+        return KernelKind.CONV_IN_PLACE if is_narrow else KernelKind.CONV
+
+    def _weight(self, op: ir.Conv, kind: KernelKind | BFloat16KernelKind, *, whole_lines: bool) -> torch.Tensor:
         """The weights in the order in which a kernel reads them."""
         if kind is KernelKind.DEPTHWISE:
             return _by_tap(op)
-        packed = self._packed(op)
-        return self._in_pairs(packed) if kind is KernelKind.CONV_BFLOAT16 else packed
+        if isinstance(kind, BFloat16KernelKind):
+            return in_runs(op.weight.to(torch.bfloat16), op.groups, whole_lines=whole_lines)
+        return self._packed(op)
 
     def _packed(self, op: ir.Conv) -> torch.Tensor:
         outputs, inputs, height, width = op.weight.shape
@@ -106,21 +152,29 @@ class NativeKernels:
         self._library.ci_pack_weight(weight.data_ptr(), packed.data_ptr(), *sizes)
         return packed
 
-    def _in_pairs(self, packed: torch.Tensor) -> torch.Tensor:
-        """Packed weights as bfloat16; two that follow each other in depth lie together."""
-        columns = self._library.ci_packed_columns()
-        pairs = packed.view(-1, 2, columns).transpose(1, 2).to(torch.bfloat16)
-        halves = MapBuffer.allocate((1, 1), packed.numel() // 2, _CPU).pixels.view(torch.bfloat16)
-        return halves.copy_(pairs.reshape(1, -1))
+
+def has_whole_lines(op: ir.Conv, pixels: torch.Tensor) -> bool:
+    """Whether the taps of a line of the window lie behind one another in a map."""
+    return op.window.dilation[1] == 1 and op.groups == 1 and pixels.stride(0) == op.weight.shape[1]
 
 
-def _conv_kind(op: ir.Conv, *, bfloat16: bool) -> KernelKind:
-    """The kernel that is likely to be the fastest; measurements decide (see ``alternative``)."""
-    if op.is_depthwise:
-        return KernelKind.DEPTHWISE
-    if op.weight.shape[0] // op.groups <= _FEW_CHANNELS:
-        return KernelKind.CONV_IN_PLACE
-    return KernelKind.CONV_BFLOAT16 if bfloat16 else KernelKind.CONV
+def in_runs(weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
+    """Weights of less than 32 bits as ``native/isa/conv_runs.h`` reads them, zero padded.
+
+    Args:
+        weight: [outputs, inputs per group, kernel_y, kernel_x].
+
+    Returns:
+        [1, groups * panels * runs * quads * 32 * values of 4 bytes].
+    """
+    taps_last = weight.unflatten(0, (groups, -1)).permute(0, 1, 3, 4, 2)  # [groups, outputs, y, x, inputs]
+    runs = taps_last.flatten(3, 4) if whole_lines else taps_last.flatten(2, 3)  # [groups, outputs, runs, values]
+    together = _QUAD // weight.itemsize
+    padding = (0, -runs.shape[3] % together, 0, 0, 0, -runs.shape[1] % _PANEL)
+    padded = torch.nn.functional.pad(runs, padding)
+    packed = padded.unflatten(1, (-1, _PANEL)).unflatten(4, (-1, together)).permute(0, 1, 3, 4, 2, 5)
+    aligned = MapBuffer.allocate((1, 1), packed.numel() // together, _CPU).pixels.view(weight.dtype)
+    return aligned.copy_(packed.reshape(1, -1))
 
 
 def _by_tap(op: ir.Conv) -> torch.Tensor:
@@ -218,6 +272,11 @@ def _global_mean(source: MapBuffer) -> NativeCall:
     pixels, channels = source.pixels.shape
     params = CGlobalMean(channels=channels, pixels=pixels, **_input(source))
     return NativeCall(kind=KernelKind.GLOBAL_MEAN, params=params, kept=(source,))
+
+
+def _convert(source: MapBuffer) -> NativeCall:
+    kind = BFloat16KernelKind.WIDEN if source.pixels.dtype is torch.bfloat16 else BFloat16KernelKind.NARROW
+    return NativeCall(kind=kind, params=CSelect(channels=source.pixels.shape[1], **_input(source)), kept=(source,))
 
 
 def conv_fields(op: ir.Conv, sources: Sequence[MapBuffer], weight: torch.Tensor, bias: torch.Tensor) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cacheinf_ros.engine.kernels.abi import Int8KernelKind, KernelKind
+from cacheinf_ros.engine.kernels.abi import AnyKernelKind
 
 if TYPE_CHECKING:  # what it is made of needs Triton
     from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch
@@ -29,7 +29,7 @@ class NativeCall:
         kept: everything whose memory the parameters point to.
     """
 
-    kind: KernelKind | Int8KernelKind
+    kind: AnyKernelKind
     params: Structure
     kept: tuple[object, ...]
 

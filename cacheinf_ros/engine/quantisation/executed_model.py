@@ -7,6 +7,7 @@ import logging
 from dataclasses import replace
 
 from cacheinf_ros.engine.backends import Backend, choose_backend
+from cacheinf_ros.engine.conversions import computed_in_float32, with_conversions
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.quantisation.embedded import embedded_scales
@@ -29,9 +30,14 @@ def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
         EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
     """
     backend = choose_backend(config.device, config.threads, config.precision, model.shared)
-    if not backend.takes_levels:
-        return replace(model, graph=with_maps_in(model.graph, backend.floats)), backend
-    return replace(model, graph=graph_in_levels(model)), backend
+    if backend.takes_levels:
+        return replace(model, graph=graph_in_levels(model)), backend
+    graph = with_maps_in(model.graph, backend.floats)
+    if not backend.mixes_floats and graph is not model.graph:
+        graph = with_conversions(graph)
+        if left := computed_in_float32(graph):
+            _log.info("model %s: in bfloat16, but in float32: %s", model.name, ", ".join(left))
+    return replace(model, graph=graph), backend
 
 
 def executed_graph(model: Model, config: EngineConfig) -> Graph:
@@ -42,7 +48,8 @@ def executed_graph(model: Model, config: EngineConfig) -> Graph:
     """
     if config.precision is Precision.INT8 and config.device == "cpu":
         return graph_in_levels(model)
-    return with_maps_in(model.graph, kept_floats(config.device, config.precision))
+    graph = with_maps_in(model.graph, kept_floats(config.device, config.precision))
+    return with_conversions(graph) if config.device == "cpu" and graph is not model.graph else graph
 
 
 def graph_in_levels(model: Model) -> Graph:

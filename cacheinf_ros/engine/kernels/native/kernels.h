@@ -5,8 +5,10 @@
 // The plain C structures and constants are mirrored in ../abi.py, which compares them with layout.cpp when the library is
 // loaded. Pitches are in values; a pitch may exceed the channels, where a map is part of a concatenated one.
 //
-// Values are floats, or levels: uint8_t that stand for (level - zero) * scale. Structures of operators on levels end in
-// _int8; where they hold the structure of the same operator on floats, its pointers to maps are to levels.
+// Values are floats, bfloat16 (uint16_t, the upper half of a float), or levels: uint8_t that stand for (level - zero) *
+// scale. Structures of operators on levels end in _int8; where they hold the structure of the same operator on floats, its
+// pointers to maps are to levels. In bfloat16 the structures are those of floats, and what points to maps points to
+// bfloat16; biases, weights of depthwise convolutions and other parameters stay floats.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +41,11 @@ struct ci_conv {  // also of CI_DEPTHWISE, whose weights are laid out differentl
   ci_activation activation;
   int64_t in_pitch, residual_pitch;
   const float* in;
-  const float* weight;    // of CI_CONV_BFLOAT16: uint16_t
+  const float* weight;    // of CI_CONV_BFLOAT16 packed uint16_t: see isa/conv_runs.h
   const float* bias;      // [groups * out_channels]
   const float* residual;  // may be null
+  int32_t whole_lines;    // of CI_CONV_BFLOAT16: as of ci_conv_int8
+  int32_t writes_floats;  // of CI_CONV_BFLOAT16: whether the result consists of floats
 };
 
 struct ci_pool {
@@ -123,7 +127,7 @@ struct ci_conv_int8 {  // also of CI_DEPTHWISE_INT8
   ci_activation activation;  // bounds of a clamp are in units of the result
   int64_t in_pitch, residual_pitch;
   const uint8_t* in;
-  const int8_t* weight;     // of CI_CONV_INT8 packed: see isa/conv_int8.cpp; of CI_DEPTHWISE_INT8 int32_t: [taps][channels]
+  const int8_t* weight;     // of CI_CONV_INT8 packed: see isa/conv_runs.h; of CI_DEPTHWISE_INT8 int32_t: [taps][channels]
   const int32_t* bias;      // [groups * out_channels], added to the sums of products
   const float* multiplier;  // [groups * out_channels], from sums to units of the result
   const uint8_t* residual;  // may be null
@@ -166,8 +170,10 @@ struct ci_convert {  // from floats to levels, or back, or from levels to others
 
 // Which kernel a parameter structure is for.
 enum ci_kernel : int32_t {
-  CI_CONV, CI_CONV_IN_PLACE, CI_CONV_BFLOAT16, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM,
-  CI_CHANNEL_SOFTMAX, CI_RESAMPLE, CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_CONV_INT8, CI_CONV_INT8_PAIRS,
+  CI_CONV, CI_CONV_IN_PLACE, CI_DEPTHWISE, CI_POOL, CI_ELEMENTWISE, CI_CHANNEL_NORM, CI_CHANNEL_SOFTMAX, CI_RESAMPLE,
+  CI_PIXEL_SHUFFLE, CI_SELECT, CI_GLOBAL_MEAN, CI_CONV_BFLOAT16, CI_CONV_BFLOAT16_WIDENED, CI_DEPTHWISE_BFLOAT16,
+  CI_POOL_BFLOAT16, CI_ELEMENTWISE_BFLOAT16, CI_CHANNEL_NORM_BFLOAT16, CI_RESAMPLE_BFLOAT16, CI_PIXEL_SHUFFLE_BFLOAT16,
+  CI_SELECT_BFLOAT16, CI_GLOBAL_MEAN_BFLOAT16, CI_WIDEN, CI_NARROW, CI_CONV_INT8, CI_CONV_INT8_PAIRS,
   CI_DEPTHWISE_INT8, CI_POOL_INT8, CI_ELEMENTWISE_INT8, CI_RESAMPLE_INT8, CI_PIXEL_SHUFFLE_INT8, CI_SELECT_INT8,
   CI_GLOBAL_MEAN_INT8, CI_CONVERT, CI_KERNELS
 };
@@ -247,7 +253,7 @@ struct ci_step {
   const void* alternative_params;
   int32_t alternative_from;  // active pixels from which on it is used
   int32_t inwards;           // of propagation: from outputs to inputs, no border counts
-  int32_t value_bytes;       // of CI_COMPUTE: 4, floats, or 1, levels, of which `out` then consists
+  int32_t value_bytes;       // of CI_COMPUTE: of what `out` consists of: 4, floats; 2, bfloat16; 1, levels
   int32_t reserved;
 };
 
@@ -263,9 +269,9 @@ struct ci_input {
   int32_t order[3];        // channel of the image for each channel of the input
   float threshold;         // as of a step, for CI_SUM_OF_SQUARES
   float weight[3];
-  float reserved;
+  int32_t value_bytes;     // of the input map: as of a step
   const float* table;      // [3][256]: value of each brightness, per channel of the input
-  const uint8_t* levels;   // [3][256]: the same in levels; null: the input map holds floats
+  const void* kept;        // [3][256]: the same as the input map holds them, unless it holds floats
   uint8_t* composed;       // [height][width][3]: what the cache stands for
   uint8_t* seen;           // [height][width][3]: what the input map holds
   void* out;               // the input map
@@ -322,7 +328,7 @@ int attempted(Function&& function) noexcept {
 }
 
 // Computes the listed rows of `params`' operator into out, row to[i] at out + to[i] * pitch; where the result consists
-// of levels, out is a pointer to them.
+// of levels or of bfloat16, out is a pointer to them.
 using Kernel = void (*)(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch);
 
 // Sets that are empty, or full.
@@ -345,7 +351,7 @@ struct Isa {
   void (*unite)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*subtract)(const ci_set& first, const ci_set& second, ci_set& to);
   void (*list)(ci_set& set);  // the pixels that the mask holds
-  // For CI_POOLED_SQUARES: notes how much `count` computed rows (behind one another, floats or levels) differ from the
+  // For CI_POOLED_SQUARES: notes how much `count` computed rows (behind one another, as in the map) differ from the
   // step's map. squares: [height + 2 * kPoolRadius][width + 2 * kPoolRadius].
   void (*measure)(ci_threads* threads, const ci_step& step, const void* computed, const int32_t* rows, int count,
                   float* squares);

@@ -12,6 +12,7 @@ namespace {
 // still a number, as infinity times a weight of 0 is not.
 // Levels have no such value: after a move the program holds nothing of them back.
 constexpr float kUnseen = 1e18f;
+constexpr uint16_t kUnseenBfloat16 = 0x5d5e;  // the same, rounded
 
 template <class Value>
 void shift(const ci_shift& map, Value unseen) {
@@ -40,6 +41,7 @@ extern "C" int ci_shift_maps(ci_threads* threads, const ci_shift* maps, int coun
       [](void* context, int task, int) {
         const ci_shift& map = static_cast<const ci_shift*>(context)[task];
         if (map.value_bytes == 1) shift<uint8_t>(map, 0);
+        else if (map.value_bytes == 2) shift<uint16_t>(map, kUnseenBfloat16);
         else shift<float>(map, kUnseen);
       },
       const_cast<ci_shift*>(maps));

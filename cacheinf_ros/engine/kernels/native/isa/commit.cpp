@@ -17,7 +17,7 @@ inline Vector weighted(const ci_step& step, Vector v, int channel, int width) {
   return step.weight ? v * load_part(step.weight + channel, width) : v;
 }
 
-template <class Value>  // float, or uint8_t: levels
+template <class Value>  // float, BFloat16, or uint8_t: levels
 inline Vector change_of(const Value* computed, const Value* old, int channel, int width) {
   return load_part(computed + channel, width) - load_part(old + channel, width);
 }
@@ -128,6 +128,7 @@ void measure_each(ci_threads* threads, const ci_step& step, const Value* compute
 template <class Function>
 void with_values(const ci_step& step, const void* computed, const Function& function) {
   if (step.value_bytes == 1) function(static_cast<const uint8_t*>(computed));
+  else if (step.value_bytes == 2) function(static_cast<const BFloat16*>(computed));
   else function(static_cast<const float*>(computed));
 }
 

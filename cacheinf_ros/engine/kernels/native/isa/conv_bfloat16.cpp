@@ -1,79 +1,93 @@
 // Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 
-// Convolution with inputs and weights rounded to bfloat16, sums in float32: twice the products per instruction.
-#include "igemm.h"
+// Convolution of bfloat16 and weights rounded to it, sums in float32: twice the products per instruction, where the
+// processor has it.
+#include "conv_runs.h"
 
 namespace CI_ISA {
-
-#if defined(__AVX512F__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 namespace {
 
-typedef uint16_t Half;  // upper 16 bits of a float
-
-// Pairs of halves, a pair per lane.
+// Adds the products of two bfloat16, the same in all lanes, with two weights per lane. On x86 in assembler: the rest of
+// the file is compiled for processors without this instruction.
 #if defined(__AVX512F__)
-#define CI_TARGET __attribute__((target("avx512bf16")))
-typedef __m512bh Pairs;
-CI_TARGET inline Pairs load_pairs(const Half* p) { return (Pairs)_mm512_load_si512(p); }
-CI_TARGET inline Pairs all_pairs(int32_t pair) { return (Pairs)_mm512_set1_epi32(pair); }
-CI_TARGET inline Vector add_products(Vector sum, Pairs a, Pairs b) { return (Vector)_mm512_dpbf16_ps((__m512)sum, a, b); }
-#else
-#define CI_TARGET
-typedef bfloat16x8_t Pairs;
-inline Pairs load_pairs(const Half* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
-inline Pairs all_pairs(int32_t pair) { return vreinterpretq_bf16_s32(vdupq_n_s32(pair)); }
-inline Vector add_products(Vector sum, Pairs a, Pairs b) { return (Vector)vbfdotq_f32((float32x4_t)sum, a, b); }
+struct PairDot {
+  static constexpr int kRows = 14;  // of a register tile: 28 of 32 registers hold sums
+  static Vector add(Vector sum, Bits pair, Bits weights) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(pair), "v"(weights));
+    return sum;
+  }
+};
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+struct PairDot {
+  static constexpr int kRows = 12;
+  static Vector add(Vector sum, Bits pair, Bits weights) {
+    return (Vector)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_s32((int32x4_t)pair), vreinterpretq_bf16_s32((int32x4_t)weights));
+  }
+};
 #endif
 
-// packed: [depth / 16][ROWS][16]; weight: [depth / 2][columns][2].
-template <int ROWS, int VECTORS>
-CI_TARGET void multiply_bfloat16(const Job& job, int start, const Half* packed, const Half* weight, int64_t channel,
-                                 int width) {
-  Vector sums[ROWS][VECTORS];
-  begin<ROWS, VECTORS>(job, start, channel, width, sums);
-  for (int depth = 0; depth < job.depth; depth += kDepth, packed += ROWS * kDepth)
-    for (int k = 0; k < kDepth; k += 2, weight += 2 * kColumns) {
-      Pairs w[VECTORS];
-      for (int v = 0; v < VECTORS; ++v) {
-        w[v] = load_pairs(weight + 2 * v * kLanes);
-        __builtin_prefetch(weight + kAhead + 2 * v * kLanes);
-      }
-      for (int r = 0; r < ROWS; ++r) {
-        int32_t pair;
-        std::memcpy(&pair, packed + r * kDepth + k, sizeof(pair));
-        for (int v = 0; v < VECTORS; ++v) sums[r][v] = add_products(sums[r][v], w[v], all_pairs(pair));
-      }
-    }
-  finish<ROWS, VECTORS>(job, start, channel, width, sums);
-}
+// The same by products of floats, whose upper halves bfloat16 are.
+struct Widened {
+#if defined(__AVX512F__)
+  static constexpr int kRows = 12;
+#elif defined(__aarch64__)
+  static constexpr int kRows = 10;
+#else
+  static constexpr int kRows = 4;
+#endif
+  static Vector add(Vector sum, Bits pair, Bits weights) {
+    sum += (Vector)(pair << 16) * (Vector)(weights << 16);
+    return sum + (Vector)(pair & -65536) * (Vector)(weights & -65536);
+  }
+};
 
-using Multiply = void (*)(const Job&, int, const Half*, const Half*, int64_t, int);
+template <class Dot>
+struct BFloat16Format : Dot {
+  using Conv = ci_conv;
+  using Value = BFloat16;
+  using Sum = Vector;
+  static constexpr int kTogether = 2;
+  static constexpr bool kShifts = false;
+  static constexpr bool kReadsBehind = false;  // zero times what is no number is none
 
-template <int... R>
-constexpr Table<Multiply> make_table(std::integer_sequence<int, R...>) {
-  return {{nullptr, multiply_bfloat16<R + 1, 1>...}, {nullptr, multiply_bfloat16<R + 1, 2>...}};
-}
-
-struct Halves {
-  using Value = Half;
-  static constexpr Table<Multiply> kTable = make_table(std::make_integer_sequence<int, kMaxRows>{});
-
-  // Rounds to nearest, ties to even.
-  static void put(Half* to, const float* from) {
-    uint32_t bits[kDepth];
-    std::memcpy(bits, from, sizeof(bits));
-    for (int i = 0; i < kDepth; ++i) to[i] = Half((bits[i] + 0x7fff + (bits[i] >> 16 & 1)) >> 16);
+  static int outside(const Conv&) { return 0; }
+  static bool is_narrow(const Conv& c) { return !c.writes_floats; }
+  static const void* place(const Conv& c, const float* out, int64_t at) {
+    return is_narrow(c) ? static_cast<const void*>(values_of<BFloat16>(out) + at) : out + at;
+  }
+  static const BFloat16* residual_place(const Conv& c, int64_t row, int64_t channel) {
+    return values_of<BFloat16>(c.residual) + row * c.residual_pitch + channel;
+  }
+  static Vector factor(const Conv&, int64_t, int) { return Vector{}; }
+  static Vector value(Vector sum, Vector) { return sum; }
+  static Vector residual(const Conv& c, int64_t row, int64_t channel, int width) {
+    return load_part(residual_place(c, row, channel), width);
+  }
+  static Vector activated(const Conv& c, Vector v, int64_t channel, int width) {
+    return activate(c.activation, v, channel, width);
+  }
+  static void store_narrow(const Conv&, float* out, int64_t at, Vector v) { CI_ISA::store(values_of<BFloat16>(out) + at, v); }
+  static void store(const Conv& c, float* out, int64_t at, Vector v, int width) {
+    if (c.writes_floats) store_part(out + at, v, width);
+    else store_part(values_of<BFloat16>(out) + at, v, width);
   }
 };
 
 }  // namespace
 
+void conv_bfloat16_widened(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  run<BFloat16Format<Widened>>(threads, params, rows, out, pitch);
+}
+
+#if defined(__AVX512F__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 void conv_bfloat16(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
-  run_packed<Halves>(threads, params, rows, out, pitch);
+  run<BFloat16Format<PairDot>>(threads, params, rows, out, pitch);
 }
 const bool kHasBfloat16 = true;
 #else
-void conv_bfloat16(ci_threads*, const void*, const ci_rows&, float*, int64_t) {}
+void conv_bfloat16(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  conv_bfloat16_widened(threads, params, rows, out, pitch);
+}
 const bool kHasBfloat16 = false;
 #endif
 

@@ -20,13 +20,14 @@ struct Job {
   bool all;
 };
 
-// Writes a pixel as levels; whether any of them changed.
-inline bool write_levels(const ci_input& input, int64_t pixel, const uint8_t* from) {
-  uint8_t* out = static_cast<uint8_t*>(input.out) + pixel * input.pitch;
-  uint8_t levels[3];
-  for (int c = 0; c < 3; ++c) levels[c] = input.levels[c * 256 + from[input.order[c]]];
-  if (!std::memcmp(out, levels, 3)) return false;
-  std::memcpy(out, levels, 3);
+// Writes a pixel as it is kept; whether any of its values changed.
+template <class Value>
+inline bool write_kept(const ci_input& input, int64_t pixel, const uint8_t* from) {
+  Value* out = static_cast<Value*>(input.out) + pixel * input.pitch;
+  Value values[3];
+  for (int c = 0; c < 3; ++c) values[c] = static_cast<const Value*>(input.kept)[c * 256 + from[input.order[c]]];
+  if (!std::memcmp(out, values, sizeof(values))) return false;
+  std::memcpy(out, values, sizeof(values));
   return true;
 }
 
@@ -44,7 +45,8 @@ inline bool write_pixel(const ci_input& input, int64_t pixel, const uint8_t* fro
   }
   if (!all && squares <= input.threshold) return false;
   std::memcpy(seen, from, 3);
-  if (input.levels) return write_levels(input, pixel, from) || all;
+  if (input.value_bytes == 1) return write_kept<uint8_t>(input, pixel, from) || all;
+  if (input.value_bytes == 2) return write_kept<BFloat16>(input, pixel, from) || all;
   std::memcpy(static_cast<float*>(input.out) + pixel * input.pitch, values, sizeof(values));
   return true;
 }

@@ -10,7 +10,8 @@
 namespace CI_ISA {
 namespace {
 
-inline void combine_row(const ci_elementwise& p, const float* a, const float* b, float* out, int64_t channels) {
+template <class Value>
+inline void combine_row(const ci_elementwise& p, const Value* a, const Value* b, Value* out, int64_t channels) {
   const auto combine = [&](int64_t k, int width) {
     Vector v = load_part(a + k, width);
     if (p.combine != CI_FIRST) v = combined(p.combine, v, load_part(b + k, width));
@@ -36,8 +37,8 @@ inline bool are_together(const ci_rows& rows, int first, int last) {
 }
 
 // Sum over a row of function(value, channel).
-template <class Function>
-inline float sum_over(const float* in, int channels, const Function& function) {
+template <class Value, class Function>
+inline float sum_over(const Value* in, int channels, const Function& function) {
   Vector sums[2] = {Vector{}, Vector{}};
   int k = 0;
   for (; k + 2 * kLanes <= channels; k += 2 * kLanes) {
@@ -57,7 +58,8 @@ inline float sum_over(const float* in, int channels, const Function& function) {
   return sum_of(sums[0] + sums[1]) + rest;
 }
 
-inline void normalise_row(const ci_channel_norm& p, const float* in, float* out) {
+template <class Value>
+inline void normalise_row(const ci_channel_norm& p, const Value* in, Value* out) {
   const float mean = sum_over(in, p.channels, [](Vector v) { return v; }) / p.channels;
   const float squares = sum_over(in, p.channels, [&](Vector v) { return (v - mean) * (v - mean); });
   const float factor = 1.0f / std::sqrt(squares / p.channels + p.epsilon);
@@ -131,7 +133,8 @@ inline Vector second_half(Vector a, Vector b, std::integer_sequence<int, LANE...
 }
 
 // out: a[0], b[0], a[1], b[1], ...
-inline void alternate(const float* a, const float* b, float* out, int pairs) {
+template <class Value>
+inline void alternate(const Value* a, const Value* b, Value* out, int pairs) {
   const std::make_integer_sequence<int, kLanes> lanes;
   int k = 0;
   for (; k + kLanes <= pairs; k += kLanes) {
@@ -146,15 +149,27 @@ inline void alternate(const float* a, const float* b, float* out, int pairs) {
 }
 
 // Calls body(row, out) for the listed rows, in parallel.
-template <class Body>
-void for_rows(ci_threads* threads, const ci_rows& rows, float* out, int64_t pitch, int64_t cost, const Body& body) {
+template <class Value, class Body>
+void for_rows(ci_threads* threads, const ci_rows& rows, Value* out, int64_t pitch, int64_t cost, const Body& body) {
   for_spans(threads, rows.count, cost, [&](int first, int last, int) {
     for (int i = first; i < last; ++i) body(int64_t(rows.rows[i]), out + rows.to[i] * pitch);
   });
 }
 
+template <class From, class To>
+void convert(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  const ci_select& p = *static_cast<const ci_select*>(params);
+  for_rows(threads, rows, values_of<To>(out), pitch, 2 * p.channels, [&](int64_t row, To* to) {
+    const From* from = values_of<From>(p.in) + row * p.in_pitch;
+    int k = 0;
+    for (; k + kLanes <= p.channels; k += kLanes) store(to + k, load(from + k));
+    if (k < p.channels) store_part(to + k, load_part(from + k, p.channels - k), p.channels - k);
+  });
+}
+
 }  // namespace
 
+template <class Value>
 void elementwise(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_elementwise& p = *static_cast<const ci_elementwise*>(params);
   const bool uniform = is_uniform(p, pitch);
@@ -162,16 +177,17 @@ void elementwise(ci_threads* threads, const void* params, const ci_rows& rows, f
     const int rows_at_once = uniform && are_together(rows, first, last) ? last - first : 1;
     for (int i = first; i < last; i += rows_at_once) {
       const int64_t row = rows.rows[i];
-      combine_row(p, p.a + row * p.a_pitch, p.b + row * p.b_pitch, out + rows.to[i] * pitch,
-                  int64_t(rows_at_once) * p.channels);
+      combine_row(p, values_of<Value>(p.a) + row * p.a_pitch, values_of<Value>(p.b) + row * p.b_pitch,
+                  values_of<Value>(out) + rows.to[i] * pitch, int64_t(rows_at_once) * p.channels);
     }
   });
 }
 
+template <class Value>
 void channel_norm(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_channel_norm& p = *static_cast<const ci_channel_norm*>(params);
-  for_rows(threads, rows, out, pitch, 4 * p.channels,
-           [&](int64_t row, float* to) { normalise_row(p, p.in + row * p.in_pitch, to); });
+  for_rows(threads, rows, values_of<Value>(out), pitch, 4 * p.channels,
+           [&](int64_t row, Value* to) { normalise_row(p, values_of<Value>(p.in) + row * p.in_pitch, to); });
 }
 
 void channel_softmax(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
@@ -180,17 +196,30 @@ void channel_softmax(ci_threads* threads, const void* params, const ci_rows& row
            [&](int64_t row, float* to) { softmax_row(p, p.in + row * p.in_pitch, to); });
 }
 
+template <class Value>
 void select(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_select& p = *static_cast<const ci_select*>(params);
   Run* const runs = reinterpret_cast<Run*>(ci::scratch(threads, 0, p.channels * sizeof(Run) / sizeof(float)));
   const int count = list_runs(p, runs);
   const bool pairs = alternates(p), scattered = p.index && 2 * count > p.channels;
-  for_rows(threads, rows, out, pitch, 2 * p.channels + 4 * count, [&](int64_t row, float* to) {
-    const float* in = p.in + row * p.in_pitch;
+  for_rows(threads, rows, values_of<Value>(out), pitch, 2 * p.channels + 4 * count, [&](int64_t row, Value* to) {
+    const Value* in = values_of<Value>(p.in) + row * p.in_pitch;
     if (pairs) alternate(in + p.index[0], in + p.index[1], to, p.channels / 2);
     else if (scattered) for (int k = 0; k < p.channels; ++k) to[k] = in[p.index[k]];
     else for (int i = 0; i < count; ++i) copy(to + runs[i].to, in + runs[i].from, runs[i].count);
   });
+}
+
+CI_INSTANTIATE(elementwise);
+CI_INSTANTIATE(channel_norm);
+CI_INSTANTIATE(select);
+
+void widen(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  convert<BFloat16, float>(threads, params, rows, out, pitch);
+}
+
+void narrow(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  convert<float, BFloat16>(threads, params, rows, out, pitch);
 }
 
 }  // namespace CI_ISA

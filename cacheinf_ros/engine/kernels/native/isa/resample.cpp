@@ -11,21 +11,24 @@ constexpr int kVectors = 4;      // of channels whose sums are in registers at t
 constexpr int kMeanPixels = 64;  // summed in single precision before they are added in double precision
 
 // VECTORS vectors of channels from k on. PART: there are fewer channels than a vector has lanes.
-template <int VECTORS, bool PART>
-inline void sum_taps(const Tap<float>* taps, int count, float* out, int k, int width) {
+template <int VECTORS, bool PART, class Value>
+inline void sum_taps(const Tap<Value>* taps, int count, Value* out, int k, int width) {
   if (!PART) width = kLanes;
   Vector sums[VECTORS] = {};
-  for (const Tap<float>* tap = taps; tap < taps + count; ++tap)
+  for (const Tap<Value>* tap = taps; tap < taps + count; ++tap)
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; ++v) sums[v] += load_part(tap->in + k + v * kLanes, width) * tap->weight;
 #pragma GCC unroll 4
   for (int v = 0; v < VECTORS; ++v) store_part(out + k + v * kLanes, sums[v], width);
 }
 
-void resample_row(const ci_resample& p, const Tap<float>* taps, int count, float* out) {
+template <class Value>
+void resample_row(const ci_resample& p, const Tap<Value>* taps, int count, Value* out) {
   const bool single = p.taps_y * p.taps_x == 1;
   if (single && count == 0) {
-    std::fill_n(out, p.channels, p.fill);
+    Value fill;
+    store_part(&fill, all(p.fill), 1);
+    std::fill_n(out, p.channels, fill);
   } else if (single && taps->weight == 1) {
     copy(out, taps->in, p.channels);
   } else if (p.channels < kLanes) {
@@ -39,16 +42,18 @@ void resample_row(const ci_resample& p, const Tap<float>* taps, int count, float
   }
 }
 
-void shuffle_row(const ci_pixel_shuffle& p, int64_t row, float* out) {
+template <class Value>
+void shuffle_row(const ci_pixel_shuffle& p, int64_t row, Value* out) {
   const int f = p.factor;
   const int64_t oy = row / p.out_width, ox = row % p.out_width, phase = oy % f * f + ox % f;
-  const float* in = p.in + (oy / f * (p.out_width / f) + ox / f) * p.in_pitch;
+  const Value* in = values_of<Value>(p.in) + (oy / f * (p.out_width / f) + ox / f) * p.in_pitch;
   if (p.phase_major) return copy(out, in + phase * p.channels, p.channels);
   for (int k = 0; k < p.channels; ++k) out[k] = in[int64_t(k) * f * f + phase];
 }
 
 // Sums of some pixels, channel by channel.
-void sum_pixels(const float* in, int64_t pitch, int pixels, int channels, float* sums) {
+template <class Value>
+void sum_pixels(const Value* in, int64_t pitch, int pixels, int channels, float* sums) {
   const auto sum = [&](int k, int width) {
     Vector even{}, odd{};
     int i = 0;
@@ -66,27 +71,30 @@ void sum_pixels(const float* in, int64_t pitch, int pixels, int channels, float*
 
 }  // namespace
 
+template <class Value>
 void resample(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_resample& p = *static_cast<const ci_resample*>(params);
   const int most = p.taps_y * p.taps_x;
   for_spans(threads, rows.count, int64_t(p.channels) * (most + 1), [&](int first, int last, int worker) {
-    using Place = Tap<float>;
+    using Place = Tap<Value>;
     Place* const taps = reinterpret_cast<Place*>(ci::scratch(threads, worker, most * sizeof(Place) / sizeof(float)));
     for (int i = first; i < last; ++i) {
       const int oy = rows.rows[i] / p.out_width, ox = rows.rows[i] - oy * p.out_width;
-      resample_row(p, taps, list_taps(p, p.in, oy, ox, taps), out + rows.to[i] * pitch);
+      resample_row(p, taps, list_taps(p, values_of<Value>(p.in), oy, ox, taps), values_of<Value>(out) + rows.to[i] * pitch);
     }
   });
 }
 
+template <class Value>
 void pixel_shuffle(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_pixel_shuffle& p = *static_cast<const ci_pixel_shuffle*>(params);
   for_spans(threads, rows.count, p.phase_major ? 2 * p.channels : 8 * p.channels, [&](int first, int last, int) {
-    for (int i = first; i < last; ++i) shuffle_row(p, rows.rows[i], out + rows.to[i] * pitch);
+    for (int i = first; i < last; ++i) shuffle_row(p, rows.rows[i], values_of<Value>(out) + rows.to[i] * pitch);
   });
 }
 
 // One output row. The result does not depend on the number of threads.
+template <class Value>
 void global_mean(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
   const ci_global_mean& p = *static_cast<const ci_global_mean*>(params);
   const int blocks = (p.pixels + kMeanPixels - 1) / kMeanPixels;
@@ -94,15 +102,19 @@ void global_mean(ci_threads* threads, const void* params, const ci_rows& rows, f
   for_spans(threads, blocks, int64_t(kMeanPixels) * p.channels, [&](int first, int last, int) {
     for (int i = first; i < last; ++i) {
       const int start = i * kMeanPixels, pixels = std::min(kMeanPixels, p.pixels - start);
-      sum_pixels(p.in + start * p.in_pitch, p.in_pitch, pixels, p.channels, sums + int64_t(i) * p.channels);
+      sum_pixels(values_of<Value>(p.in) + start * p.in_pitch, p.in_pitch, pixels, p.channels, sums + int64_t(i) * p.channels);
     }
   });
-  float* const mean = out + rows.to[0] * pitch;
+  Value* const mean = values_of<Value>(out) + rows.to[0] * pitch;
   for (int k = 0; k < p.channels; ++k) {
     double sum = 0;
     for (int i = 0; i < blocks; ++i) sum += sums[int64_t(i) * p.channels + k];
-    mean[k] = float(sum / p.pixels);
+    store_part(mean + k, all(float(sum / p.pixels)), 1);
   }
 }
+
+CI_INSTANTIATE(resample);
+CI_INSTANTIATE(pixel_shuffle);
+CI_INSTANTIATE(global_mean);
 
 }  // namespace CI_ISA

@@ -47,6 +47,24 @@ inline Vector load(const float* p) { return *reinterpret_cast<const LooseVector*
 inline void store(float* p, Vector v) { *reinterpret_cast<LooseVector*>(p) = v; }
 inline Vector all(float v) { return v - Vector{}; }
 
+// The upper half of a float.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+typedef uint16_t Halves __attribute__((vector_size(kLanes * sizeof(uint16_t)), aligned(2)));
+
+inline Vector load(const BFloat16* p) {
+  return (Vector)(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Bits) << 16);
+}
+
+// Rounds to the nearest one, of two to the even one.
+inline void store(BFloat16* p, Vector v) {
+  typedef uint32_t Unsigned __attribute__((vector_size(kLanes * sizeof(uint32_t))));
+  const Unsigned bits = (Unsigned)v;
+  *reinterpret_cast<Halves*>(p) = __builtin_convertvector((bits + 0x7fff + (bits >> 16 & 1)) >> 16, Halves);
+}
+
 #if defined(__AVX512F__)  // where compilers make three instructions of a > b ? a : b
 constexpr __mmask16 kAll = 0xffff;  // GCC 12 warns of the forms without a mask
 inline Vector largest(Vector a, Vector b) { return (Vector)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b); }
@@ -101,6 +119,17 @@ inline Vector load_part(const float* p, int width) {
 #endif
 }
 
+inline Vector load_part(const BFloat16* p, int width) {
+  if (width >= kLanes) return load(p);
+#if defined(__AVX512F__)
+  return (Vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first_lanes(width), p)), 16);
+#else
+  BFloat16 lanes[kLanes] = {};
+  for (int i = 0; i < width; ++i) lanes[i] = p[i];
+  return load(lanes);
+#endif
+}
+
 // Levels as whole numbers; the lanes beyond the first `width` are zero.
 inline Bits load_whole(const uint8_t* p, int width) {
 #if defined(__AVX512F__)
@@ -139,6 +168,13 @@ inline void store_part(float* p, Vector v, int width) {
 #endif
 }
 
+inline void store_part(BFloat16* p, Vector v, int width) {
+  if (width >= kLanes) return store(p, v);
+  BFloat16 lanes[kLanes];
+  store(lanes, v);
+  std::memcpy(p, lanes, width * sizeof(BFloat16));
+}
+
 // Copies a row; shorter to start than memcpy.
 inline void copy(float* to, const float* from, int count) {
   int i = 0;
@@ -158,6 +194,20 @@ inline void copy(uint8_t* to, const uint8_t* from, int count) {
   }
 }
 
+inline void copy(BFloat16* to, const BFloat16* from, int count) {
+  copy(reinterpret_cast<uint8_t*>(to), reinterpret_cast<const uint8_t*>(from), int(count * sizeof(BFloat16)));
+}
+
+// The values of a map, which structures and signatures call floats whatever they are.
+template <class Value>
+inline const Value* values_of(const float* map) {
+  return reinterpret_cast<const Value*>(map);
+}
+template <class Value>
+inline Value* values_of(float* map) {
+  return reinterpret_cast<Value*>(map);
+}
+
 // The activations that take more than a few instructions. Not inline: each use would be hundreds of bytes.
 Vector activate_curved(const ci_activation& a, Vector v);
 
@@ -171,20 +221,25 @@ inline Vector activate(const ci_activation& a, Vector v, int64_t channel, int wi
   }
 }
 
-// Declared here, defined in the files beside: one per ci_kernel.
+// Declared here, defined in the files beside: one per ci_kernel, or of float and of BFloat16 one each.
 #define CI_KERNEL(name) void name(ci_threads*, const void* params, const ci_rows& rows, float* out, int64_t pitch)
+#define CI_KERNELS_OF_VALUES(name) template <class Value> CI_KERNEL(name)
+#define CI_INSTANTIATE(name) template CI_KERNEL(name<float>); template CI_KERNEL(name<BFloat16>)
 CI_KERNEL(conv);
 CI_KERNEL(conv_in_place);
-CI_KERNEL(conv_bfloat16);
-CI_KERNEL(depthwise);
-CI_KERNEL(pool);
-CI_KERNEL(elementwise);
-CI_KERNEL(channel_norm);
 CI_KERNEL(channel_softmax);
-CI_KERNEL(resample);
-CI_KERNEL(pixel_shuffle);
-CI_KERNEL(select);
-CI_KERNEL(global_mean);
+CI_KERNEL(conv_bfloat16);
+CI_KERNEL(conv_bfloat16_widened);  // the same, without instructions for it
+CI_KERNEL(widen);  // from bfloat16 to floats; params: ci_select
+CI_KERNEL(narrow);  // and back
+CI_KERNELS_OF_VALUES(depthwise);
+CI_KERNELS_OF_VALUES(pool);
+CI_KERNELS_OF_VALUES(elementwise);
+CI_KERNELS_OF_VALUES(channel_norm);
+CI_KERNELS_OF_VALUES(resample);
+CI_KERNELS_OF_VALUES(pixel_shuffle);
+CI_KERNELS_OF_VALUES(select);
+CI_KERNELS_OF_VALUES(global_mean);
 extern const int kConvColumns;  // output channels of the convolution's register tile
 extern const bool kHasBfloat16;
 

@@ -67,20 +67,20 @@ inline int channels_of(const ci_conv_int8& p) { return p.groups; }
 inline int channels_of(const ci_pool& p) { return p.channels; }
 
 // What all operators over windows have in common; see below.
-template <class Params, class Input, class Accumulator>
+template <class Params, class Input, class Accumulator, class Output = float>
 struct WindowOperator {
   using Value = Input;
   using Sum = Accumulator;
   const Params& p;
-  float* out;
+  Output* out;
   const ci_window& window = p.window;
   const int channels = channels_of(p);
 
   static float factor(const Inside&, const Inside&) { return 1; }
 };
 
-template <class Input, class Accumulator>
-struct PoolOf : WindowOperator<ci_pool, Input, Accumulator> {
+template <class Input, class Accumulator, class Output = float>
+struct PoolOf : WindowOperator<ci_pool, Input, Accumulator, Output> {
   static constexpr bool simple = true;
   static Accumulator weight(int64_t, int) { return Accumulator{}; }
   static void store(const Pixel<Input>&, Accumulator, int64_t, int) {}  // all is simple

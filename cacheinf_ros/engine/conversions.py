@@ -1,0 +1,64 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""A graph with conversions where kernels do not read or write the type of floats that a map consists of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from cacheinf_ros.graph import Graph, renamed
+from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Convert, Global, Operator, Pointwise, TensorSpec
+
+_CALLED = (Global, Pointwise)  # which torch computes, in float32, from maps of any type into maps of any type
+
+
+def with_conversions(graph: Graph) -> Graph:
+    """The graph as the compiled kernels run it: all that an operator reads and writes is of one type.
+
+    But convolutions read 16 bits, whatever they write. Tensors keep their names and types.
+    """
+    tensors = dict(graph.tensors)
+    operators: list[Operator] = []
+
+    def convert(name: str, output: str) -> None:
+        operators.append(Convert(name=output, inputs=(name,), output=output))
+
+    def read_as(name: str, floats: torch.dtype) -> str:
+        if tensors[name].floats is floats:
+            return name
+        other = f"{name}@{str(floats).removeprefix('torch.')}"
+        if other not in tensors:
+            convert(name, other)
+            tensors[other] = replace(tensors[name], name=other, floats=floats)
+        return other
+
+    for operator in graph.operators:
+        if isinstance(operator, _CALLED):
+            operators.append(operator)
+            continue
+        out = tensors[operator.output]
+        floats = _type_of_inputs(operator, out)
+        operator = renamed(operator, {name: read_as(name, floats) for name in operator.inputs})
+        if isinstance(operator, ChannelSoftmax) and out.floats is not floats:
+            beside = replace(out, name=f"{out.name}@float32", floats=floats)
+            tensors[beside.name] = beside
+            operators.append(replace(operator, output=beside.name))
+            convert(beside.name, out.name)
+        else:
+            operators.append(operator)
+    return replace(graph, operators=tuple(operators), tensors=tensors)
+
+
+def computed_in_float32(graph: Graph) -> list[str]:
+    """The operators that have no kernel on 16 bits, by name."""
+    return [operator.name for operator in graph.operators if isinstance(operator, (*_CALLED, ChannelSoftmax))]
+
+
+def _type_of_inputs(operator: Operator, out: TensorSpec) -> torch.dtype:
+    match operator:
+        case ChannelSoftmax():
+            return torch.float32
+        case Conv() if not operator.is_depthwise:
+            return torch.bfloat16
+    return out.floats
