@@ -80,9 +80,11 @@ inline void finish(const Job<Format>& job, int start, int64_t channel, int width
     const bool clamps = c.activation.kind == CI_CLAMP;
     const Vector low = all(clamps ? c.activation.low : -__builtin_inff());
     const Vector high = all(clamps ? c.activation.high : __builtin_inff());
+#pragma GCC unroll 2
     for (int v = 0; v < VECTORS; ++v) {
       const int64_t k = channel + v * kLanes;
       const Vector factor = Format::factor(c, k, kLanes);
+#pragma GCC unroll 16
       for (int r = 0; r < ROWS; ++r) {
         Vector value = Format::value(sums[r][v], factor);
         if (c.residual) value += Format::residual(c, job.rows[start + r], k, kLanes);
@@ -92,7 +94,10 @@ inline void finish(const Job<Format>& job, int start, int64_t channel, int width
     return;
   }
   typename Format::Sum kept[ROWS][VECTORS];  // sums are in registers only if they are never indexed by a variable
-  std::memcpy(kept, sums, sizeof(kept));
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; ++v) kept[r][v] = sums[r][v];
 #pragma GCC unroll 1
   for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 1
@@ -115,11 +120,14 @@ void multiply(const Job<Format>& job, int start, const Block& block, const uint8
   using Sum = typename Format::Sum;
   const auto& c = *job.conv;
   Sum sums[ROWS][VECTORS];
+#pragma GCC unroll 2
   for (int v = 0; v < VECTORS; ++v) {
     const int lanes = std::min(kLanes, width - v * kLanes);
     const Sum bias = lanes > 0 ? load_part(c.bias + channel + v * kLanes, lanes) : Sum{};
+#pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r) sums[r][v] = bias;
   }
+#pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {  // hidden from the hardware's prefetcher; the product gives time to fetch it
     __builtin_prefetch(Format::place(c, job.out, job.to[start + r] * job.pitch + channel), 1);
     if (c.residual) __builtin_prefetch(Format::residual_place(c, job.rows[start + r], channel));
@@ -130,26 +138,33 @@ void multiply(const Job<Format>& job, int start, const Block& block, const uint8
     constexpr int kThrees = (ROWS + 2) / 3;
     const int64_t step = block.runs[i].step;
     const uint8_t* threes[kThrees];
+#pragma GCC unroll 16
     for (int t = 0; t < kThrees; ++t) threes[t] = block.runs[i].from + 3 * t * step;
     const auto add_quad = [&](Bits (*read)(const uint8_t*)) __attribute__((always_inline)) {
       Bits w[VECTORS];
+#pragma GCC unroll 2
       for (int v = 0; v < VECTORS; ++v) {
         w[v] = *reinterpret_cast<const Bits*>(weight + v * kLanes * kQuad);
         __builtin_prefetch(weight + kAhead + v * kLanes * kQuad);
         if (Format::kShifts) shifts[v] = Format::add(shifts[v], Bits{}, w[v]);
       }
       weight += kPanel * kQuad;
+#pragma GCC unroll 16
       for (int r = 0; r < ROWS; ++r) {
         const Bits a = read(threes[r / 3] + r % 3 * step);
+#pragma GCC unroll 2
         for (int v = 0; v < VECTORS; ++v) sums[r][v] = Format::add(sums[r][v], a, w[v]);
       }
+#pragma GCC unroll 16
       for (int t = 0; t < kThrees; ++t) threes[t] += kQuad;
     };
     for (int q = 0; q < block.quads; ++q) add_quad(broadcast<kQuad>);
     if (!Format::kReadsBehind && block.has_tail) add_quad(broadcast<kQuad / 2>);
   }
   if (Format::kShifts)
+#pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 2
       for (int v = 0; v < VECTORS; ++v) sums[r][v] -= shifts[v];
   finish<Format, ROWS, VECTORS>(job, start, channel, width, sums);
 }
