@@ -103,7 +103,7 @@ def check_bfloat16(
     listed = torch.from_numpy(rows).long()
     for kernels in NATIVE:
         call, exact = (
-            kernels.prepare(op, halves, shape[1], None, floats).call,
+            kernels.prepare(op, halves, shape[1], floats).call,
             kernels.prepare(plain, wide, shape[1]).call,
         )
         assert call is not None and exact is not None

@@ -49,7 +49,7 @@ def assert_cached_is_dense(graph: Graph, seed: int, caching: Caching) -> None:
             assert torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(value)), f"frame {frame}: {name}"
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(seed=seeds, is_merged=st.booleans())
 def test_random_networks(seed: int, is_merged: bool) -> None:
     graph = halved(random_model(seed).graph)
@@ -57,7 +57,7 @@ def test_random_networks(seed: int, is_merged: bool) -> None:
     assert_cached_is_dense(graph, seed, Caching(dropped=dropped))
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(seed=seeds, cache_bytes=st.sampled_from([1_000, 4_000, 15_000]))
 def test_strip_by_strip(seed: int, cache_bytes: int) -> None:
     graph = halved(random_model(seed).graph)
@@ -66,7 +66,7 @@ def test_strip_by_strip(seed: int, cache_bytes: int) -> None:
         assert_cached_is_dense(graph, seed, Caching.nothing(lay_out(graph)))
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(seed=seeds)
 def test_they_are_near_float32(seed: int) -> None:
     graph = random_model(seed).graph

@@ -57,7 +57,7 @@ def test_conversions_round_as_torch(channels: int, seed: int) -> None:
     kernels, rows, op = NATIVE[0], np.arange(12, dtype=np.int32), Convert(name="c", inputs=("x",), output="y")
     source = filled((3, 4), channels, seed)
     for floats in (torch.bfloat16, torch.float32):
-        call = kernels.prepare(op, [source], channels, None, floats).call
+        call = kernels.prepare(op, [source], channels, floats).call
         assert call is not None
         ours = run_native(kernels, call, rows, rows, 12, channels, floats=floats)
         assert torch.equal(ours, source.pixels.to(floats))
