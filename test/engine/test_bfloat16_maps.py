@@ -15,9 +15,9 @@ from programs import change, changing_frames
 from cacheinf_ros.engine import Precision
 from cacheinf_ros.engine.backends import choose_backend
 from cacheinf_ros.engine.caching import Caching, droppable
-from cacheinf_ros.engine.conversions import with_conversions
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.float_conversions import with_conversions
 from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import map_bytes

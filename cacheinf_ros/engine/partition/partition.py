@@ -110,7 +110,7 @@ class PartitionSpace:
     @cached_property
     def levels_digest(self) -> str:
         """What the graph is told by from those of another precision or other scales, where it has levels or conversions
-        (:mod:`~cacheinf_ros.engine.conversions`), which others have not; otherwise empty. Takes some time.
+        (:mod:`~cacheinf_ros.engine.float_conversions`), which others have not; otherwise empty. Takes some time.
         """
         is_own = self.levels or any(isinstance(operator, Convert) for operator in self._graph.operators)
         return graph_hash(self._graph) if is_own else ""
