@@ -26,7 +26,8 @@ struct PairDot {
 struct PairDot {
   static constexpr int kRows = 12;
   static Vector add(Vector sum, Bits pair, Bits weights) {
-    return (Vector)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_s32((int32x4_t)pair), vreinterpretq_bf16_s32((int32x4_t)weights));
+    return (Vector)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_s32((int32x4_t)pair),
+                               vreinterpretq_bf16_s32((int32x4_t)weights));
   }
   static void store(BFloat16* p, Vector v) { CI_ISA::store(p, v); }
 };

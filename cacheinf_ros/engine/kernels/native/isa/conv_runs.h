@@ -53,7 +53,7 @@ struct Job {
   int chunk;                 // blocks prepared together
   int span;                  // blocks of a task
   int panels, panel_groups;  // weight panels per group of channels; how many tasks share them
-  bool has_tail;             // whether what lies behind a run would be multiplied with zero and must not be
+  bool has_tail;             // whether runs end within a quad, and what lies behind them must not be multiplied
   bool pointwise;            // whether the input pixels of consecutive rows follow one another, everywhere
   ci_threads* threads;
 };
@@ -76,7 +76,8 @@ template <class Format, int ROWS, int VECTORS>
 inline void finish(const Job<Format>& job, int start, int64_t channel, int width,
                    const typename Format::Sum (&sums)[ROWS][VECTORS]) {
   const auto& c = *job.conv;
-  if (width == VECTORS * kLanes && c.activation.kind <= CI_CLAMP && !(c.residual && c.residual_last) && Format::is_narrow(c)) {
+  const bool is_common = c.activation.kind <= CI_CLAMP && !(c.residual && c.residual_last) && Format::is_narrow(c);
+  if (is_common && width == VECTORS * kLanes) {
     const bool clamps = c.activation.kind == CI_CLAMP;
     const Vector low = all(clamps ? c.activation.low : -__builtin_inff());
     const Vector high = all(clamps ? c.activation.high : __builtin_inff());
@@ -267,7 +268,7 @@ struct Space {
     blocks = reinterpret_cast<Block*>(zeros + line_bytes(job));
     runs = reinterpret_cast<Run*>(blocks + job.chunk);
     packed = reinterpret_cast<uint8_t*>(runs + int64_t(job.chunk) * job.runs);
-    if (job.has_tail) std::memset(packed, 0, job.chunk * block_bytes(job));
+    if (job.has_tail) std::memset(packed, 0, job.chunk * block_bytes(job));  // what fills runs up must be a number
   }
 };
 
@@ -306,7 +307,8 @@ void run_task(void* context, int task, int worker) {
         for (int column = 0; column < kPanel; column += kColumns) {
           const int width = std::min(kColumns, c.out_channels - panel * kPanel - column);
           if (width <= 0) break;
-          const uint8_t* weight = bytes_of(c.weight) + (int64_t(group) * job.panels + panel) * job.panel_bytes + column * kQuad;
+          const int64_t place = (int64_t(group) * job.panels + panel) * job.panel_bytes + column * kQuad;
+          const uint8_t* weight = bytes_of(c.weight) + place;
           const auto& table = width > kLanes ? kProducts<Format>.wide : kProducts<Format>.narrow;
           const int64_t channel = int64_t(group) * c.out_channels + panel * kPanel + column;
           for (int b = chunk; b < end; ++b) {
