@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -15,11 +18,11 @@ from torch.nn import functional
 from triton_devices import DEVICE, KERNELS, on_test_device
 
 from cacheinf_ros.engine.backends import NativeBackend
-from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.buffers import MapBuffer, MapShape, allocate_maps
 from cacheinf_ros.engine.kernels import NativeCall, ReferenceKernels
-from cacheinf_ros.engine.kernels.abi import Status
+from cacheinf_ros.engine.kernels.abi import BFloat16KernelKind, CSelect, KernelKind, Status
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
-from cacheinf_ros.graph.ir import Operator
+from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Operator
 from cacheinf_ros.graph.window import Pair, Window
 
 CPU = torch.device("cpu")
@@ -31,7 +34,8 @@ NATIVE = [] if _LIBRARY is None else [NativeBackend(_LIBRARY, threads) for threa
 
 CHANNELS = st.integers(1, 70)
 SIZES = st.tuples(st.integers(1, 20), st.integers(1, 20))
-_UNTOUCHED = 12345.0
+_UNTOUCHED = 12288.0  # in every type of floats
+_STEP = {torch.bfloat16: 2**-7, torch.float32: 1e-4}  # of rounding to a type
 
 
 def filled(size: Pair, channels: int, seed: int) -> MapBuffer:
@@ -65,11 +69,69 @@ def check(
         compact = run_native(kernels, call, rows, behind, *values.shape)
         torch.testing.assert_close(compact[: len(rows)], wanted, atol=error, rtol=error)
         assert torch.equal(in_place[torch.from_numpy(rows).long()], compact[: len(rows)])
+    if NATIVE and not isinstance(op, ChannelSoftmax):
+        check_bfloat16(op, [in_bfloat16(source, seed) for source in sources], rows, values.shape, torch.bfloat16)
     if IS_EMULATED:  # nothing of Triton's is, and its interpreter takes most of the time
         return
     in_place, compact = run_triton(op, sources, rows, *values.shape)
     torch.testing.assert_close(in_place[torch.from_numpy(rows).long()], wanted, atol=error, rtol=error)
     assert torch.equal(in_place[torch.from_numpy(rows).long()], compact)
+
+
+def in_bfloat16(source: MapBuffer, seed: int) -> MapBuffer:
+    """A copy in a map of its own, or in a wider one; what lies beside and behind it is not a number."""
+    channels = source.pixels.shape[1]
+    shape = MapShape(size=source.size, channels=channels + 3 * (seed % 2), floats=torch.bfloat16)
+    whole = MapBuffer.at(torch.full((shape.bytes + 128,), 0xFF, dtype=torch.uint8), 0, shape)
+    part = whole.channels(seed % 2, channels)
+    part.pixels.copy_(source.pixels)
+    return part
+
+
+def check_bfloat16(
+    op: Operator, halves: Sequence[MapBuffer], rows: NDArray[np.int32], shape: Sequence[int], floats: torch.dtype
+) -> None:
+    """All instruction sets compute from bfloat16 what the kernels on floats compute from the same values, rounded.
+
+    Args:
+        halves: the maps of its inputs, bfloat16.
+        shape: (pixels, channels) of the output.
+        floats: its type.
+    """
+    wide = [MapBuffer(pixels=source.pixels.float(), size=source.size) for source in halves]
+    plain = replace(op, weight=op.weight.bfloat16().float()) if _rounds_weights(op) else op
+    listed = torch.from_numpy(rows).long()
+    kernels = NATIVE[-1]
+    call = kernels.prepare(op, halves, shape[1], floats).call
+    exact = kernels.prepare(plain, wide, shape[1]).call
+    assert call is not None and exact is not None
+    expected = run_native(kernels, exact, rows, rows, *shape)[listed]
+    runs: list[tuple[NativeCall, bytes | None]] = [(call, None)]
+    if call.kind is BFloat16KernelKind.CONV_BFLOAT16:  # whose instruction the other sets have not
+        call = replace(call, kind=BFloat16KernelKind.CONV_BFLOAT16_WIDENED)
+    runs += [(call, name) for name in _instruction_sets()]
+    for each, name in runs:
+        ours = run_native(kernels, each, rows, rows, *shape, floats=floats, instruction_set=name)
+        torch.testing.assert_close(ours[listed].float(), expected, atol=1e-4, rtol=_STEP[floats])
+
+
+@cache
+def _instruction_sets() -> list[bytes]:
+    """Those that this machine runs."""
+    (kernels, *_), params = NATIVE, CSelect(channels=1)
+
+    def run(name: bytes) -> int:
+        return int(
+            kernels.library.ci_run_kernel(
+                kernels.threads, name, KernelKind.SELECT, ctypes.byref(params), None, None, 0, None, 1
+            )
+        )
+
+    return [name for name in (b"avx512", b"avx2", b"i8mm", b"dotprod", b"base") if run(name) == Status.DONE]
+
+
+def _rounds_weights(op: Operator) -> TypeGuard[Conv]:
+    return isinstance(op, Conv) and not op.is_depthwise
 
 
 def run_triton(
@@ -112,14 +174,17 @@ def run_native(
     to: NDArray[np.int32],
     pixels: int,
     channels: int,
+    *,
+    floats: torch.dtype = torch.float32,
+    instruction_set: bytes | None = None,
 ) -> torch.Tensor:
     """What a compiled kernel writes into some channels of a wider map; nothing else may have been touched."""
-    whole = MapBuffer.allocate((1, pixels), channels + 5, CPU)
+    (whole,) = allocate_maps([MapShape(size=(1, pixels), channels=channels + 5, floats=floats)], CPU)
     whole.pixels.fill_(_UNTOUCHED)
     out = whole.pixels[:, 3 : 3 + channels]
     status = kernels.library.ci_run_kernel(
-        kernels.threads, None, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data, len(rows),
-        out.data_ptr(), out.stride(0),
+        kernels.threads, instruction_set, call.kind, ctypes.byref(call.params), rows.ctypes.data, to.ctypes.data,
+        len(rows), out.data_ptr(), out.stride(0),
     )  # fmt: skip
     assert status == Status.DONE
     result = out.clone()

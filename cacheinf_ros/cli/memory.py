@@ -42,8 +42,8 @@ def memory(
 ) -> None:
     """Plan the memory of the feature maps that live within a frame: without a cache, or with merged caches.
 
-    A device is used only with a budget, which needs to know what operators cost there. With precision int8 a value
-    takes one byte; scales are needed, see `cacheinf quantise`.
+    A device is used only with a budget, which needs to know what operators cost there. With precision bfloat16 a value
+    takes two bytes, with int8 one; that needs scales, see `cacheinf quantise`.
 
     Example: cacheinf memory torchvision:resnet50 --size 480x640 --cache-budget-mb 100 --out plan.png
     """

@@ -183,4 +183,5 @@ class Program:
         operator = step.operator
         sources = [self.maps[name] for name in operator.inputs]
         target = self.maps[operator.output]
-        return self._backend.prepare(operator, sources, target.pixels.shape[1], target.levels, target.pixels.dtype)
+        out = target.levels or target.pixels.dtype
+        return self._backend.prepare(operator, sources, target.pixels.shape[1], out)

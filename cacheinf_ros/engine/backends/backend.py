@@ -67,20 +67,14 @@ class Backend(Protocol):
     strip_bytes: int
 
     def prepare(
-        self,
-        operator: Operator,
-        sources: Sequence[MapBuffer],
-        channels: int,
-        levels: Levels | None = None,
-        floats: torch.dtype = torch.float32,
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
         """Prepare a local operator.
 
         Args:
             sources: the maps of its inputs, in their order.
             channels: of the output.
-            levels: what the output's levels stand for; None: it holds floats.
-            floats: of this type.
+            out: what the output's levels stand for, or the type of its floats; None: float32.
 
         Raises:
             TypeError: the operator, or the backend, does not compute on levels, or not on these types of floats.

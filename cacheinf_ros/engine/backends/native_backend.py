@@ -92,16 +92,13 @@ class NativeBackend:
         weakref.finalize(self, library.ci_threads_destroy, self.threads).atexit = False
 
     def prepare(
-        self,
-        operator: Operator,
-        sources: Sequence[MapBuffer],
-        channels: int,
-        levels: Levels | None = None,
-        floats: torch.dtype = torch.float32,
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
+        levels = out if isinstance(out, Levels) else None
         if levels is not None or any(source.levels is not None for source in sources):
             return PreparedKernel(call=self._int8.prepare(operator, sources, channels, levels))
+        floats = out if isinstance(out, torch.dtype) else torch.float32
         call = self._kernels.prepare(operator, sources, channels, floats)
         if call is None:
             return PreparedKernel(function=self._torch.prepare(operator, sources, channels))

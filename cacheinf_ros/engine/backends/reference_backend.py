@@ -45,15 +45,10 @@ class ReferenceBackend:
         self._kernels = ReferenceKernels(device)
 
     def prepare(
-        self,
-        operator: Operator,
-        sources: Sequence[MapBuffer],
-        channels: int,
-        levels: Levels | None = None,
-        floats: torch.dtype = torch.float32,
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
-        if levels is not None:
+        if isinstance(out, Levels):
             raise TypeError(f"{operator.name}: there are no reference kernels on levels")
         return PreparedKernel(function=self._kernels.prepare(operator, sources, channels))
 

@@ -67,17 +67,12 @@ class TritonBackend(ReferenceBackend):
         self.name = f"triton ({where}{kind})"
 
     def prepare(
-        self,
-        operator: Operator,
-        sources: Sequence[MapBuffer],
-        channels: int,
-        levels: Levels | None = None,
-        floats: torch.dtype = torch.float32,
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
-        launch = None if levels is not None else self._launches.prepare(operator, sources, channels)
+        launch = None if isinstance(out, Levels) else self._launches.prepare(operator, sources, channels)
         if launch is None:
-            return super().prepare(operator, sources, channels, levels, floats)
+            return super().prepare(operator, sources, channels, out)
         return PreparedKernel(launch=launch, function=launch.function())
 
     def executor(self, executable: Executable) -> Executor:

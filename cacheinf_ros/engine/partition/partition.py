@@ -24,7 +24,7 @@ from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Window, graph_hash
-from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator
+from cacheinf_ros.graph.ir import Conv, Convert, Global, GlobalMean, Operator
 
 Rows = tuple[int, int]
 """The first one, and the one behind the last."""
@@ -109,8 +109,11 @@ class PartitionSpace:
 
     @cached_property
     def levels_digest(self) -> str:
-        """What the levels of the graph are told by from those of other scales; empty: it has none. Takes some time."""
-        return graph_hash(self._graph) if self.levels else ""
+        """What the graph is told by from those of another precision or other scales, where it has levels or conversions
+        (:mod:`~cacheinf_ros.engine.float_conversions`), which others have not; otherwise empty. Takes some time.
+        """
+        is_own = self.levels or any(isinstance(operator, Convert) for operator in self._graph.operators)
+        return graph_hash(self._graph) if is_own else ""
 
     def everything_at(self, side: Side) -> Partition:
         """One side computes all; the results cross where that is the server."""

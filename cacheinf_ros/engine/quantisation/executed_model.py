@@ -7,8 +7,8 @@ import logging
 from dataclasses import replace
 
 from cacheinf_ros.engine.backends import Backend, choose_backend
-from cacheinf_ros.engine.conversions import computed_in_float32, with_conversions
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
+from cacheinf_ros.engine.float_conversions import computed_in_float32, with_conversions
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.quantisation.embedded import embedded_scales
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph

@@ -53,8 +53,8 @@ class Hello(_Content):
         priority: of the robot, where a fleet has not room for all; the higher goes first.
         dropped: the feature maps that the robot does not keep between frames, where rows are shared: neither may the
             server.
-        levels: digest of the graph in int8, where rows of levels cross, which mean nothing with other scales; empty:
-            maps are floats.
+        levels: digest of the graph, where rows of levels cross, which mean nothing with other scales, or where
+            bfloat16 gave it conversions; otherwise empty.
     """
 
     protocol: int

@@ -19,7 +19,7 @@ from cacheinf_ros.offload.protocol.transfer import DONE, Transfer, Wire
 _WIRE_TYPES = {kind.value: kind for kind in WireType}
 _LEVELS_REMEDY = (
     "set precision to int8 at both, with one file of scales (copy it from ~/.cache/cacheinf_ros/scales of one machine "
-    "to the other, and start that anew), or to float32 at both"
+    "to the other, and start that anew), or to bfloat16 or float32 at both"
 )
 
 
@@ -97,9 +97,11 @@ class RowService:
 
 
 def _levels_objection(robot: str, server: str) -> str:
-    """Why levels of the one mean nothing to the other, by their digests; empty: they mean the same."""
+    """Why rows of the one mean nothing to the other, by their digests; empty: they mean the same."""
     if robot == server:
         return ""
     if robot and server:
-        return "robot and server compute in int8 with different scales"
-    return f"the {'robot' if robot else 'server'} computes in int8, the {'server' if robot else 'robot'} in floats"
+        return "robot and server compute in int8 with different scales, or in different precisions"
+    return (
+        f"the {'robot' if robot else 'server'} computes in int8 or bfloat16, the {'server' if robot else 'robot'} not"
+    )

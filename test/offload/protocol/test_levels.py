@@ -84,14 +84,17 @@ def test_a_level_is_a_byte(engine: EngineConfig, value_bytes: int) -> None:
 
 
 @needs_kernels
-@pytest.mark.parametrize(("robot", "server"), [("int8", "float32"), ("float32", "int8"), ("int8", "int8")])
+@pytest.mark.parametrize(
+    ("robot", "server"),
+    [("int8", "float32"), ("float32", "int8"), ("int8", "int8"), ("bfloat16", "float32"), ("int8", "bfloat16")],
+)
 def test_levels_that_mean_something_else_are_refused(robot: str, server: str) -> None:
     """By a server in another precision, or with other scales; the robot computes alone, and is told the remedy."""
     with both(MODEL, engine=ENGINE.changed(precision=Precision(robot))) as sessions:
         sessions.server_engine = ENGINE.changed(precision=Precision(server))
         keep_scales(MODEL, scales_of(MODEL, seed=1))
         until(lambda: "refuses" in sessions.robot.complaint, sessions.robot.poll)
-        assert ("different scales" if robot == server else "computes in int8") in sessions.robot.complaint
+        assert ("computes in int8" if "float32" in (robot, server) else "different scales") in sessions.robot.complaint
         assert "set precision" in sessions.robot.complaint and "scales" in sessions.robot.complaint
 
 

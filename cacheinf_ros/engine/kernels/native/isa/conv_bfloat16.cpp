@@ -8,7 +8,7 @@ namespace CI_ISA {
 namespace {
 
 // Adds the products of two bfloat16, the same in all lanes, with two weights per lane. On x86 in assembler: the rest of
-// the file is compiled for processors without this instruction.
+// the file is compiled for processors without these instructions.
 #if defined(__AVX512F__)
 struct PairDot {
   static constexpr int kRows = 14;  // of a register tile: 28 of 32 registers hold sums
@@ -16,13 +16,20 @@ struct PairDot {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(pair), "v"(weights));
     return sum;
   }
+  static void store(BFloat16* p, Vector v) {  // as CI_ISA::store, in one instruction
+    __m256i rounded;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(v));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded);
+  }
 };
 #elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 struct PairDot {
   static constexpr int kRows = 12;
   static Vector add(Vector sum, Bits pair, Bits weights) {
-    return (Vector)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_s32((int32x4_t)pair), vreinterpretq_bf16_s32((int32x4_t)weights));
+    return (Vector)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_s32((int32x4_t)pair),
+                               vreinterpretq_bf16_s32((int32x4_t)weights));
   }
+  static void store(BFloat16* p, Vector v) { CI_ISA::store(p, v); }
 };
 #endif
 
@@ -39,6 +46,7 @@ struct Widened {
     sum += (Vector)(pair << 16) * (Vector)(weights << 16);
     return sum + (Vector)(pair & -65536) * (Vector)(weights & -65536);
   }
+  static void store(BFloat16* p, Vector v) { CI_ISA::store(p, v); }
 };
 
 template <class Dot>
@@ -66,7 +74,9 @@ struct BFloat16Format : Dot {
   static Vector activated(const Conv& c, Vector v, int64_t channel, int width) {
     return activate(c.activation, v, channel, width);
   }
-  static void store_narrow(const Conv&, float* out, int64_t at, Vector v) { CI_ISA::store(values_of<BFloat16>(out) + at, v); }
+  static void store_narrow(const Conv&, float* out, int64_t at, Vector v) {
+    Dot::store(values_of<BFloat16>(out) + at, v);
+  }
   static void store(const Conv& c, float* out, int64_t at, Vector v, int width) {
     if (c.writes_floats) store_part(out + at, v, width);
     else store_part(values_of<BFloat16>(out) + at, v, width);

@@ -53,7 +53,7 @@ struct Job {
   int chunk;                 // blocks prepared together
   int span;                  // blocks of a task
   int panels, panel_groups;  // weight panels per group of channels; how many tasks share them
-  bool has_tail;             // whether what lies behind a run would be multiplied with zero and must not be
+  bool has_tail;             // whether runs end within a quad, and what lies behind them must not be multiplied
   bool pointwise;            // whether the input pixels of consecutive rows follow one another, everywhere
   ci_threads* threads;
 };
@@ -76,13 +76,16 @@ template <class Format, int ROWS, int VECTORS>
 inline void finish(const Job<Format>& job, int start, int64_t channel, int width,
                    const typename Format::Sum (&sums)[ROWS][VECTORS]) {
   const auto& c = *job.conv;
-  if (width == VECTORS * kLanes && c.activation.kind <= CI_CLAMP && !(c.residual && c.residual_last) && Format::is_narrow(c)) {
+  const bool is_common = c.activation.kind <= CI_CLAMP && !(c.residual && c.residual_last) && Format::is_narrow(c);
+  if (is_common && width == VECTORS * kLanes) {
     const bool clamps = c.activation.kind == CI_CLAMP;
     const Vector low = all(clamps ? c.activation.low : -__builtin_inff());
     const Vector high = all(clamps ? c.activation.high : __builtin_inff());
+#pragma GCC unroll 2
     for (int v = 0; v < VECTORS; ++v) {
       const int64_t k = channel + v * kLanes;
       const Vector factor = Format::factor(c, k, kLanes);
+#pragma GCC unroll 16
       for (int r = 0; r < ROWS; ++r) {
         Vector value = Format::value(sums[r][v], factor);
         if (c.residual) value += Format::residual(c, job.rows[start + r], k, kLanes);
@@ -92,7 +95,10 @@ inline void finish(const Job<Format>& job, int start, int64_t channel, int width
     return;
   }
   typename Format::Sum kept[ROWS][VECTORS];  // sums are in registers only if they are never indexed by a variable
-  std::memcpy(kept, sums, sizeof(kept));
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; ++v) kept[r][v] = sums[r][v];
 #pragma GCC unroll 1
   for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 1
@@ -115,11 +121,14 @@ void multiply(const Job<Format>& job, int start, const Block& block, const uint8
   using Sum = typename Format::Sum;
   const auto& c = *job.conv;
   Sum sums[ROWS][VECTORS];
+#pragma GCC unroll 2
   for (int v = 0; v < VECTORS; ++v) {
     const int lanes = std::min(kLanes, width - v * kLanes);
     const Sum bias = lanes > 0 ? load_part(c.bias + channel + v * kLanes, lanes) : Sum{};
+#pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r) sums[r][v] = bias;
   }
+#pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {  // hidden from the hardware's prefetcher; the product gives time to fetch it
     __builtin_prefetch(Format::place(c, job.out, job.to[start + r] * job.pitch + channel), 1);
     if (c.residual) __builtin_prefetch(Format::residual_place(c, job.rows[start + r], channel));
@@ -130,26 +139,33 @@ void multiply(const Job<Format>& job, int start, const Block& block, const uint8
     constexpr int kThrees = (ROWS + 2) / 3;
     const int64_t step = block.runs[i].step;
     const uint8_t* threes[kThrees];
+#pragma GCC unroll 16
     for (int t = 0; t < kThrees; ++t) threes[t] = block.runs[i].from + 3 * t * step;
     const auto add_quad = [&](Bits (*read)(const uint8_t*)) __attribute__((always_inline)) {
       Bits w[VECTORS];
+#pragma GCC unroll 2
       for (int v = 0; v < VECTORS; ++v) {
         w[v] = *reinterpret_cast<const Bits*>(weight + v * kLanes * kQuad);
         __builtin_prefetch(weight + kAhead + v * kLanes * kQuad);
         if (Format::kShifts) shifts[v] = Format::add(shifts[v], Bits{}, w[v]);
       }
       weight += kPanel * kQuad;
+#pragma GCC unroll 16
       for (int r = 0; r < ROWS; ++r) {
         const Bits a = read(threes[r / 3] + r % 3 * step);
+#pragma GCC unroll 2
         for (int v = 0; v < VECTORS; ++v) sums[r][v] = Format::add(sums[r][v], a, w[v]);
       }
+#pragma GCC unroll 16
       for (int t = 0; t < kThrees; ++t) threes[t] += kQuad;
     };
     for (int q = 0; q < block.quads; ++q) add_quad(broadcast<kQuad>);
     if (!Format::kReadsBehind && block.has_tail) add_quad(broadcast<kQuad / 2>);
   }
   if (Format::kShifts)
+#pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 2
       for (int v = 0; v < VECTORS; ++v) sums[r][v] -= shifts[v];
   finish<Format, ROWS, VECTORS>(job, start, channel, width, sums);
 }
@@ -252,7 +268,7 @@ struct Space {
     blocks = reinterpret_cast<Block*>(zeros + line_bytes(job));
     runs = reinterpret_cast<Run*>(blocks + job.chunk);
     packed = reinterpret_cast<uint8_t*>(runs + int64_t(job.chunk) * job.runs);
-    if (job.has_tail) std::memset(packed, 0, job.chunk * block_bytes(job));
+    if (job.has_tail) std::memset(packed, 0, job.chunk * block_bytes(job));  // what fills runs up must be a number
   }
 };
 
@@ -289,7 +305,8 @@ void run_task(void* context, int task, int worker) {
         for (int column = 0; column < kPanel; column += kColumns) {
           const int width = std::min(kColumns, c.out_channels - panel * kPanel - column);
           if (width <= 0) break;
-          const uint8_t* weight = bytes_of(c.weight) + (int64_t(group) * job.panels + panel) * job.panel_bytes + column * kQuad;
+          const int64_t place = (int64_t(group) * job.panels + panel) * job.panel_bytes + column * kQuad;
+          const uint8_t* weight = bytes_of(c.weight) + place;
           const auto& table = width > kLanes ? kProducts<Format>.wide : kProducts<Format>.narrow;
           const int64_t channel = int64_t(group) * c.out_channels + panel * kPanel + column;
           for (int b = chunk; b < end; ++b) {

@@ -5,7 +5,7 @@
 // The neighbourhoods of a block of output pixels are gathered into a packed panel that stays in the cache and is
 // multiplied with every panel of the weights; sums stay in registers over the whole depth. So nothing of the
 // size of an im2col matrix is ever written, and a sparse set of pixels runs at the speed of a dense one.
-// A Format says how packed values are stored and multiplied: conv.cpp, conv_bfloat16.cpp.
+// A Format says how packed values are stored and multiplied: conv.cpp.
 #pragma once
 
 #include <utility>

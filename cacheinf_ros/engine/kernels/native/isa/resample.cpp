@@ -80,7 +80,8 @@ void resample(ci_threads* threads, const void* params, const ci_rows& rows, floa
     Place* const taps = reinterpret_cast<Place*>(ci::scratch(threads, worker, most * sizeof(Place) / sizeof(float)));
     for (int i = first; i < last; ++i) {
       const int oy = rows.rows[i] / p.out_width, ox = rows.rows[i] - oy * p.out_width;
-      resample_row(p, taps, list_taps(p, values_of<Value>(p.in), oy, ox, taps), values_of<Value>(out) + rows.to[i] * pitch);
+      const int count = list_taps(p, values_of<Value>(p.in), oy, ox, taps);
+      resample_row(p, taps, count, values_of<Value>(out) + rows.to[i] * pitch);
     }
   });
 }
