@@ -36,7 +36,7 @@ def store_sums(
 @triton.jit
 def convolve(
     source, source_pitch, weight, bias, residual, residual_pitch, slope, out, out_pitch, listed, count,
-    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr, STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr,
     DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr, PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
     INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, RESIDUAL: tl.constexpr,
@@ -69,8 +69,8 @@ def convolve(
             at, channel = depth // INPUTS, depth % INPUTS
             read, inside = read_by_tap(
                 pixel[:, None], at[None, :],
-                IN_HEIGHT, IN_WIDTH, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X,
-                PADDING_Y, PADDING_X,
+                IN_HEIGHT, IN_WIDTH, OUT_HEIGHT, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X,
+                DILATION_Y, DILATION_X, PADDING_Y, PADDING_X,
             )  # fmt: skip
             inside &= live[:, None] & is_depth[None, :]
             address = source + read * source_pitch + (group * INPUTS + channel)[None, :]
@@ -91,7 +91,7 @@ def convolve(
 @triton.jit
 def convolve_depthwise(
     source, source_pitch, weight, bias, residual, residual_pitch, slope, out, out_pitch, listed, count,
-    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr, STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr,
     DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr, PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
     CHANNELS: tl.constexpr, RESIDUAL: tl.constexpr,
@@ -109,8 +109,8 @@ def convolve_depthwise(
     for tap in range(KERNEL_Y * KERNEL_X):
         read, inside = read_by_tap(
             pixel, tap,
-            IN_HEIGHT, IN_WIDTH, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X,
-            PADDING_Y, PADDING_X,
+            IN_HEIGHT, IN_WIDTH, OUT_HEIGHT, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X,
+            DILATION_Y, DILATION_X, PADDING_Y, PADDING_X,
         )  # fmt: skip
         address = source + read[:, None] * source_pitch + channel[None, :]
         near = load_floats(address, (inside & live)[:, None] & is_channel[None, :], 0.0)

@@ -19,9 +19,10 @@ def combine(
     a, a_pitch, b, b_pitch, scale, shift, slope, out, out_pitch, listed, count,
     CHANNELS: tl.constexpr, COMBINE: tl.constexpr, HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr,
     ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
+    A_SERVES: tl.constexpr, B_SERVES: tl.constexpr,
     COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`Elementwise`; a map of one pixel has pitch 0."""
+    """Compute :class:`Elementwise`; ``SERVES``: how many pixels read the same one of a source: 1, or a whole picture."""
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
@@ -29,9 +30,9 @@ def combine(
     channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
     mask = live[:, None] & is_channel[None, :]
-    value = load_floats(a + pixel[:, None] * a_pitch + channel[None, :], mask, 0.0)
+    value = load_floats(a + (pixel // A_SERVES)[:, None] * a_pitch + channel[None, :], mask, 0.0)
     if COMBINE != "":
-        other = load_floats(b + pixel[:, None] * b_pitch + channel[None, :], mask, 1.0)
+        other = load_floats(b + (pixel // B_SERVES)[:, None] * b_pitch + channel[None, :], mask, 1.0)
         if COMBINE == "add":
             value = value + other
         elif COMBINE == "sub":
@@ -55,7 +56,7 @@ def combine(
 @triton.jit
 def pool(
     source, source_pitch, divisor, out, out_pitch, listed, count,
-    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr, STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr,
     DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr, PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
     CHANNELS: tl.constexpr, AVERAGE: tl.constexpr,
@@ -73,14 +74,14 @@ def pool(
     for tap in range(KERNEL_Y * KERNEL_X):
         read, inside = read_by_tap(
             pixel, tap,
-            IN_HEIGHT, IN_WIDTH, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, DILATION_X,
-            PADDING_Y, PADDING_X,
+            IN_HEIGHT, IN_WIDTH, OUT_HEIGHT, OUT_WIDTH, KERNEL_X, STRIDE_Y, STRIDE_X,
+            DILATION_Y, DILATION_X, PADDING_Y, PADDING_X,
         )  # fmt: skip
         address = source + read[:, None] * source_pitch + channel[None, :]
         near = load_floats(address, (inside & live)[:, None] & is_channel[None, :], OUTSIDE)
         value = value + near if AVERAGE else tl.maximum(value, near, propagate_nan=tl.PropagateNan.ALL)
     if AVERAGE:
-        value /= tl.load(divisor + pixel, mask=live, other=1.0)[:, None]
+        value /= tl.load(divisor + pixel % (OUT_HEIGHT * OUT_WIDTH), mask=live, other=1.0)[:, None]
     mask = live[:, None] & is_channel[None, :]
     store_rows(out, out_pitch, position, pixel, channel, value, mask, COMPACT)
 
@@ -197,18 +198,28 @@ def select_channels(
 
 @triton.jit
 def average_all(
-    source, source_pitch, out, listed, count,
-    IN_PIXELS: tl.constexpr, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+    source, source_pitch, out, out_pitch, listed, count,
+    IN_PIXELS: tl.constexpr, CHANNELS: tl.constexpr, LISTED: tl.constexpr,
+    COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`GlobalMean`, whose output is one pixel, if it is listed."""
-    if tl.load(count) == 0:
+    """Compute :class:`GlobalMean`, whose output is one pixel for each camera, where that is listed.
+
+    Args:
+        IN_PIXELS: of one camera.
+        LISTED: a power of two, not below the number of cameras.
+    """
+    camera = tl.program_id(1)
+    position = tl.arange(0, LISTED)
+    is_own = tl.load(listed + position, mask=position < tl.load(count), other=-1) == camera
+    if tl.sum(tl.where(is_own, 1, 0), axis=0) == 0:
         return
+    row = tl.sum(tl.where(is_own, position, 0), axis=0) if COMPACT else camera
     channel = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
     sums = tl.zeros((COLUMNS,), tl.float32)
     for first in range(0, IN_PIXELS, PIXELS):
         pixel = (first + tl.arange(0, PIXELS)).to(tl.int64)
         mask = (pixel < IN_PIXELS)[:, None] & is_channel[None, :]
-        value = load_floats(source + pixel[:, None] * source_pitch + channel[None, :], mask, 0.0)
+        value = load_floats(source + (camera * IN_PIXELS + pixel)[:, None] * source_pitch + channel[None, :], mask, 0.0)
         sums += tl.sum(value, axis=0)
-    tl.store(out + channel, sums / IN_PIXELS, mask=is_channel)
+    tl.store(out + row * out_pitch + channel, sums / IN_PIXELS, mask=is_channel)

@@ -13,11 +13,16 @@ import triton.language as tl
 @triton.jit
 def read_by_tap(
     pixel, tap,
-    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, KERNEL_X: tl.constexpr,
+    IN_HEIGHT: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    KERNEL_X: tl.constexpr,
     STRIDE_Y: tl.constexpr, STRIDE_X: tl.constexpr, DILATION_Y: tl.constexpr, DILATION_X: tl.constexpr,
     PADDING_Y: tl.constexpr, PADDING_X: tl.constexpr,
 ):  # fmt: skip
-    """(input pixels, whether they lie inside the image) that output pixels read by a tap of a window, or by several."""
-    y = (pixel // OUT_WIDTH) * STRIDE_Y - PADDING_Y + (tap // KERNEL_X) * DILATION_Y
+    """(input pixels, whether they lie inside the image) that output pixels read by a tap of a window, or by several.
+
+    Maps of several cameras lie below one another: no window reaches from one into the next.
+    """
+    row = pixel // OUT_WIDTH
+    y = (row % OUT_HEIGHT) * STRIDE_Y - PADDING_Y + (tap // KERNEL_X) * DILATION_Y
     x = (pixel % OUT_WIDTH) * STRIDE_X - PADDING_X + (tap % KERNEL_X) * DILATION_X
-    return y * IN_WIDTH + x, (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH)
+    return (row // OUT_HEIGHT * IN_HEIGHT + y) * IN_WIDTH + x, (y >= 0) & (y < IN_HEIGHT) & (x >= 0) & (x < IN_WIDTH)
