@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.triton_executor import TritonExecutor
 from cacheinf_ros.engine.gpu.triton_kernels import TritonKernels
 from cacheinf_ros.engine.input import Image, InputWriter
-from cacheinf_ros.engine.kernels.prepared import PreparedKernel
+from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.graph.ir import Levels, Operator
 
@@ -63,10 +63,30 @@ class TritonBackend(ReferenceBackend):
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
-        launch = None if levels is not None else self._launches.prepare(operator, sources, channels)
+        return self.prepare_together(operator, sources, channels, 1, levels)
+
+    def prepare_together(
+        self,
+        operator: Operator,
+        sources: Sequence[MapBuffer],
+        channels: int,
+        cameras: int,
+        levels: Levels | None = None,
+    ) -> PreparedKernel:
+        """Prepare a local operator of several cameras, whose maps lie below one another in each source."""
+        launch = None if levels is not None else self._launches.prepare(operator, sources, channels, cameras)
         if launch is None:
-            return super().prepare(operator, sources, channels, levels)
+            parts = [[source.part(camera, cameras) for source in sources] for camera in range(cameras)]
+            plain = super().prepare
+            functions = [plain(operator, part, channels, levels).function for part in parts]
+            return PreparedKernel(function=functions[0] if cameras == 1 else _of_all(functions))
         return PreparedKernel(launch=launch, function=launch.function())
+
+    def executor_together(
+        self, executable: Executable, maps: Mapping[str, MapBuffer], cameras: int
+    ) -> TritonExecutor:
+        """Prepare a plan of several cameras: see :class:`TritonExecutor`."""
+        return TritonExecutor(executable, self.device, self._tiles, maps, cameras)
 
     def executor(self, executable: Executable) -> Executor:
         """See :meth:`Backend.executor`. Where another machine shares the frame, sets are on the host, as it needs
@@ -81,6 +101,16 @@ class TritonBackend(ReferenceBackend):
         if self._host is None:
             return super().input(preprocessor, target)
         return UploadingInputWriter(preprocessor, target, self._host)
+
+
+def _of_all(functions: Sequence[PixelFunction | None]) -> PixelFunction:
+    """From functions of one camera's pixels each to one of all pixels of all cameras, behind one another."""
+
+    def compute(everything: torch.Tensor) -> torch.Tensor:
+        own = everything[: len(everything) // len(functions)]
+        return torch.cat([function(own) for function in functions if function is not None])
+
+    return compute
 
 
 class UploadingInputWriter(NativeInputWriter):
