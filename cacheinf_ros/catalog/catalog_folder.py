@@ -7,7 +7,7 @@ Of these only ``model`` in catalog.yaml may lead to code that is run: a factory,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -292,6 +292,11 @@ def sized(card: ModelCard, file: CatalogFile) -> ModelCard:
 
 def _named(card: ModelCard, entry: VariantEntry) -> ModelCard:
     return card.model_copy(update={"name": f"{card.name}-{entry.name}"})
+
+
+def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
+    """Write costs as the file has them."""
+    return {place: CostEntry(**asdict(cost)) for place, cost in costs.items()}
 
 
 def _check_file(entry: VariantEntry, folder: Path) -> Path:

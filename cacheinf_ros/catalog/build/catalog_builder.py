@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -32,8 +32,8 @@ from cacheinf_ros.catalog.catalog_folder import (
     FILE,
     CatalogFile,
     CatalogFolder,
-    CostEntry,
     VariantEntry,
+    cost_entries,
     read_catalog,
     weights_file,
     write_catalog,
@@ -157,7 +157,7 @@ class Builder:
             stored_bytes=stored,
             graph=graph_hash(model_of(rounded, self._model.card).graph),
             sha256=write_weights(self._folder, recipe.name, packed),
-            costs={place: CostEntry(**asdict(cost)) for place, cost in self._costs(measured, stored).items()},
+            costs=cost_entries(self._costs(measured, stored)),
         )
 
     def _written(self, entries: Sequence[VariantEntry], left_out: dict[str, str]) -> CatalogFolder:
