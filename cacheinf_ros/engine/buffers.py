@@ -54,6 +54,12 @@ class MapBuffer:
         """View some of the channels at all pixels."""
         return MapBuffer(pixels=self.pixels[:, first : first + count], size=self.size, levels=self.levels)
 
+    def part(self, camera: int, cameras: int) -> MapBuffer:
+        """View the map of one of several cameras, whose maps lie below one another in this one."""
+        count = len(self.pixels) // cameras
+        pixels = self.pixels[camera * count : (camera + 1) * count]
+        return MapBuffer(pixels=pixels, size=(self.size[0] // cameras, self.size[1]), levels=self.levels)
+
     @property
     def image(self) -> torch.Tensor:
         """[1, channels, height, width], a view in channels_last order."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 
 import torch
 
@@ -31,6 +32,7 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         lifetimes: Sequence[TensorRecord],
         device: torch.device,
         segments: Sequence[Segment] = (),
+        cameras: int = 1,
     ) -> None:
         """Allocate: maps that are kept lie behind one another, the others where the memory planner places them.
 
@@ -39,7 +41,9 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         Args:
             lifetimes: when each map is used that is not kept.
             segments: what is computed strip by strip; of some of its maps there are only as many lines as it needs.
+            cameras: how many there are maps for, those of one tensor below one another: see :meth:`of`.
         """
+        self._cameras = cameras
         self._layout = layout
         self._lines = {name: lines for segment in segments for name, lines in segment.buffers.items()}
         self._maps: dict[str, MapBuffer] = {}
@@ -52,6 +56,14 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         for name in layout.maps:
             if layout.root(name) in self._maps:  # otherwise nobody reads it
                 self._view(name)
+
+    def of(self, camera: int) -> FeatureMaps:
+        """The maps of one of the cameras, and its part of the arena."""
+        part = copy(self)
+        part._cameras, part.arena_bytes = 1, self.arena_bytes // self._cameras
+        part.kept = [buffer.part(camera, self._cameras) for buffer in self.kept]
+        part._maps = {name: buffer.part(camera, self._cameras) for name, buffer in self._maps.items()}
+        return part
 
     @property
     def cache_bytes(self) -> int:
@@ -77,16 +89,17 @@ class FeatureMaps(Mapping[str, MapBuffer]):
         from cacheinf_ros.memory.optimal import optimal  # here: it loads numba, and often all maps are kept
 
         placement = optimal(lifetimes, time_limit_s=_SEARCH_S).placement
-        self.arena_bytes = placement.size
+        self.arena_bytes = self._cameras * placement.size
+        offsets = [self._cameras * offset for offset in placement.offsets]
         names = [record.name for record in lifetimes]
-        arena = maps_at(placement.offsets, placement.size, self._shapes(names), device)
+        arena = maps_at(offsets, self.arena_bytes, self._shapes(names), device)
         self._maps.update(zip(names, arena, strict=True))
 
     def _shapes(self, names: Sequence[str]) -> list[MapShape]:
         specs = [self._layout.spec(name) for name in names]
         return [
             MapShape(
-                size=(self._lines.get(name, spec.size[0]), spec.size[1]),
+                size=(self._cameras * self._lines.get(name, spec.size[0]), spec.size[1]),
                 channels=spec.channels,
                 levels=spec.levels,
                 floats=spec.floats,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -33,6 +34,9 @@ from cacheinf_ros.engine.partition.replicas import TensorReplicas
 from cacheinf_ros.graph import Graph
 from cacheinf_ros.graph.ir import Global
 
+if TYPE_CHECKING:  # it needs Triton
+    from cacheinf_ros.engine.gpu.camera_batch import CameraSeat
+
 
 class Program:
     """The compiled graph; :meth:`execute` computes what depends on the changed pixels of the input.
@@ -53,21 +57,23 @@ class Program:
         *,
         debug_memory: bool = False,
         side: Side | None = None,
+        seat: CameraSeat | None = None,
     ) -> None:
         """Compile.
 
         Args:
             debug_memory: overwrite maps with NaN where they should not be read: slow.
             side: which of two machines this is; None: there is no other. Both must keep the same maps.
+            seat: among cameras that a GPU computes together; None: this one is computed by itself.
         """
         self.layout = lay_out(graph)
         self.caching = caching
         self._debug_memory = debug_memory
-        self._backend = backend
+        self._backend = seat.backend() if seat else backend
         self._planner = Planner(self.layout)
         self.replicas = TensorReplicas(PartitionSpace(self.layout, caching.dropped), side) if side else None
         self._segments: list[Segment] = []
-        self.maps = self._allocated(backend)
+        self.maps = seat.maps(self._allocated) if seat else self._allocated()
         values = {name: self._shaped(name) for name in self.maps}
         self._tensors = Tensors(maps=self.maps, values=values, specs=graph.tensors)
         self._kernels: dict[str, PreparedKernel] = {}  # by the operator's output: weights are packed once
@@ -163,17 +169,17 @@ class Program:
         moved = [buffer for buffer in self.maps.kept if len(buffer.pixels) > 1]
         self._backend.shift([(b, dx * b.size[1] // width, dy * b.size[0] // height) for b in moved])
 
-    def _allocated(self, backend: Backend) -> FeatureMaps:
-        """All maps; also finds out what is computed strip by strip."""
-        layout, caching = self.layout, self.caching
+    def _allocated(self, cameras: int = 1) -> FeatureMaps:
+        """All maps, of so many cameras; also finds out what is computed strip by strip."""
+        layout, caching, backend = self.layout, self.caching, self._backend
         if not caching.dropped:
-            return FeatureMaps(layout, caching, [], backend.device)
+            return FeatureMaps(layout, caching, [], backend.device, cameras=cameras)
         # where changes may be held back, operators share fewest sets and most is computed in several steps
         steps = self._planner.plan(caching, dict.fromkeys(self.kept, NOTHING_CHANGED), self.replicas).steps
         if caching.dense and backend.strip_bytes:
             self._segments = Segmenting(steps, layout, caching, backend.strip_bytes).segments()
         records = lifetimes(steps, layout, caching, segments=self._segments)
-        return FeatureMaps(layout, caching, records, backend.device, self._segments)
+        return FeatureMaps(layout, caching, records, backend.device, self._segments, cameras)
 
     def _shaped(self, name: str) -> torch.Tensor:
         image = self.maps[name].image

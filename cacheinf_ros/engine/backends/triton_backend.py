@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import torch
@@ -18,7 +18,7 @@ from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.triton_executor import TritonExecutor
 from cacheinf_ros.engine.gpu.triton_kernels import TritonKernels
 from cacheinf_ros.engine.input import InputWriter
-from cacheinf_ros.engine.kernels.prepared import PreparedKernel
+from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.graph import Shared, SharedValues
 from cacheinf_ros.graph.ir import Levels, Operator
@@ -70,10 +70,28 @@ class TritonBackend(ReferenceBackend):
         self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
-        launch = None if isinstance(out, Levels) else self._launches.prepare(operator, sources, channels)
+        return self.prepare_together(operator, sources, channels, 1, out)
+
+    def prepare_together(
+        self,
+        operator: Operator,
+        sources: Sequence[MapBuffer],
+        channels: int,
+        cameras: int,
+        out: Levels | torch.dtype | None = None,
+    ) -> PreparedKernel:
+        """Prepare a local operator of several cameras, whose maps lie below one another in each source."""
+        launch = None if isinstance(out, Levels) else self._launches.prepare(operator, sources, channels, cameras)
         if launch is None:
-            return super().prepare(operator, sources, channels, out)
+            parts = [[source.part(camera, cameras) for source in sources] for camera in range(cameras)]
+            plain = super().prepare
+            functions = [plain(operator, part, channels, out).function for part in parts]
+            return PreparedKernel(function=functions[0] if cameras == 1 else _of_all(functions))
         return PreparedKernel(launch=launch, function=launch.function())
+
+    def executor_together(self, executable: Executable, maps: Mapping[str, MapBuffer], cameras: int) -> TritonExecutor:
+        """Prepare a plan of several cameras: see :class:`TritonExecutor`."""
+        return TritonExecutor(executable, self.device, self._tiles, maps, cameras)
 
     def executor(self, executable: Executable) -> Executor:
         """See :meth:`Backend.executor`. Where another machine shares the frame, sets are on the host, as it needs
@@ -97,3 +115,13 @@ class TritonBackend(ReferenceBackend):
         if on_host or not compares:
             return UploadingInputWriter(preprocessor, target, host)
         return DeviceInputWriter(preprocessor, target, host)
+
+
+def _of_all(functions: Sequence[PixelFunction | None]) -> PixelFunction:
+    """From functions of one camera's pixels each to one of all pixels of all cameras, behind one another."""
+
+    def compute(everything: torch.Tensor) -> torch.Tensor:
+        own = everything[: len(everything) // len(functions)]
+        return torch.cat([function(own) for function in functions if function is not None])
+
+    return compute

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,59 +18,94 @@ class DeviceSet:
     """One set.
 
     Attributes:
-        mask: uint8 [pixels], 1 where active.
-        listed: int32 [pixels]: the active ones, in no particular order, where somebody asks for them.
-        count: int32 [1]: how many are active.
-        number: the position of its count among all counts.
+        mask: uint8 [cameras * pixels], 1 where active.
+        listed: int32 [cameras * pixels]: the active ones, in no particular order, where somebody asks for them.
+        count: int32 [1], how many are active, and where there are several cameras [1 + cameras], how many of each.
+        first_count: the position of its count among all counts.
+        cameras: how many.
     """
 
     mask: torch.Tensor
     listed: torch.Tensor
     count: torch.Tensor
-    number: int
+    first_count: int
+    cameras: int
 
     @property
     def pixels(self) -> int:
-        """Active or not."""
+        """Active or not, of all cameras."""
         return len(self.mask)
+
+    @property
+    def of_one(self) -> int:
+        """How many pixels there are of one camera."""
+        return len(self.mask) // self.cameras
 
 
 class DeviceSets:
-    """All sets of a plan. What host code knows as an :class:`ActiveSet` has its twin here.
+    """All sets of a plan, of one camera or of several with the same plan. What host code knows as an
+    :class:`ActiveSet` of one camera is here a part of a set of all.
 
     Attributes:
-        counts: int32 [sets], of each set in the order in which they were given.
+        counts: int32, of all sets, in the order in which they were given: see :class:`DeviceSet`.
     """
 
-    def __init__(self, sets: Sequence[ActiveSet], device: torch.device) -> None:
-        """Allocate them, empty; counts and masks in one block, so that one call empties all."""
-        self._hosts = list({id(host): host for host in sets}.values())
-        sizes = [host.pixels for host in self._hosts]
-        counts = _COUNT_BYTES * len(sizes)
+    def __init__(self, sets: Sequence[ActiveSet], device: torch.device, cameras: int) -> None:
+        """Allocate them, empty; counts and masks in one block, so that one call empties all.
+
+        Args:
+            sets: of one of the cameras.
+        """
+        self._hosts: dict[int, list[ActiveSet]] = {}
+        hosts = _unlike(sets)
+        self._position = {id(host): position for position, host in enumerate(hosts)}
+        sizes = [cameras * host.pixels for host in hosts]
+        width = 1 if cameras == 1 else 1 + cameras
+        counts = _COUNT_BYTES * width * len(sizes)
         self._block = torch.zeros(counts + sum(sizes), dtype=torch.uint8, device=device)
         self.counts = self._block[:counts].view(torch.int32)
         masks = self._block[counts:].split(sizes)
-        self._sets = {
-            id(host): DeviceSet(
+        self._sets = [
+            DeviceSet(
                 mask=mask,
-                listed=torch.zeros(host.pixels, dtype=torch.int32, device=device),
-                count=self.counts[i : i + 1],
-                number=i,
+                listed=torch.zeros(len(mask), dtype=torch.int32, device=device),
+                count=count,
+                first_count=width * i,
+                cameras=cameras,
             )
-            for i, (host, mask) in enumerate(zip(self._hosts, masks, strict=True))
-        }
+            for i, (mask, count) in enumerate(zip(masks, self.counts.split(width), strict=True))
+        ]
 
     def __getitem__(self, host: ActiveSet) -> DeviceSet:
-        """The twin of a set."""
-        return self._sets[id(host)]
+        """The set here that one of the sets belongs to with which this was made."""
+        return self._sets[self._position[id(host)]]
+
+    def seat(self, camera: int, sets: Sequence[ActiveSet]) -> None:
+        """Let these be a camera's sets from now on, in the order in which those were that this was made with."""
+        self._hosts[camera] = _unlike(sets)
 
     def clear(self) -> None:
         """Empty all sets."""
         self._block.zero_()
 
-    def tell_hosts(self) -> None:
-        """Let the sets of the host know how many pixels are active: waits for the device. Their masks stay as they
-        are.
+    def upload(self, host: ActiveSet, camera: int) -> None:
+        """Copy a camera's mask of a set; ``host`` as in :meth:`__getitem__`."""
+        position = self._position[id(host)]
+        own = self._hosts[camera][position]
+        mask = torch.from_numpy(own.mask).view(-1) if own.device_mask is None else own.device_mask.view(-1)
+        self._sets[position].mask.view(-1, len(mask))[camera].copy_(mask, non_blocking=True)
+
+    def tell_hosts(self, cameras: Iterable[int]) -> None:
+        """Let the sets of the host know how many pixels of these cameras are active: waits for the device. Their masks
+        stay as they are.
         """
-        for host, count in zip(self._hosts, self.counts.tolist(), strict=True):
-            host.count = count
+        counts = self.counts.view(len(self._sets), -1)
+        for camera in cameras:
+            own = counts[:, 0 if counts.shape[1] == 1 else 1 + camera].tolist()
+            for host, count in zip(self._hosts[camera], own, strict=True):
+                host.count = count
+
+
+def _unlike(sets: Sequence[ActiveSet]) -> list[ActiveSet]:
+    """Each of them once."""
+    return list({id(each): each for each in sets}.values())

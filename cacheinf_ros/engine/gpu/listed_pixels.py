@@ -77,10 +77,14 @@ def store_rows(out, out_pitch, tile, value, COMPACT: tl.constexpr):
 
 @triton.jit
 def read_by_tap(pixel, tap, WINDOW: tl.constexpr):
-    """(input pixels, whether they lie inside the image) that output pixels read by taps of a :class:`Window`."""
-    y = pixel // WINDOW.out_size[1] * WINDOW.stride[0] - WINDOW.padding[0]
+    """(input pixels, whether they lie inside the image) that output pixels read by taps of a :class:`Window`.
+
+    Maps of several cameras lie below one another: no window reaches from one into the next.
+    """
+    row = pixel // WINDOW.out_size[1]
+    y = row % WINDOW.out_size[0] * WINDOW.stride[0] - WINDOW.padding[0]
     y = y + tap // WINDOW.kernel[1] * WINDOW.dilation[0]
     x = pixel % WINDOW.out_size[1] * WINDOW.stride[1] - WINDOW.padding[1]
     x = x + tap % WINDOW.kernel[1] * WINDOW.dilation[1]
     inside = (y >= 0) & (y < WINDOW.in_size[0]) & (x >= 0) & (x < WINDOW.in_size[1])
-    return y * WINDOW.in_size[1] + x, inside
+    return (row // WINDOW.out_size[0] * WINDOW.in_size[0] + y) * WINDOW.in_size[1] + x, inside

@@ -18,16 +18,17 @@ def combine(
     a, a_pitch, b, b_pitch, scale, shift, slope, out, out_pitch, listed, count,
     CHANNELS: tl.constexpr, COMBINE: tl.constexpr, HAS_SCALE: tl.constexpr, HAS_SHIFT: tl.constexpr,
     ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
+    A_SERVES: tl.constexpr, B_SERVES: tl.constexpr,
     COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`Elementwise`; a map of one pixel has pitch 0."""
+    """Compute :class:`Elementwise`; ``SERVES``: how many pixels read the same one of a source: 1, or a whole map."""
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
     tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
-    value = load_rows(a, a_pitch, tile, 0.0)
+    value = load_floats(a + (tile.pixel // A_SERVES)[:, None] * a_pitch + tile.channel[None, :], tile.mask, 0.0)
     if COMBINE != "":
-        other = load_rows(b, b_pitch, tile, 1.0)
+        other = load_floats(b + (tile.pixel // B_SERVES)[:, None] * b_pitch + tile.channel[None, :], tile.mask, 1.0)
         if COMBINE == "add":
             value = value + other
         elif COMBINE == "sub":
@@ -67,7 +68,8 @@ def pool(
         near = load_floats(address, (inside & tile.live)[:, None] & tile.is_channel[None, :], OUTSIDE)
         value = value + near if AVERAGE else tl.maximum(value, near, propagate_nan=tl.PropagateNan.ALL)
     if AVERAGE:
-        value /= tl.load(divisor + tile.pixel, mask=tile.live, other=1.0)[:, None]
+        own = tile.pixel % (WINDOW.out_size[0] * WINDOW.out_size[1])  # of a camera
+        value /= tl.load(divisor + own, mask=tile.live, other=1.0)[:, None]
     store_rows(out, out_pitch, tile, value, COMPACT)
 
 
@@ -172,18 +174,28 @@ def select_channels(
 
 @triton.jit
 def average_all(
-    source, source_pitch, out, listed, count,
-    IN_PIXELS: tl.constexpr, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+    source, source_pitch, out, out_pitch, listed, count,
+    IN_PIXELS: tl.constexpr, CHANNELS: tl.constexpr, LISTED: tl.constexpr,
+    COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`GlobalMean`, whose output is one pixel, if it is listed."""
-    if tl.load(count) == 0:
+    """Compute :class:`GlobalMean`, whose output is one pixel for each camera, where that is listed.
+
+    Args:
+        IN_PIXELS: of one camera.
+        LISTED: a power of two, not below the number of cameras.
+    """
+    camera = tl.program_id(1)
+    position = tl.arange(0, LISTED)
+    is_own = tl.load(listed + position, mask=position < tl.load(count), other=-1) == camera
+    if tl.sum(tl.where(is_own, 1, 0), axis=0) == 0:
         return
+    row = tl.sum(tl.where(is_own, position, 0), axis=0) if COMPACT else camera
     channel = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
     sums = tl.zeros((COLUMNS,), tl.float32)
     for first in range(0, IN_PIXELS, PIXELS):
         pixel = (first + tl.arange(0, PIXELS)).to(tl.int64)
         mask = (pixel < IN_PIXELS)[:, None] & is_channel[None, :]
-        value = load_floats(source + pixel[:, None] * source_pitch + channel[None, :], mask, 0.0)
+        value = load_floats(source + (camera * IN_PIXELS + pixel)[:, None] * source_pitch + channel[None, :], mask, 0.0)
         sums += tl.sum(value, axis=0)
-    tl.store(out + channel, sums / IN_PIXELS, mask=is_channel)
+    tl.store(out + row * out_pitch + channel, sums / IN_PIXELS, mask=is_channel)

@@ -51,8 +51,8 @@ class PixelLaunch:
         kernel: what ``triton.jit`` made.
         arguments: before the output, the list and its count.
         constants: what it is compiled for, without ``COMPACT``.
-        pixels: of a program; 0: the kernel computes all of its output, of one pixel, in one block.
-        blocks: of the other axes of the grid: columns and groups.
+        pixels: of a program; 0: its output is one pixel of each camera, and the kernel finds out which are listed.
+        blocks: of the other axes of the grid: columns, and groups or cameras.
         channels: of the output.
     """
 
@@ -80,7 +80,9 @@ class PixelLaunch:
             compact: results are written in the order of the list, not at their pixels.
         """
         if self.pixels == 0:
-            self.kernel[self.blocks](*self.arguments, out, listed, count, **self.constants)
+            self.kernel[self.blocks](
+                *self.arguments, out, out.stride(0), listed, count, **self.constants, COMPACT=compact
+            )
             return
         grid = (-(-most // self.pixels), *self.blocks)
         self.kernel[grid](

@@ -16,31 +16,48 @@ from cacheinf_ros.engine.gpu.listed_pixels import listed_block, load_floats
 
 
 @triton.jit
-def _append(hit, pixel, listed, count, LIST: tl.constexpr):
-    """Count the pixels that hit, int32 0 or 1, and with ``LIST`` append them to the list."""
+def count_of(count, camera, CAMERAS: tl.constexpr):
+    """Where a set's count of a camera's pixels is: behind that of all, where there are several cameras."""
+    return count + 1 + camera if CAMERAS > 1 else count + 0 * camera
+
+
+@triton.jit
+def _append(hit, pixel, listed, count, OF_ONE: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr):
+    """Count the pixels that hit, int32 0 or 1, of all and of each camera, and with ``LIST`` append them to the list.
+
+    Args:
+        OF_ONE: pixels of one camera.
+    """
     total = tl.sum(hit, axis=0)
     first = tl.atomic_add(count, total)
     if LIST:
         tl.store(listed + first + tl.cumsum(hit, axis=0) - hit, pixel, mask=hit != 0)
+    if CAMERAS > 1:
+        for camera in range(CAMERAS):
+            own = tl.sum(tl.where(pixel // OF_ONE == camera, hit, 0), axis=0)
+            tl.atomic_add(count_of(count, camera, CAMERAS), own, mask=own > 0)
 
 
 @triton.jit
 def propagate(
     source, source_count, rows, columns, flags, target, listed, count,
     IN_PIXELS: tl.constexpr, IN_WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, OUT_PIXELS: tl.constexpr,
-    TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr, INWARDS: tl.constexpr, LIST: tl.constexpr, PIXELS: tl.constexpr,
+    TAPS_Y: tl.constexpr, TAPS_X: tl.constexpr, INWARDS: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr,
+    PIXELS: tl.constexpr,
 ):  # fmt: skip
     """Fill the target with the pixels that read one of the source, or changed padding: see ``TapTable``.
 
     With a full source all count, also those that read nothing but padding.
 
     Args:
-        flags: int32 [1]: the sides of :class:`Border`, and 16 to refresh.
+        flags: int32 [cameras]: the sides of :class:`Border`, 16 to refresh, 32 where it takes part.
+        IN_PIXELS, OUT_PIXELS: of one camera.
     """
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    live = pixel < OUT_PIXELS
-    outside = tl.load(flags)
-    hit = tl.zeros((PIXELS,), tl.int32) + tl.where(tl.load(source_count) == IN_PIXELS, 1, 0)
+    live = pixel < CAMERAS * OUT_PIXELS
+    camera = pixel // OUT_PIXELS
+    outside = tl.load(flags + camera, mask=live, other=0)
+    hit = tl.where(tl.load(count_of(source_count, camera, CAMERAS), mask=live, other=0) == IN_PIXELS, 1, 0)
     for tap_y in range(TAPS_Y):
         y = tl.load(rows + (pixel // OUT_WIDTH) * TAPS_Y + tap_y, mask=live, other=0)
         for tap_x in range(TAPS_X):
@@ -53,61 +70,70 @@ def propagate(
                 hit |= sides & outside
     hit = tl.where((hit != 0) & live, 1, 0)
     tl.store(target + pixel, hit.to(tl.uint8), mask=live)
-    _append(hit, pixel, listed, count, LIST)
+    _append(hit, pixel, listed, count, OUT_PIXELS, CAMERAS, LIST)
 
 
 @triton.jit
 def combine_sets(
     first, second, target, listed, count,
-    OUT_PIXELS: tl.constexpr, DIFFERENCE: tl.constexpr, LIST: tl.constexpr, COUNT: tl.constexpr, PIXELS: tl.constexpr,
+    OUT_PIXELS: tl.constexpr, DIFFERENCE: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr,
+    COUNT: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
     """Fill the target with the pixels of either, or with those of the first that are not in the second."""
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    live = pixel < OUT_PIXELS
+    live = pixel < CAMERAS * OUT_PIXELS
     a = tl.load(first + pixel, mask=live, other=0) != 0
     b = tl.load(second + pixel, mask=live, other=0) != 0
     hit = tl.where(a & (b == 0) if DIFFERENCE else a | b, 1, 0)
     tl.store(target + pixel, hit.to(tl.uint8), mask=live)
     if COUNT:
-        _append(hit, pixel, listed, count, LIST)
+        _append(hit, pixel, listed, count, OUT_PIXELS, CAMERAS, LIST)
 
 
 @triton.jit
 def fill_if_any(
     counts, which, flags, target, listed, count,
-    SETS: tl.constexpr, FLAGS: tl.constexpr, OUT_PIXELS: tl.constexpr, LIST: tl.constexpr, PIXELS: tl.constexpr,
+    SETS: tl.constexpr, FLAGS: tl.constexpr, OUT_PIXELS: tl.constexpr, CAMERAS: tl.constexpr, LIST: tl.constexpr,
+    PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Fill the target when any of these sets has a pixel, or when one of these flags is set.
+    """Fill a camera's part of the target when any of these sets has one of its pixels, or its flags one of these.
 
     Args:
-        which: int32 [sets]: positions of their counts; ``SETS``: a power of two, what is too many repeats the first.
+        which: int32 [SETS]: positions of their counts.
     """
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    live = pixel < OUT_PIXELS
-    found = tl.sum(tl.load(counts + tl.load(which + tl.arange(0, SETS))), axis=0)
-    is_due = (found > 0) | ((tl.load(flags) & FLAGS) != 0)
-    hit = tl.where(live & is_due, 1, 0)
+    live = pixel < CAMERAS * OUT_PIXELS
+    camera = pixel // OUT_PIXELS
+    found = tl.load(flags + camera, mask=live, other=0) & FLAGS
+    for each in range(SETS):
+        found |= tl.load(count_of(counts + tl.load(which + each), camera, CAMERAS), mask=live, other=0)
+    hit = tl.where(live & (found != 0), 1, 0)
     tl.store(target + pixel, hit.to(tl.uint8), mask=live)
-    _append(hit, pixel, listed, count, LIST)
+    _append(hit, pixel, listed, count, OUT_PIXELS, CAMERAS, LIST)
 
 
 @triton.jit
 def _weighted_changes(
-    computed, computed_pitch, old, old_pitch, weight, position, pixel, live, first,
+    computed, computed_pitch, old, old_pitch, weight, camera, position, pixel, live, first,
     CHANNELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """weight * |change| of a block of listed pixels, [pixels, COLUMNS], from this channel on."""
+    """weight * |change| of a block of listed pixels, [pixels, COLUMNS], from this channel on.
+
+    Args:
+        weight: float32 [cameras, CHANNELS].
+        camera: of each pixel.
+    """
     channel = first + tl.arange(0, COLUMNS)
     mask = live[:, None] & (channel < CHANNELS)[None, :]
     new = load_floats(computed + position[:, None] * computed_pitch + channel[None, :], mask, 0.0)
     was = load_floats(old + pixel[:, None] * old_pitch + channel[None, :], mask, 0.0)
-    return tl.abs(new - was) * tl.load(weight + channel, mask=channel < CHANNELS, other=0.0)[None, :]
+    return tl.abs(new - was) * tl.load(weight + camera[:, None] * CHANNELS + channel[None, :], mask=mask, other=0.0)
 
 
 @triton.jit
 def squared_changes(
     computed, computed_pitch, old, old_pitch, weight, listed, count, squares,
-    CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+    OF_ONE: tl.constexpr, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Write each listed pixel's sum of squared weighted changes into a map, for ``Criterion.POOLED_ENERGY``."""
     number = tl.load(count)
@@ -117,25 +143,28 @@ def squared_changes(
     total = tl.zeros((PIXELS,), tl.float32)
     for first in range(0, CHANNELS, COLUMNS):
         each = _weighted_changes(
-            computed, computed_pitch, old, old_pitch, weight, position, pixel, live, first, CHANNELS, COLUMNS
-        )
+            computed, computed_pitch, old, old_pitch, weight, pixel // OF_ONE, position, pixel, live, first,
+            CHANNELS, COLUMNS,
+        )  # fmt: skip
         total += tl.sum(each * each, axis=1)
     tl.store(squares + pixel, total, mask=live)
 
 
 @triton.jit
 def commit(
-    computed, computed_pitch, old, old_pitch, weight, threshold, flags, squares, listed, count,
+    computed, computed_pitch, old, old_pitch, weight, thresholds, flags, squares, listed, count,
     changed, changed_listed, changed_count,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, CRITERION: tl.constexpr,
-    LIST: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
+    CAMERAS: tl.constexpr, LIST: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Write the computed pixels that changed by more than the threshold, all to refresh; say which.
+    """Write the computed pixels that changed by more than their camera's threshold, all to refresh; say which.
+
+    Of a camera that takes no part nothing is written, whatever is listed.
 
     Args:
         computed: [listed, CHANNELS], in the order of the list, rounded as the map keeps it.
-        threshold: of sums of squares the squared one.
-        squares: float32 [HEIGHT, WIDTH], 0 where nothing is listed: for "pooled energy".
+        thresholds: float32 [cameras]: of sums of squares the squared ones.
+        squares: float32 [cameras, HEIGHT, WIDTH], 0 where nothing is listed: for "pooled energy".
         changed: a mask that is 0.
         CRITERION: the value of a :class:`Criterion`.
     """
@@ -144,23 +173,28 @@ def commit(
         return
     position, pixel, live = listed_block(listed, number, PIXELS)
     place = pixel.to(tl.int32)
+    camera = place // (HEIGHT * WIDTH)
+    flag = tl.load(flags + camera, mask=live, other=0)
     change = tl.zeros((PIXELS,), tl.float32)
     if CRITERION == "pooled energy":
         for tap in range(25):
-            y, x = place // WIDTH + tap // 5 - 2, place % WIDTH + tap % 5 - 2
+            y, x = place // WIDTH % HEIGHT + tap // 5 - 2, place % WIDTH + tap % 5 - 2
             inside = (y >= 0) & (y < HEIGHT) & (x >= 0) & (x < WIDTH) & live
-            near = tl.load(squares + y * WIDTH + x, mask=inside, other=0.0)
+            near = tl.load(squares + (camera * HEIGHT + y) * WIDTH + x, mask=inside, other=0.0)
             change += near * ((3 - tl.abs(tap // 5 - 2)) * (3 - tl.abs(tap % 5 - 2)) / 81.0)
     else:
         for first in range(0, CHANNELS, COLUMNS):
             each = _weighted_changes(
-                computed, computed_pitch, old, old_pitch, weight, position, pixel, live, first, CHANNELS, COLUMNS
-            )
+                computed, computed_pitch, old, old_pitch, weight, camera, position, pixel, live, first,
+                CHANNELS, COLUMNS,
+            )  # fmt: skip
             if CRITERION == "maximum":
                 change = tl.maximum(change, tl.max(each, axis=1))
             else:
                 change += tl.sum(each * each, axis=1)
-    passes = ((tl.where(change > threshold, 16, 0) | (tl.load(flags) & 16)) != 0) & live
+    threshold = tl.load(thresholds + camera, mask=live, other=0.0)
+    passes = (change > threshold) | ((flag & 16) != 0)
+    passes = passes & ((flag & 32) != 0) & live
     for first in range(0, CHANNELS, COLUMNS):
         channel = first + tl.arange(0, COLUMNS)
         mask = passes[:, None] & (channel < CHANNELS)[None, :]
@@ -168,4 +202,4 @@ def commit(
         tl.store(old + pixel[:, None] * old_pitch + channel[None, :], new, mask=mask)
     hit = tl.where(passes, 1, 0)
     tl.store(changed + pixel, hit.to(tl.uint8), mask=passes)
-    _append(hit, place, changed_listed, changed_count, LIST)
+    _append(hit, place, changed_listed, changed_count, HEIGHT * WIDTH, CAMERAS, LIST)

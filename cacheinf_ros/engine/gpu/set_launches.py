@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.delta_threshold import Criterion
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.gpu import set_kernels
 from cacheinf_ros.engine.gpu.device_set import DeviceSet
-from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, power_of_two
+from cacheinf_ros.engine.gpu.limits import Limits
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of
+from cacheinf_ros.engine.gpu.triton_kernels import below_one_another
 
 Action = Callable[[], None]
 REFRESH = 16
+TAKES_PART = 32
 _WHOLE = 1024  # pixels of a program that looks at whole masks
 
 
@@ -25,8 +28,9 @@ class SetLaunches:
         """Take what all steps share.
 
         Args:
-            counts: int32 [sets]: how many pixels each set has.
-            flags: int32 [1]: of the frame: the sides of :class:`Border`, and :data:`REFRESH`.
+            counts: see :class:`DeviceSets`.
+            flags: int32 [cameras]: of each one's frame: the sides of :class:`Border`, :data:`REFRESH`, and
+                :data:`TAKES_PART`, without which nothing of a camera changes.
         """
         self._device = device
         self._tiles = tiles
@@ -38,14 +42,16 @@ class SetLaunches:
         self, table: TapTable, source: DeviceSet, target: DeviceSet, in_width: int, *, inwards: bool, listed: bool
     ) -> Action:
         """Fill a set with the pixels that read one of the source."""
-        rows, columns = (torch.from_numpy(t).to(self._device) for t in (table.rows, table.columns))
+        rows = below_one_another(torch.from_numpy(table.rows), source.of_one // in_width, source.cameras)
+        rows, columns = (t.to(self._device) for t in (rows, torch.from_numpy(table.columns)))
         grid = self._grid(target)
 
         def run() -> None:
             set_kernels.propagate[grid](
                 source.mask, source.count, rows, columns, self._flags, target.mask, target.listed, target.count,
-                IN_PIXELS=source.pixels, IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.pixels,
-                TAPS_Y=rows.shape[1], TAPS_X=columns.shape[1], INWARDS=inwards, LIST=listed, PIXELS=self._masked,
+                IN_PIXELS=source.of_one, IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.of_one,
+                TAPS_Y=rows.shape[1], TAPS_X=columns.shape[1], INWARDS=inwards, CAMERAS=target.cameras, LIST=listed,
+                PIXELS=self._masked,
             )  # fmt: skip
 
         return run
@@ -58,54 +64,53 @@ class SetLaunches:
 
         def run() -> None:
             set_kernels.combine_sets[grid](
-                first.mask, second.mask, target.mask, target.listed, target.count, OUT_PIXELS=target.pixels,
-                DIFFERENCE=difference, LIST=listed, COUNT=counted, PIXELS=self._masked,
+                first.mask, second.mask, target.mask, target.listed, target.count, OUT_PIXELS=target.of_one,
+                DIFFERENCE=difference, CAMERAS=target.cameras, LIST=listed, COUNT=counted, PIXELS=self._masked,
             )  # fmt: skip
 
         return run
 
     def filling(self, sources: Sequence[DeviceSet], target: DeviceSet, flags: int, *, listed: bool) -> Action:
-        """Fill a set completely if any of the sources has a pixel, or one of these flags is set."""
-        numbers = [source.number for source in sources]
-        slots = power_of_two(len(numbers))
-        numbers += numbers[:1] * (slots - len(numbers))
-        which = torch.tensor(numbers, dtype=torch.int32, device=self._device)
+        """Fill a camera's part of a set if any of the sources has a pixel of it, or one of these flags is set."""
+        which = torch.tensor([source.first_count for source in sources], dtype=torch.int32, device=self._device)
         grid = self._grid(target)
 
         def run() -> None:
             set_kernels.fill_if_any[grid](
                 self._counts, which, self._flags, target.mask, target.listed, target.count,
-                SETS=slots, FLAGS=flags, OUT_PIXELS=target.pixels, LIST=listed, PIXELS=self._masked,
+                SETS=len(which), FLAGS=flags, OUT_PIXELS=target.of_one, CAMERAS=target.cameras, LIST=listed,
+                PIXELS=self._masked,
             )  # fmt: skip
 
         return run
 
     def commitment(
-        self, delta: DeltaThreshold, out: torch.Tensor, size: tuple[int, int], active: DeviceSet, changed: DeviceSet,
-        *, listed: bool,
-    ) -> Callable[[torch.Tensor], None]:  # fmt: skip
-        """Write those of the active pixels that changed enough: [most, channels] as listed, of ``out``'s type."""
-        channels = out.shape[1]
+        self, limits: Limits, out: torch.Tensor, width: int, active: DeviceSet, changed: DeviceSet, *, listed: bool
+    ) -> Callable[[torch.Tensor], None]:
+        """Write those of the active pixels that changed enough: [most, channels] as listed, of ``out``'s type.
+
+        Args:
+            width: of one row of ``out``, in pixels.
+        """
+        channels, of_one = out.shape[1], active.of_one
         columns = columns_of(channels, self._tiles)
-        weight = torch.ones(channels) if delta.weight is None else torch.from_numpy(delta.weight)
-        weight = weight.to(self._device, torch.float32)
-        is_pooled = delta.criterion is Criterion.POOLED_ENERGY
+        is_pooled = limits.criterion is Criterion.POOLED_ENERGY
         squares = torch.zeros(active.pixels if is_pooled else 1, device=self._device)
-        threshold = delta.threshold if delta.criterion is Criterion.MAXIMUM else delta.squared_threshold
         grid = (-(-active.pixels // self._tiles.pixels),)
         tiles = {"PIXELS": self._tiles.pixels, "COLUMNS": columns}
 
         def run(computed: torch.Tensor) -> None:
-            compared = (computed, computed.stride(0), out, out.stride(0), weight)
+            compared = (computed, computed.stride(0), out, out.stride(0), limits.weights)
             if is_pooled:
                 squares.zero_()
                 set_kernels.squared_changes[grid](
-                    *compared, active.listed, active.count, squares, CHANNELS=channels, **tiles
+                    *compared, active.listed, active.count, squares, OF_ONE=of_one, CHANNELS=channels, **tiles
                 )
             set_kernels.commit[grid](
-                *compared, threshold, self._flags, squares, active.listed, active.count,
+                *compared, limits.thresholds, self._flags, squares, active.listed, active.count,
                 changed.mask, changed.listed, changed.count,
-                HEIGHT=size[0], WIDTH=size[1], CHANNELS=channels, CRITERION=delta.criterion.value, LIST=listed, **tiles,
+                HEIGHT=of_one // width, WIDTH=width, CHANNELS=channels, CRITERION=limits.criterion.value,
+                CAMERAS=active.cameras, LIST=listed, **tiles,
             )  # fmt: skip
 
         return run

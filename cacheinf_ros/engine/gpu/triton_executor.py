@@ -7,12 +7,15 @@ once. A frame is therefore one CUDA graph, captured after a few frames and repla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 
+from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
@@ -22,8 +25,9 @@ from cacheinf_ros.engine.execution.reference_executor import prepared_poison, re
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
+from cacheinf_ros.engine.gpu.limits import Limits
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
-from cacheinf_ros.engine.gpu.set_launches import REFRESH, Action, SetLaunches
+from cacheinf_ros.engine.gpu.set_launches import REFRESH, TAKES_PART, Action, SetLaunches
 from cacheinf_ros.engine.gpu.triton_kernels import copying
 from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
@@ -35,24 +39,39 @@ _Computing = Callable[..., None]
 
 
 class TritonExecutor:
-    """Runs the steps of a plan that no other machine shares.
+    """Runs the steps of a plan that no other machine shares, of one camera or of several at once.
 
     Attributes:
         microseconds: float32 [steps], of each step in the last run that was no replay; 0 but on a GPU.
     """
 
-    def __init__(self, executable: Executable, device: torch.device, tiles: Tiles) -> None:
-        """Prepare the launches."""
+    def __init__(
+        self,
+        executable: Executable,
+        device: torch.device,
+        tiles: Tiles,
+        maps: Mapping[str, MapBuffer] | None = None,
+        cameras: int = 1,
+    ) -> None:
+        """Prepare the launches.
+
+        Args:
+            executable: of the only camera; of several those of any of them: each is to be told to :meth:`seat`.
+            maps: in which those of all cameras lie below one another, as the kernels of the executable read and write
+                them; None: there is one camera.
+        """
         self._device = device
         self._executable = executable
+        self._maps = executable.tensors.maps if maps is None else maps
+        self._seated: dict[int, Executable] = {}
+        self._limits: dict[int, Limits] = {}  # by step
         steps = executable.steps
-        filled = [target for step in steps for target in _filled(step)]
         read = [source for step in steps for source in _read(step)]
-        self._sets = DeviceSets([*read, *filled], device)
+        self._sets = DeviceSets(_sets(steps), device, cameras)
         self._last = {id(target): i for i, step in enumerate(steps) for target in _filled(step)}
         self._inputs = list({id(s): s for s in read if id(s) not in self._last}.values())
         self._listed = {id(step.active) for step in steps if isinstance(step, Compute)}
-        self._flags = torch.zeros(1, dtype=torch.int32, device=device)
+        self._flags = torch.zeros(cameras, dtype=torch.int32, device=device)
         self._launches = SetLaunches(device, tiles, self._sets.counts, self._flags)
         widest = max((self._bytes(step) for step in steps if isinstance(step, Compute) and step.delta), default=0)
         self._scratch = torch.empty(widest, dtype=torch.uint8, device=device)
@@ -62,13 +81,48 @@ class TritonExecutor:
         self._eager_frames = 0
         self._captures = device.type == "cuda"
         self.microseconds = np.zeros(len(steps), np.float32)
+        if cameras == 1:
+            self.seat(0, executable)
+
+    @property
+    def seated(self) -> Mapping[int, Executable]:
+        """Which cameras take part in frames, and what they execute."""
+        return self._seated
+
+    def seat(self, camera: int, executable: Executable | None) -> None:
+        """Let a camera take part from now on, or with None no longer.
+
+        Args:
+            executable: with the same steps but for sets, thresholds and weights.
+        """
+        before = self._seated.pop(camera, None)
+        if executable is not None:
+            self._seated[camera] = executable
+            self._sets.seat(camera, _sets(executable.steps))
+            for index, limits in self._limits.items():
+                step = executable.steps[index]
+                assert isinstance(step, Compute) and step.delta is not None
+                limits.set(camera, step.delta)
+        if before is None or executable is None or before.tensors is not executable.tensors:  # which calls read
+            self._graph, self._eager_frames = None, 0
+            self._captures = self._device.type == "cuda"
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
-        """As :meth:`Executor.execute`."""
+        """As :meth:`Executor.execute`, of the only camera."""
+        self.execute_together({0: (outside, refresh)})
+
+    def execute_together(self, frames: Mapping[int, tuple[Border, bool]]) -> None:
+        """As :meth:`Executor.execute` of several cameras in one pass: of the others nothing changes.
+
+        Args:
+            frames: by camera, beside which sides padding counts as changed, and whether everything is passed on.
+        """
         self._sets.clear()
-        self._flags.fill_(int(outside) | (REFRESH if refresh else 0))
-        for each in self._inputs:
-            self._upload(each)
+        self._flags.zero_()
+        for camera, (outside, refresh) in frames.items():
+            self._flags[camera].fill_(int(outside) | TAKES_PART | (REFRESH if refresh else 0))
+            for each in self._inputs:
+                self._sets.upload(each, camera)
         if self._graph is None and self._captures and self._eager_frames >= _EAGER_FRAMES:
             self._capture()
         if self._graph is not None:
@@ -76,18 +130,18 @@ class TritonExecutor:
         else:
             self._run()
             self._eager_frames += 1
-        self._sets.tell_hosts()
+        self._sets.tell_hosts(frames)
 
     def switch_from(self, index: int, pixels: int) -> None:
         """Nothing: no operator has a second kernel."""
 
-    def time(self, index: int) -> float:
-        """Microseconds of one step on the active pixels that its set holds on the host; on a GPU only."""
+    def time(self, index: int, camera: int = 0) -> float:
+        """Microseconds of one step on the active pixels that a camera's set holds on the host; on a GPU only."""
         step = self._executable.steps[index]
         assert isinstance(step, Compute)
         self._sets.clear()
-        self._flags.fill_(REFRESH)
-        self._upload(step.active)
+        self._flags[camera].fill_(REFRESH | TAKES_PART)
+        self._sets.upload(step.active, camera)
         self._list(step.active)()
         self._actions[index]()  # compiled, if it was not
         return self._timed(self._actions[index])
@@ -123,10 +177,6 @@ class TritonExecutor:
         second.synchronize()
         return float(1e3 * first.elapsed_time(second))
 
-    def _upload(self, host: ActiveSet) -> None:
-        mask = torch.from_numpy(host.mask).view(-1) if host.device_mask is None else host.device_mask
-        self._sets[host].mask.copy_(mask, non_blocking=True)
-
     def _list(self, host: ActiveSet) -> Action:
         """List the pixels of a set whose mask is there."""
         each = self._sets[host]
@@ -151,10 +201,10 @@ class TritonExecutor:
             case Call():
                 return self._call(step)
             case Poison():
-                poison = prepared_poison(step, self._executable.tensors)
+                poison = prepared_poison(step, replace(self._executable.tensors, maps=self._maps))
                 return lambda: poison(Border.NONE, False)
         assert isinstance(step, Compute), "what machines share is executed by the ReferenceExecutor"
-        return self._compute(step, self._executable.kernels[step.operator.output])
+        return self._compute(index, step, self._executable.kernels[step.operator.output])
 
     def _combination(
         self, index: int, first: ActiveSet, second: ActiveSet, target: ActiveSet, *, difference: bool
@@ -166,15 +216,15 @@ class TritonExecutor:
             listed=self._is_listed(target), counted=counted,
         )  # fmt: skip
 
-    def _compute(self, step: Compute, kernel: PreparedKernel) -> Action:
-        buffer = self._executable.tensors.maps[step.operator.output]
-        active, out = self._sets[step.active], buffer.pixels
+    def _compute(self, index: int, step: Compute, kernel: PreparedKernel) -> Action:
+        active, out = self._sets[step.active], self._maps[step.operator.output].pixels
         compute = kernel.launch or self._by_torch(kernel.function, *out.shape)
         if step.delta is None:
             return lambda: compute(active.listed, active.count, out, most=active.pixels)
         changed = self._sets[step.changed]
+        limits = self._limits[index] = Limits(step.delta.criterion, out.shape[1], active.cameras, self._device)
         commit = self._launches.commitment(
-            step.delta, out, buffer.size, active, changed, listed=self._is_listed(step.changed)
+            limits, out, step.active.size[1], active, changed, listed=self._is_listed(step.changed)
         )
         computed = self._scratch[: self._bytes(step)].view(out.dtype).view(active.pixels, -1)
 
@@ -198,36 +248,48 @@ class TritonExecutor:
         return compute
 
     def _call(self, step: Call) -> Action:
-        """Call a global operator in every frame: whether it is due is known only on the device. What it returns is the
-        same as before where nothing changed.
+        """Call a global operator in every frame, for each camera by itself: whether it is due is known only on the
+        device. What it returns is the same as before where nothing changed, and nothing of a camera that takes no part
+        is written.
         """
-        operator, tensors = step.operator, self._executable.tensors
+        operator, out = step.operator, self._maps.get(step.operator.output)
         arguments, keywords = (on_device(value, self._device) for value in (operator.arguments, operator.keywords))
-        values, out, read = tensors.values, tensors.maps.get(operator.output), reader(tensors)
         inputs, changed = [self._sets[each] for each in step.inputs], self._sets[step.changed]
+
+        def called(executable: Executable) -> Any:
+            read = reader(executable.tensors)
+            return operator.call(*resolve(arguments, read), **resolve(keywords, read))
+
         if out is None:
             announce = self._launches.filling(inputs, changed, REFRESH, listed=False)
         else:
             whole = _whole(changed, self._device)
+            limits = Limits(NOTHING_CHANGED.criterion, out.pixels.shape[1], whole.cameras, self._device)
+            for camera in range(whole.cameras):
+                limits.set(camera, NOTHING_CHANGED)
             commit = self._launches.commitment(
-                NOTHING_CHANGED, out.pixels, out.size, whole, changed, listed=self._is_listed(step.changed)
+                limits, out.pixels, out.size[1], whole, changed, listed=self._is_listed(step.changed)
             )
+            computed = torch.zeros_like(out.pixels, memory_format=torch.contiguous_format).view(whole.cameras, -1)
+            channels = self._executable.tensors.specs[operator.output].shape[1]
 
         def run() -> None:
-            result = operator.call(*resolve(arguments, read), **resolve(keywords, read))
+            for camera, executable in self._seated.items():
+                result = called(executable)
+                if out is None:
+                    executable.tensors.values[operator.output] = result
+                else:
+                    computed[camera] = result.reshape(channels, -1).t().reshape(-1)
             if out is None:
-                values[operator.output] = result
                 announce()
             else:
-                channels = tensors.specs[operator.output].shape[1]
-                computed = result.reshape(1, channels, *out.size)[0].flatten(1).t()
-                commit(computed.to(out.pixels.dtype).contiguous())
+                commit(computed.view(out.pixels.shape))
 
         return run
 
     def _bytes(self, step: Compute) -> int:
         """Bytes of all pixels of what a step computes."""
-        pixels = self._executable.tensors.maps[step.operator.output].pixels
+        pixels = self._maps[step.operator.output].pixels
         return pixels.numel() * pixels.element_size()
 
     def _is_listed(self, target: ActiveSet) -> bool:
@@ -240,8 +302,14 @@ def _whole(like: DeviceSet, device: torch.device) -> DeviceSet:
         mask=torch.ones(like.pixels, dtype=torch.uint8, device=device),
         listed=torch.arange(like.pixels, dtype=torch.int32, device=device),
         count=torch.tensor([like.pixels], dtype=torch.int32, device=device),
-        number=-1,
+        first_count=-1,
+        cameras=like.cameras,
     )
+
+
+def _sets(steps: Sequence[Step]) -> list[ActiveSet]:
+    """All sets of a plan, in an order that is the same for plans with the same steps."""
+    return [each for step in steps for each in (*_read(step), *_filled(step))]
 
 
 def _filled(step: Step) -> Sequence[ActiveSet]:

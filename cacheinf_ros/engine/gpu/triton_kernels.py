@@ -29,8 +29,16 @@ class TritonKernels:
         self._tiles = tiles
         self._factors = factors
 
-    def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch | None:
-        """As :meth:`NativeKernels.prepare`, the launch for a local operator; None: there is no kernel for it."""
+    def prepare(
+        self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, cameras: int = 1
+    ) -> PixelLaunch | None:
+        """The launch for a local operator; None: there is no kernel for it.
+
+        Args:
+            sources: the maps of its inputs, in their order.
+            channels: of the output.
+            cameras: whose maps lie below one another in each source.
+        """
         match op:
             case ir.Conv():
                 return self._depthwise(op, sources) if op.is_depthwise else self._conv(op, sources)
@@ -47,7 +55,7 @@ class TritonKernels:
                 constants = {"LOG": op.log}
                 return self._by_rows(pixel_kernels.softmax_channels, _map(sources[0]), constants, channels)
             case ir.Resample():
-                return self._resample(op, sources[0], channels)
+                return self._resample(op, sources[0], channels, cameras)
             case ir.PixelShuffle():
                 constants = {"IN_WIDTH": sources[0].size[1], "FACTOR": op.factor, "PHASE_MAJOR": op.phase_major}
                 return self._by_channels(pixel_kernels.shuffle_pixels, _map(sources[0]), constants, channels)
@@ -55,7 +63,7 @@ class TritonKernels:
                 index = torch.tensor(op.channels, dtype=torch.int32, device=self._device)
                 return self._by_channels(pixel_kernels.select_channels, [*_map(sources[0]), index], {}, channels)
             case ir.GlobalMean():
-                return self._mean(sources[0], channels)
+                return self._mean(sources[0], channels, cameras)
         return None
 
     def _conv(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:
@@ -87,34 +95,42 @@ class TritonKernels:
         return [*_map(sources[0]), self._on_device(weight), bias, *residual, self._slope(op.activation, bias)]
 
     def _elementwise(self, op: ir.Elementwise, sources: Sequence[MapBuffer], channels: int) -> PixelLaunch:
-        a, b = _everywhere(sources[0]), _everywhere(sources[-1])  # one source twice: x * x
+        a, b = _map(sources[0]), _map(sources[-1])  # one source twice: x * x
+        pixels = max(len(source.pixels) for source in sources)
         scale, shift = (a[0] if vector is None else self._on_device(vector) for vector in (op.scale, op.shift))
         constants = _activation(op.activation) | {
             "COMBINE": "" if op.combine is None else op.combine.value,
             "HAS_SCALE": op.scale is not None,
             "HAS_SHIFT": op.shift is not None,
+            "A_SERVES": pixels // len(sources[0].pixels),
+            "B_SERVES": pixels // len(sources[-1].pixels),
         }
         arguments = [*a, *b, scale, shift, self._slope(op.activation, a[0])]
         return self._by_channels(pixel_kernels.combine, arguments, constants, channels)
 
-    def _resample(self, op: ir.Resample, source: MapBuffer, channels: int) -> PixelLaunch:
-        tables = [self._on_device(t) for taps in (op.rows, op.columns) for t in (taps.index.int(), taps.weight)]
+    def _resample(self, op: ir.Resample, source: MapBuffer, channels: int, cameras: int) -> PixelLaunch:
+        rows = (
+            below_one_another(op.rows.index.int(), source.size[0] // cameras, cameras),
+            op.rows.weight.repeat(cameras, 1),
+        )
+        tables = [self._on_device(t) for t in (*rows, op.columns.index.int(), op.columns.weight)]
         constants = {
             "IN_WIDTH": source.size[1], "OUT_WIDTH": op.columns.out_size,
             "TAPS_Y": op.rows.index.shape[1], "TAPS_X": op.columns.index.shape[1],
         }  # fmt: skip
         return self._by_channels(pixel_kernels.resample, [*_map(source), *tables, op.fill], constants, channels)
 
-    def _mean(self, source: MapBuffer, channels: int) -> PixelLaunch:
+    def _mean(self, source: MapBuffer, channels: int, cameras: int) -> PixelLaunch:
         columns = columns_of(channels, self._tiles)
         return PixelLaunch(
             kernel=pixel_kernels.average_all,
             arguments=_map(source),
             constants={
-                "IN_PIXELS": len(source.pixels), "CHANNELS": channels, "PIXELS": self._tiles.pixels, "COLUMNS": columns,
+                "IN_PIXELS": len(source.pixels) // cameras, "CHANNELS": channels, "LISTED": power_of_two(cameras),
+                "PIXELS": self._tiles.pixels, "COLUMNS": columns,
             },
             pixels=0,
-            blocks=(-(-channels // columns),),
+            blocks=(-(-channels // columns), cameras),
             channels=channels,
         )  # fmt: skip
 
@@ -165,14 +181,19 @@ def copying(values: torch.Tensor, index: torch.Tensor) -> PixelLaunch:
     )
 
 
+def below_one_another(rows: torch.Tensor, in_height: int, cameras: int) -> torch.Tensor:
+    """A table of the rows that each row of an output reads, for the maps of several cameras below one another.
+
+    Args:
+        rows: int32 [outputs, taps]; what is negative is beside the picture, and stays what it is.
+        in_height: rows of one camera's input.
+    """
+    return torch.cat([torch.where(rows < 0, rows, rows + camera * in_height) for camera in range(cameras)])
+
+
 def _map(source: MapBuffer) -> list[Any]:
     """A map's values and its pitch."""
     return [source.pixels, source.pixels.stride(0)]
-
-
-def _everywhere(source: MapBuffer) -> list[Any]:
-    """A map's values and its pitch; the only pixel of a map goes with all pixels of the others."""
-    return [source.pixels, source.pixels.stride(0) if len(source.pixels) > 1 else 0]
 
 
 def _residual(op: ir.Conv) -> str:

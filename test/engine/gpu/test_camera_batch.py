@@ -1,0 +1,105 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Cameras that are computed together get, bit for bit, what each gets alone; of the others nothing changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from networks.random_models import random_model, seeds
+from networks.shared_models import mixed_model
+from programs import change
+from triton_devices import DEVICE, TRITON
+
+from cacheinf_ros.engine.caching import EVERYTHING, Caching, droppable
+from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
+from cacheinf_ros.engine.execution.border import Border
+from cacheinf_ros.engine.gpu.camera_batch import CameraBatch, Turn
+from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph.ir import Graph
+
+MIXED = mixed_model()
+
+
+def pair_for_each(graph: Graph, cameras: int, caching: Caching) -> tuple[CameraBatch, list[tuple[Program, Program]]]:
+    """A batch, and for each camera its program there and one of its own."""
+    batch = CameraBatch(graph, TRITON, cameras)
+    pairs = []
+    for _ in range(cameras):
+        seat = batch.seat()
+        assert seat is not None
+        together = Program(graph, TRITON, caching, debug_memory=True, seat=seat)
+        pairs.append((together, Program(graph, TRITON, caching, debug_memory=True)))
+    return batch, pairs
+
+
+def counts(program: Program) -> list[int]:
+    return [each.count for each in program.plan.changed.values()]
+
+
+def kept(program: Program) -> list[torch.Tensor]:
+    return [buffer.pixels.clone() for buffer in program.maps.kept]
+
+
+def run_frames(batch: CameraBatch, pairs: list[tuple[Program, Program]], rng: np.random.Generator, frames: int) -> None:
+    """Let any cameras take part in each pass, and compare outputs, maps and sets."""
+    size = pairs[0][0].input.size
+    images = [torch.from_numpy(rng.random((*size, 3), np.float32)) for _ in pairs]
+    new = set(range(len(pairs)))
+    for _ in range(frames):
+        present = {camera for camera in range(len(pairs)) if rng.random() < 0.6}
+        before = {camera: kept(pairs[camera][0]) for camera in range(len(pairs)) if camera not in present}
+        outside = Border.ALL if rng.random() < 0.2 else Border.NONE
+        turns = []
+        for camera in present:
+            share = 1.0 if camera in new else rng.choice([0.0, 0.002, 0.05, 0.5])
+            images[camera] = images[camera] + torch.from_numpy(rng.normal(0, 0.1, (*size, 3)).astype(np.float32))
+            mask = (rng.random(size) < share).astype(np.uint8)
+            for program in pairs[camera]:
+                change(program, images[camera].to(DEVICE), mask)
+            turns.append(Turn(camera, outside=outside, refresh=camera in new))
+        batch.run(turns)
+        for camera, turn in zip(present, turns, strict=True):
+            assert turn.error is None
+            together, alone = pairs[camera]
+            expected = alone.execute(outside=outside, refresh=camera in new)
+            for (name, value), other in zip(together.outputs.items(), expected.values(), strict=True):
+                assert not torch.as_tensor(value).isnan().any(), f"{name} reads a map that is not alive"
+                assert torch.equal(torch.as_tensor(value), torch.as_tensor(other)), name
+            assert counts(together) == counts(alone)
+            assert together.active_share == alone.active_share
+        for camera, maps in before.items():
+            assert all(map(torch.equal, maps, kept(pairs[camera][0]))), f"camera {camera} had no frame"
+        new -= present
+
+
+@settings(max_examples=4, phases=(Phase.explicit, Phase.generate))  # to shrink takes minutes, and says no more
+@given(seed=seeds, share=st.sampled_from([0.0, 0.5, 1.0]), cameras=st.integers(1, 4))
+def test_random_networks(seed: int, share: float, cameras: int) -> None:
+    """Any operators, at odd sizes; any maps dropped, and what is not alive poisoned."""
+    graph = random_model(seed).graph
+    rng = np.random.default_rng(seed)
+    dropped = frozenset(name for name in droppable(lay_out(graph)) if rng.random() < share)
+    batch, pairs = pair_for_each(graph, cameras, Caching(dropped=dropped))
+    run_frames(batch, pairs, rng, 4)
+
+
+@settings(max_examples=3, phases=(Phase.explicit, Phase.generate))
+@given(criterion=st.sampled_from(Criterion), seed=st.integers(0, 9999), cameras=st.integers(2, 4))
+def test_each_has_its_own_thresholds(criterion: Criterion, seed: int, cameras: int) -> None:
+    """They change between frames, and one camera holds nothing back at first."""
+    rng = np.random.default_rng(seed)
+    batch, pairs = pair_for_each(MIXED.graph, cameras, EVERYTHING)
+    names = [name for name in pairs[0][0].kept if rng.random() < 0.5]
+    for first in (1, 0):
+        for pair in pairs[first:]:
+            weights = {name: rng.random(MIXED.graph.tensors[name].channels, np.float32) for name in names}
+            thresholds = {
+                name: DeltaThreshold(threshold=rng.random(), criterion=criterion, weight=weights[name])
+                for name in names
+            }
+            for program in pair:
+                program.set_thresholds(thresholds)
+        run_frames(batch, pairs, rng, 2)
