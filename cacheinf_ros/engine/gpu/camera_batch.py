@@ -10,20 +10,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.arena_order import in_smallest_order
+from cacheinf_ros.engine.backends.backend import Backend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.caching import Caching
+from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.feature_maps import FeatureMaps
 from cacheinf_ros.engine.gpu.triton_executor import TritonExecutor
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
-from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph import Graph, Model
 from cacheinf_ros.graph.ir import Levels, Operator
 
 
@@ -62,15 +67,24 @@ class CameraBatch:
         self._executors: dict[Hashable, TritonExecutor] = {}  # by what their plans have in common
         self._seats: WeakValueDictionary[int, CameraSeat] = WeakValueDictionary()
 
-    def seat(self) -> CameraSeat | None:
-        """A place for one more camera, free again when nobody holds it; None: all are taken."""
+    def seat(self, held: object = None) -> CameraSeat | None:
+        """A place for one more camera, free again when nobody holds it; None: all are taken.
+
+        Args:
+            held: by the place, as long as somebody holds that.
+        """
         with self.running:
             taken = set(self._seats)
             free = next((camera for camera in range(self._cameras) if camera not in taken), None)
             if free is None:
                 return None
-            seat = self._seats[free] = CameraSeat(self, free)
+            seat = self._seats[free] = CameraSeat(self, free, held)
             return seat
+
+    @property
+    def waiting(self) -> int:
+        """How many frames wait for the next pass."""
+        return len(self._waiting)
 
     def maps(self, allocate: Callable[[int], FeatureMaps], camera: int) -> FeatureMaps:
         """The maps of a camera; allocates those of all when the first one asks."""
@@ -142,9 +156,10 @@ class CameraBatch:
 class CameraSeat:
     """One camera's place in a batch."""
 
-    def __init__(self, batch: CameraBatch, camera: int) -> None:
+    def __init__(self, batch: CameraBatch, camera: int, held: object) -> None:
         self.batch = batch
         self.camera = camera
+        self._held = held
 
     def maps(self, allocate: Callable[[int], FeatureMaps]) -> FeatureMaps:
         """The camera's maps, among those of all; ``allocate``: those of so many cameras."""
@@ -197,3 +212,24 @@ class SeatedExecutor:
         """See :meth:`Executor.time`."""
         with self._seat.batch.running:
             return self._executor.time(index, self._seat.camera)
+
+
+def seat_of(model: Model, config: EngineConfig, backend: Backend, caching: Caching) -> CameraSeat | None:
+    """A place for an engine among those of the same model: in a batch that another one began, or in a new one.
+
+    Args:
+        model: as it is executed.
+        backend: of the engine; None is returned where it has no kernels in Triton.
+    """
+    if not isinstance(backend, TritonBackend):
+        return None
+    key = (backend.device, backend.floats, caching, config.cameras, config.debug_memory)
+    for number in count():
+        batch = model.shared.get(
+            model.graph.operators,  # which is the same object, in whatever type maps are kept
+            (CameraBatch, key, number),
+            lambda: CameraBatch(in_smallest_order(model.graph, caching), backend, config.cameras),
+        )
+        if seat := batch.value.seat(batch):
+            return seat
+    raise AssertionError

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -12,6 +17,8 @@ from networks.shared_models import mixed_model
 from programs import change
 from triton_devices import DEVICE, TRITON
 
+from cacheinf_ros.bench import recorded, run_camera_benchmark
+from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.caching import EVERYTHING, Caching, droppable
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
@@ -19,9 +26,14 @@ from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.gpu.camera_batch import CameraBatch, Turn
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph import load_model
 from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.pipeline.polling import wait_until
+from cacheinf_ros.sources import open_source
 
 MIXED = mixed_model()
+SCENENET = load_model("scenenet", input_size=(32, 48))
 
 
 def pair_for_each(graph: Graph, cameras: int, caching: Caching) -> tuple[CameraBatch, list[tuple[Program, Program]]]:
@@ -106,3 +118,54 @@ def test_each_has_its_own_thresholds(criterion: Criterion, seed: int, cameras: i
             for program in pair:
                 program.set_thresholds(thresholds)
         run_frames(batch, pairs, rng, 2)
+
+
+def test_frames_that_wait_are_computed_in_one_pass() -> None:
+    """Each in its own thread; who comes alone is computed alone."""
+    batch, pairs = pair_for_each(SCENENET.graph, 3, EVERYTHING)
+    programs = [program for program, _ in pairs]
+    for program in programs:
+        program.changed_input.fill()
+    programs[0].execute(refresh=True)
+    assert batch.passes == 1
+    with ThreadPoolExecutor(3) as threads:
+        with batch.running:  # as while another pass runs
+            frames = [threads.submit(program.execute, refresh=True) for program in programs]
+            wait_until(lambda: batch.waiting == 3, 10.0)
+        for frame in frames:
+            frame.result()
+    assert batch.passes == 2
+
+
+def test_engines_of_a_model_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there is room for; the place of one that has gone is taken by the next, whatever it left there."""
+    chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
+    monkeypatch.setattr(chooses, "choose_backend", lambda *_: TRITON)
+    config = EngineConfig(cameras=2, dense_fallback=False)
+    engines = [Engine(SCENENET, config) for _ in range(3)]
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 255, (*SCENENET.input_size, 3), np.uint8)
+    outputs = [engine.run(image, None).outputs for engine in engines]
+    batches = [engine.program.seat.batch for engine in engines if engine.program.seat]
+    assert batches[0] is batches[1] is not batches[2]
+    del engines[0]
+    gc.collect()
+    engines.append(Engine(SCENENET, config))
+    assert engines[-1].program.seat is not None and engines[-1].program.seat.batch is batches[0]
+    outputs.append(engines[-1].run(image, None).outputs)
+    for other in outputs[1:]:
+        assert all(np.array_equal(value, other[name]) for name, value in outputs[0].items())
+
+
+def test_elsewhere_each_camera_is_computed_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    assert Engine(SCENENET, EngineConfig(cameras=2)).program.seat is None
+    assert "gpu.cameras 2 needs device cuda" in caplog.text
+
+
+def test_a_benchmark_of_cameras(monkeypatch: pytest.MonkeyPatch) -> None:
+    chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
+    monkeypatch.setattr(chooses, "choose_backend", lambda *_: TRITON)
+    report = run_camera_benchmark(
+        SCENENET, recorded(open_source("scene:fixed?size=32x48")), EngineConfig(cameras=2), MatchingConfig(), 1
+    )
+    assert report["frames"] == 1 and report["largest_difference"] == 0.0
