@@ -14,8 +14,8 @@ from cacheinf_ros.bench.timing import summary
 
 __all__ = [
     "BOUNDED", "ENGINES", "TORCHVISION_MODELS", "WARM_UP", "Change", "Contender", "OwnSettings", "ServerLink",
-    "StreamPlan", "StreamRun", "changing", "recorded", "run_camera_benchmark", "run_engine_benchmark", "run_merging_benchmark",
-    "run_stream_benchmark", "summary",
+    "StreamPlan", "StreamRun", "changing", "recorded", "run_camera_benchmark", "run_engine_benchmark",
+    "run_merging_benchmark", "run_stream_benchmark", "summary",
 ]  # fmt: skip
 
 # Folders with doors of their own.

@@ -25,7 +25,8 @@ def run_camera_benchmark(
 ) -> dict[str, Any]:
     """Measure what a frame of every camera takes, each a copy of the stream that is shifted around by as much.
 
-    Those together have a thread each, as in a node, and come at the same time. Matching is done before the clock starts.
+    Those together have a thread each, as in a node, and come at the same time. Matching is done before the clock
+    starts.
 
     Args:
         config: also says how many cameras there are.

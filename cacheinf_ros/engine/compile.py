@@ -84,9 +84,7 @@ def _seat(model: Model, config: EngineConfig, backend: Backend, caching: Caching
     else:
         seat = seat_of(model, config, backend, caching)
     if seat is None:
-        _log.warning(
-            "gpu.cameras %d needs device cuda and Triton: each camera is computed by itself", config.cameras
-        )
+        _log.warning("gpu.cameras %d needs device cuda and Triton: each camera is computed by itself", config.cameras)
     return seat
 
 

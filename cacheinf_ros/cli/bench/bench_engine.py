@@ -74,8 +74,8 @@ class EngineOptions:
         int,
         typer.Option(
             min=1,
-            help="From 2 on: in place of dense engines this many cached ones, of shifted copies of the source, computed "
-            "together (device cuda) and one after the other.",
+            help="From 2 on: in place of dense engines this many cached ones, of shifted copies of the source, "
+            "computed together (device cuda) and one after the other.",
         ),
     ] = 1
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision

@@ -82,9 +82,7 @@ class TritonBackend(ReferenceBackend):
             return PreparedKernel(function=functions[0] if cameras == 1 else _of_all(functions))
         return PreparedKernel(launch=launch, function=launch.function())
 
-    def executor_together(
-        self, executable: Executable, maps: Mapping[str, MapBuffer], cameras: int
-    ) -> TritonExecutor:
+    def executor_together(self, executable: Executable, maps: Mapping[str, MapBuffer], cameras: int) -> TritonExecutor:
         """Prepare a plan of several cameras: see :class:`TritonExecutor`."""
         return TritonExecutor(executable, self.device, self._tiles, maps, cameras)
 

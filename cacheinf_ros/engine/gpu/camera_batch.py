@@ -106,15 +106,14 @@ class CameraBatch:
     def executor(self, executable: Executable, camera: int) -> TritonExecutor:
         """What executes a camera's steps from now on, together with those of all cameras whose steps are alike."""
         key = tuple(
-            (type(step), (step.operator.output, step.delta and step.delta.criterion) if isinstance(step, Compute) else 0)
+            (
+                type(step),
+                (step.operator.output, step.delta and step.delta.criterion) if isinstance(step, Compute) else 0,
+            )
             for step in executable.steps
         )
         with self.running:
-            for other, executor in list(self._executors.items()):
-                if other != key and camera in executor.seated:
-                    executor.seat(camera, None)
-                    if not executor.seated:
-                        del self._executors[other]
+            self._unseat({camera}, but=key)
             if key not in self._executors:
                 assert self._maps is not None
                 self._executors[key] = self.backend.executor_together(executable, self._maps, self._cameras)
@@ -139,6 +138,7 @@ class CameraBatch:
 
     def run(self, turns: list[Turn]) -> None:
         """Compute frames of different cameras; those whose steps are alike in one pass."""
+        self._unseat(set(range(self._cameras)) - set(self._seats))
         for executor in list(self._executors.values()):
             own = [turn for turn in turns if turn.camera in executor.seated]
             if not own:
@@ -151,6 +151,14 @@ class CameraBatch:
                     turn.error = error
             for turn in own:
                 turn.is_done = True
+
+    def _unseat(self, cameras: set[int], but: Hashable = None) -> None:
+        """Take cameras out of all executors but one."""
+        for key, executor in list(self._executors.items()):
+            for camera in cameras & set(executor.seated) if key != but else ():
+                executor.seat(camera, None)
+            if not executor.seated:
+                del self._executors[key]
 
 
 class CameraSeat:

@@ -25,8 +25,8 @@ from cacheinf_ros.engine.execution.reference_executor import prepared_poison, re
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.gpu.device_set import DeviceSet, DeviceSets
-from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.limits import Limits
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.gpu.set_launches import REFRESH, TAKES_PART, Action, SetLaunches
 from cacheinf_ros.engine.gpu.triton_kernels import copying
 from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
@@ -71,8 +71,7 @@ class TritonExecutor:
         self._last = {id(target): i for i, step in enumerate(steps) for target in _filled(step)}
         self._inputs = list({id(s): s for s in read if id(s) not in self._last}.values())
         self._listed = {id(step.active) for step in steps if isinstance(step, Compute)}
-        self._flags = torch.zeros(cameras, dtype=torch.int32, device=device)
-        self._launches = SetLaunches(device, tiles, self._sets.counts, self._flags)
+        self._launches = SetLaunches(device, tiles, self._sets.counts, self._sets.flags)
         widest = max((self._bytes(step) for step in steps if isinstance(step, Compute) and step.delta), default=0)
         self._scratch = torch.empty(widest, dtype=torch.uint8, device=device)
         self._entering = [self._list(each) for each in self._inputs]
@@ -118,9 +117,8 @@ class TritonExecutor:
             frames: by camera, beside which sides padding counts as changed, and whether everything is passed on.
         """
         self._sets.clear()
-        self._flags.zero_()
         for camera, (outside, refresh) in frames.items():
-            self._flags[camera].fill_(int(outside) | TAKES_PART | (REFRESH if refresh else 0))
+            self._sets.flags[camera].fill_(int(outside) | TAKES_PART | (REFRESH if refresh else 0))
             for each in self._inputs:
                 self._sets.upload(each, camera)
         if self._graph is None and self._captures and self._eager_frames >= _EAGER_FRAMES:
@@ -140,7 +138,7 @@ class TritonExecutor:
         step = self._executable.steps[index]
         assert isinstance(step, Compute)
         self._sets.clear()
-        self._flags[camera].fill_(REFRESH | TAKES_PART)
+        self._sets.flags[camera].fill_(REFRESH | TAKES_PART)
         self._sets.upload(step.active, camera)
         self._list(step.active)()
         self._actions[index]()  # compiled, if it was not

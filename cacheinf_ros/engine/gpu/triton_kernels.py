@@ -109,7 +109,10 @@ class TritonKernels:
         return self._by_channels(pixel_kernels.combine, arguments, constants, channels)
 
     def _resample(self, op: ir.Resample, source: MapBuffer, channels: int, cameras: int) -> PixelLaunch:
-        rows = below_one_another(op.rows.index.int(), source.size[0] // cameras, cameras), op.rows.weight.repeat(cameras, 1)
+        rows = (
+            below_one_another(op.rows.index.int(), source.size[0] // cameras, cameras),
+            op.rows.weight.repeat(cameras, 1),
+        )
         tables = [self._on_device(t) for t in (*rows, op.columns.index.int(), op.columns.weight)]
         constants = {
             "IN_WIDTH": source.size[1], "OUT_WIDTH": op.columns.out_size,

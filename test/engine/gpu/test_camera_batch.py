@@ -21,7 +21,6 @@ from cacheinf_ros.bench import recorded, run_camera_benchmark
 from cacheinf_ros.engine import Engine, EngineConfig
 from cacheinf_ros.engine.caching import EVERYTHING, Caching, droppable
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
-from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.gpu.camera_batch import CameraBatch, Turn
 from cacheinf_ros.engine.layout import lay_out
@@ -33,7 +32,7 @@ from cacheinf_ros.pipeline.polling import wait_until
 from cacheinf_ros.sources import open_source
 
 MIXED = mixed_model()
-SCENENET = load_model("scenenet", input_size=(32, 48))
+TINY = load_model("networks.tiny:tiny")
 
 
 def pair_for_each(graph: Graph, cameras: int, caching: Caching) -> tuple[CameraBatch, list[tuple[Program, Program]]]:
@@ -56,9 +55,7 @@ def kept(program: Program) -> list[torch.Tensor]:
     return [buffer.pixels.clone() for buffer in program.maps.kept]
 
 
-def run_frames(
-    batch: CameraBatch, pairs: list[tuple[Program, Program]], rng: np.random.Generator, frames: int
-) -> None:
+def run_frames(batch: CameraBatch, pairs: list[tuple[Program, Program]], rng: np.random.Generator, frames: int) -> None:
     """Let any cameras take part in each pass, and compare outputs, maps and sets."""
     size = pairs[0][0].input.size
     images = [torch.from_numpy(rng.random((*size, 3), np.float32)) for _ in pairs]
@@ -90,7 +87,7 @@ def run_frames(
         new -= present
 
 
-@settings(max_examples=4, phases=(Phase.explicit, Phase.generate))  # to shrink takes minutes, and says no more
+@settings(max_examples=1, phases=(Phase.explicit, Phase.generate))  # to shrink takes minutes, and says no more
 @given(seed=seeds, share=st.sampled_from([0.0, 0.5, 1.0]), cameras=st.integers(1, 4))
 def test_random_networks(seed: int, share: float, cameras: int) -> None:
     """Any operators, at odd sizes; any maps dropped, and what is not alive poisoned."""
@@ -98,11 +95,11 @@ def test_random_networks(seed: int, share: float, cameras: int) -> None:
     rng = np.random.default_rng(seed)
     dropped = frozenset(name for name in droppable(lay_out(graph)) if rng.random() < share)
     batch, pairs = pair_for_each(graph, cameras, Caching(dropped=dropped))
-    run_frames(batch, pairs, rng, 4)
+    run_frames(batch, pairs, rng, 3)
 
 
-@settings(max_examples=3, phases=(Phase.explicit, Phase.generate))
-@given(criterion=st.sampled_from(Criterion), seed=st.integers(0, 9999), cameras=st.integers(2, 4))
+@settings(max_examples=1, phases=(Phase.explicit, Phase.generate))
+@given(criterion=st.sampled_from(Criterion), seed=st.integers(0, 9999), cameras=st.just(2))
 def test_each_has_its_own_thresholds(criterion: Criterion, seed: int, cameras: int) -> None:
     """They change between frames, and one camera holds nothing back at first."""
     rng = np.random.default_rng(seed)
@@ -122,7 +119,7 @@ def test_each_has_its_own_thresholds(criterion: Criterion, seed: int, cameras: i
 
 def test_frames_that_wait_are_computed_in_one_pass() -> None:
     """Each in its own thread; who comes alone is computed alone."""
-    batch, pairs = pair_for_each(SCENENET.graph, 3, EVERYTHING)
+    batch, pairs = pair_for_each(TINY.graph, 3, EVERYTHING)
     programs = [program for program, _ in pairs]
     for program in programs:
         program.changed_input.fill()
@@ -142,15 +139,15 @@ def test_engines_of_a_model_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> No
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     monkeypatch.setattr(chooses, "choose_backend", lambda *_: TRITON)
     config = EngineConfig(cameras=2, dense_fallback=False)
-    engines = [Engine(SCENENET, config) for _ in range(3)]
+    engines = [Engine(TINY, config) for _ in range(3)]
     rng = np.random.default_rng(0)
-    image = rng.integers(0, 255, (*SCENENET.input_size, 3), np.uint8)
+    image = rng.integers(0, 255, (*TINY.input_size, 3), np.uint8)
     outputs = [engine.run(image, None).outputs for engine in engines]
     batches = [engine.program.seat.batch for engine in engines if engine.program.seat]
     assert batches[0] is batches[1] is not batches[2]
     del engines[0]
     gc.collect()
-    engines.append(Engine(SCENENET, config))
+    engines.append(Engine(TINY, config))
     assert engines[-1].program.seat is not None and engines[-1].program.seat.batch is batches[0]
     outputs.append(engines[-1].run(image, None).outputs)
     for other in outputs[1:]:
@@ -158,7 +155,7 @@ def test_engines_of_a_model_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_elsewhere_each_camera_is_computed_by_itself(caplog: pytest.LogCaptureFixture) -> None:
-    assert Engine(SCENENET, EngineConfig(cameras=2)).program.seat is None
+    assert Engine(TINY, EngineConfig(cameras=2)).program.seat is None
     assert "gpu.cameras 2 needs device cuda" in caplog.text
 
 
@@ -166,6 +163,6 @@ def test_a_benchmark_of_cameras(monkeypatch: pytest.MonkeyPatch) -> None:
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     monkeypatch.setattr(chooses, "choose_backend", lambda *_: TRITON)
     report = run_camera_benchmark(
-        SCENENET, recorded(open_source("scene:fixed?size=32x48")), EngineConfig(cameras=2), MatchingConfig(), 1
+        TINY, recorded(open_source("scene:fixed?size=48x64")), EngineConfig(cameras=2), MatchingConfig(), 1
     )
     assert report["frames"] == 1 and report["largest_difference"] == 0.0
