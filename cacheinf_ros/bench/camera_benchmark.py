@@ -42,7 +42,7 @@ def run_camera_benchmark(
     together = [Engine(model, config) for _ in cameras]
     alone = [Engine(model, config.changed(cameras=1)) for _ in cameras]
     streams = [MatchingStream(matching) for _ in cameras]
-    latency_ms: dict[str, list[float]] = {"together": [], "one_by_one": []}
+    latency_ms: dict[str, list[float]] = {"at_once": [], "one_by_one": []}
     difference = 0.0
     with ThreadPoolExecutor(len(together)) as threads:
 
@@ -55,11 +55,11 @@ def run_camera_benchmark(
         for index, image in enumerate(images):
             shifted = [np.roll(image, camera * image.shape[1] // len(cameras), axis=1) for camera in cameras]
             taken = [(each, stream.match(each)) for each, stream in zip(shifted, streams, strict=True)]
-            ours, together_ms = timed(at_once, taken)
+            ours, at_once_ms = timed(at_once, taken)
             theirs, in_turn_ms = timed(in_turn, taken)
             difference = max(difference, *map(_difference, ours, theirs))
             if index >= WARM_UP:
-                latency_ms["together"].append(together_ms)
+                latency_ms["at_once"].append(at_once_ms)
                 latency_ms["one_by_one"].append(in_turn_ms)
     return {
         "model": model.name,
