@@ -21,7 +21,7 @@ from cacheinf_ros.matching import MatchingConfig, MatchingStream
 
 
 def run_camera_benchmark(
-    model: Model, shots: Iterable[Shot], config: EngineConfig, matching: MatchingConfig, frames: int
+    model: Model, shots: Iterable[Shot], config: EngineConfig, matching: MatchingConfig, frames: int, count: int
 ) -> dict[str, Any]:
     """Measure what a frame of every camera takes, each a copy of the stream that is shifted around by as much.
 
@@ -29,8 +29,8 @@ def run_camera_benchmark(
     starts.
 
     Args:
-        config: also says how many cameras there are.
         frames: how many are counted, at most.
+        count: of the cameras.
 
     Raises:
         SourceError: there are not enough frames.
@@ -38,9 +38,9 @@ def run_camera_benchmark(
     images = [shot.image for shot in itertools.islice(shots, WARM_UP + frames)]
     if len(images) <= WARM_UP:
         raise SourceError(f"the source has {len(images)} frames; the benchmark needs at least {WARM_UP + 1}")
-    cameras = range(config.cameras)
-    together = [Engine(model, config) for _ in cameras]
-    alone = [Engine(model, config.changed(cameras=1)) for _ in cameras]
+    cameras = range(count)
+    together = [Engine(model, config, cameras=count) for _ in cameras]
+    alone = [Engine(model, config) for _ in cameras]
     streams = [MatchingStream(matching) for _ in cameras]
     latency_ms: dict[str, list[float]] = {"at_once": [], "one_by_one": []}
     difference = 0.0
@@ -53,7 +53,7 @@ def run_camera_benchmark(
             return [engine.run(*frame) for engine, frame in zip(alone, taken, strict=True)]
 
         for index, image in enumerate(images):
-            shifted = [np.roll(image, camera * image.shape[1] // len(cameras), axis=1) for camera in cameras]
+            shifted = [np.roll(image, camera * image.shape[1] // count, axis=1) for camera in cameras]
             taken = [(each, stream.match(each)) for each, stream in zip(shifted, streams, strict=True)]
             ours, at_once_ms = timed(at_once, taken)
             theirs, in_turn_ms = timed(in_turn, taken)
@@ -65,7 +65,7 @@ def run_camera_benchmark(
         "model": model.name,
         "size": "x".join(map(str, model.input_size)),
         "frames": len(images) - WARM_UP,
-        "cameras": config.cameras,
+        "cameras": count,
         "device": config.device,
         "kernels": together[0].kernel_name,
         "cache_mb": round(sum(engine.cache_bytes for engine in together) / 1e6, 1),

@@ -70,14 +70,6 @@ class EngineConfig(Config):
         high=1e6,
         name="cache.budget_mb",
     )
-    cameras: int = unlisted(
-        1,
-        "device cuda: how many cameras of one model in one process share launches, with memory for all of them from "
-        "the first one on; 1: each is computed by itself",
-        low=1,
-        high=64,
-        name="gpu.cameras",
-    )
     debug_memory: bool = setting(
         False, "overwrite memory of feature maps with NaN where nothing may read it: slow, to find errors"
     )

@@ -47,7 +47,6 @@ class Program:
         maps: all of them.
         profile: what each operator did in the last frame, and took.
         replicas: what is known of the other machine's copy of each tensor; None: there is no other machine.
-        seat: among cameras that are computed together; None: there are no others.
     """
 
     def __init__(
@@ -70,7 +69,6 @@ class Program:
         self.layout = lay_out(graph)
         self.caching = caching
         self._debug_memory = debug_memory
-        self.seat = seat
         self._backend = seat.backend() if seat else backend
         self._planner = Planner(self.layout)
         self.replicas = TensorReplicas(PartitionSpace(self.layout, caching.dropped), side) if side else None

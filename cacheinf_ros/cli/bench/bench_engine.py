@@ -114,14 +114,18 @@ def engine(options: EngineOptions) -> None:
         cache_budget_mb=options.cache_budget_mb,
         max_error=options.max_error,
         max_missed=options.max_missed,
-        cameras=options.cameras,
     )
     if options.cameras > 1 and (change or mode is Mode.BOUNDED):
         raise ConfigError("--cameras is for a source that is played, and not for mode bounded: leave --changed out")
     model = measured.load()
     if options.cameras > 1:
         report = run_camera_benchmark(
-            model, recorded(open_source(measured.source)), config, _matching(options, mode), options.frames
+            model,
+            recorded(open_source(measured.source)),
+            config,
+            _matching(options, mode),
+            options.frames,
+            options.cameras,
         )
         measured.write(report)
         _print_cameras(report)

@@ -21,7 +21,6 @@ from cacheinf_ros.engine.backends.backend import Backend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.caching import Caching
-from cacheinf_ros.engine.engine_config import EngineConfig
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.steps import Compute
@@ -222,21 +221,23 @@ class SeatedExecutor:
             return self._executor.time(index, self._seat.camera)
 
 
-def seat_of(model: Model, config: EngineConfig, backend: Backend, caching: Caching) -> CameraSeat | None:
+def seat_of(model: Model, backend: Backend, caching: Caching, cameras: int, *, debug_memory: bool) -> CameraSeat | None:
     """A place for an engine among those of the same model: in a batch that another one began, or in a new one.
 
     Args:
         model: as it is executed.
         backend: of the engine; None is returned where it has no kernels in Triton.
+        cameras: for how many a new batch has room.
+        debug_memory: see :class:`Program`.
     """
     if not isinstance(backend, TritonBackend):
         return None
-    key = (backend.device, backend.floats, caching, config.cameras, config.debug_memory)
+    key = (backend.device, backend.floats, caching, cameras, debug_memory)
     for number in count():
         batch = model.shared.get(
             model.graph.operators,  # which is the same object, in whatever type maps are kept
             (CameraBatch, key, number),
-            lambda: CameraBatch(in_smallest_order(model.graph, caching), backend, config.cameras),
+            lambda: CameraBatch(in_smallest_order(model.graph, caching), backend, cameras),
         )
         if seat := batch.value.seat(batch):
             return seat

@@ -28,7 +28,7 @@ from cacheinf_ros.engine.gpu.camera_batch import CameraBatch, Turn
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.errors import ConfigError
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.pipeline.polling import wait_until
 
@@ -45,6 +45,10 @@ def pair_for_each(graph: Graph, cameras: int, caching: Caching) -> tuple[CameraB
         together = Program(graph, TRITON, caching, debug_memory=True, seat=seat)
         pairs.append((together, Program(graph, TRITON, caching, debug_memory=True)))
     return batch, pairs
+
+
+def batches_of(model: Model) -> list[CameraBatch]:
+    return [shared.value for _, shared in model.shared.held() if isinstance(shared.value, CameraBatch)]
 
 
 def counts(program: Program) -> list[int]:
@@ -138,18 +142,17 @@ def test_engines_of_a_model_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> No
     """As many as there is room for; the place of one that has gone is taken by the next, whatever it left there."""
     chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
     monkeypatch.setattr(chooses, "choose_backend", lambda *_: TRITON)
-    config = EngineConfig(cameras=2, dense_fallback=False)
-    engines = [Engine(TINY, config) for _ in range(3)]
+    config = EngineConfig(dense_fallback=False)
+    engines = [Engine(TINY, config, cameras=2) for _ in range(3)]
     rng = np.random.default_rng(0)
     image = rng.integers(0, 255, (*TINY.input_size, 3), np.uint8)
     outputs = [engine.run(image, None).outputs for engine in engines]
-    batches = [engine.program.seat.batch for engine in engines if engine.program.seat]
-    assert batches[0] is batches[1] is not batches[2]
+    assert sorted(batch.passes for batch in batches_of(TINY)) == [1, 2]
     del engines[0]
     gc.collect()
-    engines.append(Engine(TINY, config))
-    assert engines[-1].program.seat is not None and engines[-1].program.seat.batch is batches[0]
+    engines.append(Engine(TINY, config, cameras=2))
     outputs.append(engines[-1].run(image, None).outputs)
+    assert sorted(batch.passes for batch in batches_of(TINY)) == [1, 3]
     for other in outputs[1:]:
         assert all(np.array_equal(value, other[name]) for name, value in outputs[0].items())
 
