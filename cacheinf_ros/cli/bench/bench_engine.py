@@ -119,14 +119,8 @@ def engine(options: EngineOptions) -> None:
         raise ConfigError("--cameras is for a source that is played, and not for mode bounded: leave --changed out")
     model = measured.load()
     if options.cameras > 1:
-        report = run_camera_benchmark(
-            model,
-            recorded(open_source(measured.source)),
-            config,
-            _matching(options, mode),
-            options.frames,
-            options.cameras,
-        )
+        shots, matching = recorded(open_source(measured.source)), _matching(options, mode)
+        report = run_camera_benchmark(model, shots, config, matching, options.frames, options.cameras)
         measured.write(report)
         _print_cameras(report)
         return

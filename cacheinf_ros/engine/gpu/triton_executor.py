@@ -253,6 +253,7 @@ class TritonExecutor:
         operator, out = step.operator, self._maps.get(step.operator.output)
         arguments, keywords = (on_device(value, self._device) for value in (operator.arguments, operator.keywords))
         inputs, changed = [self._sets[each] for each in step.inputs], self._sets[step.changed]
+        seated = self._seated
 
         def called(executable: Executable) -> Any:
             read = reader(executable.tensors)
@@ -272,7 +273,7 @@ class TritonExecutor:
             channels = self._executable.tensors.specs[operator.output].shape[1]
 
         def run() -> None:
-            for camera, executable in self._seated.items():
+            for camera, executable in seated.items():
                 result = called(executable)
                 if out is None:
                     executable.tensors.values[operator.output] = result

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -149,7 +148,6 @@ def test_engines_of_a_model_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> No
     outputs = [engine.run(image, None).outputs for engine in engines]
     assert sorted(batch.passes for batch in batches_of(TINY)) == [1, 2]
     del engines[0]
-    gc.collect()
     engines.append(Engine(TINY, config, cameras=2))
     outputs.append(engines[-1].run(image, None).outputs)
     assert sorted(batch.passes for batch in batches_of(TINY)) == [1, 3]
