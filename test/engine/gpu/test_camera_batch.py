@@ -84,6 +84,7 @@ def run_frames(batch: CameraBatch, pairs: list[tuple[Program, Program]], rng: np
                 assert not torch.as_tensor(value).isnan().any(), f"{name} reads a map that is not alive"
                 assert torch.equal(torch.as_tensor(value), torch.as_tensor(other)), name
             assert counts(together) == counts(alone)
+            assert all(map(torch.equal, kept(together), kept(alone)))
             assert together.active_share == alone.active_share
         for camera, maps in before.items():
             assert all(map(torch.equal, maps, kept(pairs[camera][0]))), f"camera {camera} had no frame"
