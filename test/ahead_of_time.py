@@ -1,6 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Compiles for a GPU that is not there, to its machine code, whatever frames of a network would launch on it.
 
+Of one camera and of three in one pass.
+
 Run as a program, which must not be told to interpret kernels: ``python ahead_of_time.py CAPABILITY PRECISION``
 prints as JSON, by kernel, its variants: whether each uses Tensor Cores, and bytes of shared memory.
 """
@@ -21,6 +23,7 @@ from triton.compiler import ASTSource
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.engine_config import Precision
+from cacheinf_ros.engine.gpu.camera_batch import CameraBatch
 from cacheinf_ros.engine.gpu.frame_on_device import FrameOnDevice
 from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
@@ -50,19 +53,21 @@ def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compil
             seen.add(key)
             found.setdefault(kernel.__name__, []).append(_compiled(kernel, arguments, constants, capability))
 
-    program = Program(with_maps_in(graph, floats), TritonBackend(torch.device("cpu"), Tiles(), floats=floats))
-    height, width = program.input.size
+    graph, backend = with_maps_in(graph, floats), TritonBackend(torch.device("cpu"), Tiles(), floats=floats)
+    programs = [Program(graph, backend), Program(graph, backend, seat=CameraBatch(graph, backend, 3).seat())]
+    height, width = programs[0].input.size
     card = ModelCard(name="", input_size=(height, width))
-    frames = FrameOnDevice(Preprocessor(card), program.input, shares_memory=False)
+    frames = FrameOnDevice(Preprocessor(card), programs[0].input, shares_memory=False)
     original: Callable[..., Any] = triton.JITFunction.run
     triton.JITFunction.run = compiled_instead
     try:
         for size in ((height, width), (2 * height, 2 * width), (3 * height, 2 * width + 1), (height + 9, width)):
             frames.write(np.zeros((*size, 3), np.uint8), None, with_margin=False, everything=True)
-        program.execute()
-        for criterion in Criterion:
-            program.set_thresholds({program.kept[0]: DeltaThreshold(threshold=0.5, criterion=criterion)})
+        for program in programs:
             program.execute()
+            for criterion in Criterion:
+                program.set_thresholds({program.kept[0]: DeltaThreshold(threshold=0.5, criterion=criterion)})
+                program.execute()
     finally:
         triton.JITFunction.run = original
     return found

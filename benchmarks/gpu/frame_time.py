@@ -41,8 +41,14 @@ SIZES = "480x640,736x1280,2176x3840"
 _PRECISIONS = {Arithmetic.TF32X3: Precision.FLOAT32, Arithmetic.BFLOAT16: Precision.BFLOAT16}
 
 
-def predicted_rows(model: Model, devices: Sequence[str], shares: Sequence[float] = SHARES) -> list[dict[str, Any]]:
-    """A row for each device and share of changed pixels, a rectangle in the middle of the input."""
+def predicted_rows(
+    model: Model, devices: Sequence[str], shares: Sequence[float] = SHARES, cameras: int = 1
+) -> list[dict[str, Any]]:
+    """A row for each device and share of changed pixels, a rectangle in the middle of the input.
+
+    Args:
+        cameras: computed in one pass, for which there is a frame of each beside a single one.
+    """
     planned = {arithmetic: _planned(model.graph, precision, shares) for arithmetic, precision in _PRECISIONS.items()}
     rows = []
     for name in devices:
@@ -52,13 +58,17 @@ def predicted_rows(model: Model, devices: Sequence[str], shares: Sequence[float]
             row: dict[str, Any] = {
                 "model": model.name, "size": "{}x{}".format(*model.input_size), "device": name, "changed": share,
                 "dense_float16_ms": dense.milliseconds, "dense_launches": dense.launches,
+                "cameras": cameras,
             }  # fmt: skip
             for arithmetic, each in planned.items():
                 active = {each_set: int(count[i]) for each_set, count in each.counts.items()}
                 frame, kind = sparse_frame(each.plan, each.layout, active, device, arithmetic), arithmetic.value
+                together = sparse_frame(each.plan, each.layout, active, device, arithmetic, cameras=cameras)
                 row |= {
                     "launches": frame.launches,
                     f"{kind}_ms": frame.milliseconds,
+                    f"{kind}_together_ms": together.milliseconds,
+                    "together_launches": together.launches,
                     f"{kind}_ratio": dense.milliseconds / frame.milliseconds,
                     f"{kind}_bound": frame.bound.value,
                     f"{kind}_us_by_bound": {bound.value: took for bound, took in frame.microseconds.items()},
@@ -103,6 +113,7 @@ def main(
     device: Annotated[
         str, typer.Option(help=f"Devices to predict for, separated by commas: {', '.join(DEVICES)}.")
     ] = ",".join(DEVICES),
+    cameras: Annotated[int, typer.Option(min=1, help="Computed in one pass, launches shared, beside one by one.")] = 8,
     measure: Annotated[
         bool,
         typer.Option(
@@ -119,7 +130,7 @@ def main(
     for reference in models.split(","):
         for size in sizes.split(","):
             model = load_model(reference, input_size=parse_size(size))
-            found = predicted_rows(model, names)
+            found = predicted_rows(model, names, cameras=cameras)
             if measure:
                 add_measured(found, model)
             rows += found
@@ -130,7 +141,9 @@ def main(
 def _print(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
     kinds = [arithmetic.value for arithmetic in _PRECISIONS]
     for name in names:
-        heads = [f"{kind} {what}" for kind in kinds for what in ("ms", "dense/it", "bound")]
+        heads = [
+            f"{kind} {what}" for kind in kinds for what in ("ms", "dense/it", "bound", f"{rows[0]['cameras']} together")
+        ]
         table = Table(
             "model", "size", "changed", "launches", "dense float16 ms", *heads, title=f"{DEVICES[name].name}: predicted"
         )
@@ -140,6 +153,7 @@ def _print(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
                 measured = row.get(f"{kind}_measured_ms")
                 beside = "" if measured is None else f" (measured {measured:.2f})"
                 cells += [f"{row[f'{kind}_ms']:.2f}{beside}", f"{row[f'{kind}_ratio']:.2f}", row[f"{kind}_bound"]]
+                cells.append(f"{row[f'{kind}_together_ms']:.2f}")
             dense = f"{row['dense_float16_ms']:.2f}"
             model = Path(row["model"]).name.rpartition(":")[2]
             table.add_row(model, row["size"], f"{row['changed']:.0%}", str(row["launches"]), dense, *cells)

@@ -77,17 +77,20 @@ def launches(plan: Plan, layout: Layout) -> int:
     return len(plan_work(plan, layout, defaultdict(int)))
 
 
-def plan_work(plan: Plan, layout: Layout, counts: Mapping[ActiveSet, int], tiles: Tiles | None = None) -> list[Launch]:
+def plan_work(
+    plan: Plan, layout: Layout, counts: Mapping[ActiveSet, int], tiles: Tiles | None = None, cameras: int = 1
+) -> list[Launch]:
     """Return the launches of a frame's graph, in order, as many as :func:`launches` says.
 
     Args:
-        counts: by set of the plan, how many pixels are active.
+        counts: by set of the plan, how many pixels of each camera are active.
         tiles: of the kernels; None: those for a GPU.
+        cameras: computed in one pass, each with as much to do. Only global operators are launched for each.
     """
     listed, tiles = listed_sets(plan), tiles or Tiles()
-    found = [_set_work("list", each, each.pixels, counts, {each}) for each in entering_sets(plan)]
+    found = [_set_work("list", each, each.pixels, counts, {each}, cameras) for each in entering_sets(plan)]
     for step in plan.steps:
-        found += _step_work(step, layout, counts, listed, tiles)
+        found += _step_work(step, layout, counts, listed, tiles, cameras)
     return found
 
 
@@ -102,22 +105,22 @@ def frame_work(plan: Plan, layout: Layout, changed: int) -> list[Launch]:
     return [_even("memset", FLOAT32_BYTES, 1), _even("frame", moved, pixels), _even("copy", 2 * pixels, pixels)]
 
 
-def operator_work(operator: Operator, layout: Layout, active: int, tiles: Tiles) -> Launch:
-    """Return the work of computing so many pixels of an operator's output."""
+def operator_work(operator: Operator, layout: Layout, active: int, tiles: Tiles, cameras: int = 1) -> Launch:
+    """Return the work of computing so many pixels of an operator's output, for each camera."""
     out = layout.spec(operator.output)
     if isinstance(operator, Conv) and not operator.is_depthwise:
-        return _product_work(operator, layout, active, tiles)
+        return _product_work(operator, layout, active, tiles, cameras)
     moved = active * (out.value_bytes * out.channels + _LISTED_BYTES) + _read_bytes(operator, layout, active)
     columns = columns_of(out.channels, tiles)
     blocks = -(-out.channels // columns)
-    used = -(-active // tiles.pixels) * blocks
+    used = -(-cameras * active // tiles.pixels) * blocks
     taps = math.prod(operator.window.kernel) if isinstance(operator, (Conv, Pool)) else 1
     return Launch(
         what=type(operator).__name__,
-        moved=moved,
+        moved=cameras * moved,
         arithmetic=2 * taps * used * tiles.pixels * columns,
         programs=used,
-        grid=-(-out.pixels // tiles.pixels) * blocks,
+        grid=-(-cameras * out.pixels // tiles.pixels) * blocks,
     )
 
 
@@ -132,25 +135,28 @@ def aten_work(operator: Global, layout: Layout, value_bytes: int = FLOAT32_BYTES
     return _even("call", value_bytes * (inputs + output), output)
 
 
-def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles) -> Launch:
-    """An implicit matrix product in tiles of pixels x columns, its depth in pieces of a power of two."""
+def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles, cameras: int) -> Launch:
+    """An implicit matrix product in tiles of pixels x columns, its depth in pieces of a power of two.
+
+    Cameras share tiles, and its weights.
+    """
     outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
     taps, columns = math.prod(op.window.kernel), columns_of(outputs, tiles)
     piece = min(tiles.depth, power_of_two(inputs, least=_SMALLEST_DEPTH))
     depth = _padded(taps * inputs, piece) if inputs < piece else taps * _padded(inputs, piece)
     blocks = -(-outputs // columns) * op.groups
-    used = -(-active // tiles.pixels) * blocks
+    used = -(-cameras * active // tiles.pixels) * blocks
     source, *residual = (layout.spec(name).value_bytes for name in op.inputs)
-    moved = _LISTED_BYTES * active
+    moved = cameras * _LISTED_BYTES * active
     if active:
-        moved += source * (op.weight.numel() + read_pixels(op.window, active) * inputs * op.groups)
-        moved += active * op.weight.shape[0] * (layout.spec(op.output).value_bytes + sum(residual))
+        moved += source * (op.weight.numel() + cameras * read_pixels(op.window, active) * inputs * op.groups)
+        moved += cameras * active * op.weight.shape[0] * (layout.spec(op.output).value_bytes + sum(residual))
     return Launch(
         what="Conv",
         moved=moved,
         products=2 * used * tiles.pixels * columns * depth,
         programs=used,
-        grid=-(-math.prod(op.window.out_size) // tiles.pixels) * blocks,
+        grid=-(-cameras * math.prod(op.window.out_size) // tiles.pixels) * blocks,
     )
 
 
@@ -186,59 +192,71 @@ def _read_bytes(operator: Operator, layout: Layout, active: int) -> int:
 
 
 def _step_work(
-    step: Step, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet], tiles: Tiles
+    step: Step,
+    layout: Layout,
+    counts: Mapping[ActiveSet, int],
+    listed: Collection[ActiveSet],
+    tiles: Tiles,
+    cameras: int,
 ) -> list[Launch]:
     match step:
         case Propagate():
-            return [_set_work("propagate", step.target, step.source.pixels, counts, listed)]
+            return [_set_work("propagate", step.target, step.source.pixels, counts, listed, cameras)]
         case Union():
-            return [_set_work("union", step.target, 2 * step.target.pixels, counts, listed)]
+            return [_set_work("union", step.target, 2 * step.target.pixels, counts, listed, cameras)]
         case Difference():
-            return [_set_work("difference", step.target, 2 * step.target.pixels, counts, listed)]
+            return [_set_work("difference", step.target, 2 * step.target.pixels, counts, listed, cameras)]
         case FillIfAny():
-            return [_set_work("fill", step.target, _LISTED_BYTES, counts, listed)]
+            return [_set_work("fill", step.target, _LISTED_BYTES, counts, listed, cameras)]
         case Call():
-            return _call_work(step, layout, counts, listed)
+            return _call_work(step, layout, counts, listed, cameras)
         case Poison():
             maps = [(_values(layout, name), layout.spec(name).value_bytes) for name in step.maps]
-            return [_even("poison", value_bytes * size, size) for size, value_bytes in maps]
+            return [_even("poison", cameras * value_bytes * size, cameras * size) for size, value_bytes in maps]
     assert isinstance(step, Compute), "what machines share is executed step by step"
     active = counts[step.active]
-    work = operator_work(step.operator, layout, active, tiles)
+    work = operator_work(step.operator, layout, active, tiles, cameras)
     if step.delta is None:
         return [work]
-    return [work, *_commit_work(step.delta, layout, step.operator.output, active, counts[step.changed], tiles)]
+    changed = counts[step.changed]
+    return [work, *_commit_work(step.delta, layout, step.operator.output, active, changed, tiles, cameras)]
 
 
 def _set_work(
-    what: str, target: ActiveSet, read: int, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet]
+    what: str,
+    target: ActiveSet,
+    read: int,
+    counts: Mapping[ActiveSet, int],
+    listed: Collection[ActiveSet],
+    cameras: int,
 ) -> Launch:
     """A mask is read and one is written, a byte for each pixel; a list gets four for each active one."""
     moved = read + target.pixels + (_LISTED_BYTES * counts[target] if target in listed else 0)
-    return _even(what, moved, target.pixels)
+    return _even(what, cameras * moved, cameras * target.pixels)
 
 
 def _commit_work(
-    delta: DeltaThreshold, layout: Layout, output: str, active: int, changed: int, tiles: Tiles
+    delta: DeltaThreshold, layout: Layout, output: str, active: int, changed: int, tiles: Tiles, cameras: int
 ) -> list[Launch]:
     """What was computed is compared with the map, and what changed is written there."""
     spec = layout.spec(output)
+    active, changed, pixels = cameras * active, cameras * changed, cameras * spec.pixels
     used = -(-active // tiles.pixels)
-    grid, arithmetic = -(-spec.pixels // tiles.pixels), 3 * used * tiles.pixels * spec.channels
+    grid, arithmetic = -(-pixels // tiles.pixels), 3 * used * tiles.pixels * spec.channels
     pixel_bytes = spec.value_bytes * spec.channels
     read, flags = 2 * pixel_bytes * active, (1 + _LISTED_BYTES) * (active + changed)
     moved = read + pixel_bytes * changed + flags
     commit = Launch(what="commit", moved=moved, arithmetic=arithmetic, programs=used, grid=grid)
     if delta.criterion is not Criterion.POOLED_ENERGY:
         return [commit]
-    empty = _even("memset", FLOAT32_BYTES * spec.pixels, spec.pixels)
+    empty = _even("memset", FLOAT32_BYTES * pixels, pixels)
     return [empty, Launch(what="squares", moved=read, arithmetic=arithmetic, programs=used, grid=grid), commit]
 
 
 def _call_work(
-    step: Call, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet]
+    step: Call, layout: Layout, counts: Mapping[ActiveSet, int], listed: Collection[ActiveSet], cameras: int
 ) -> list[Launch]:
-    """Called in every frame, whether it is due or not; what it returns is compared where it is a map.
+    """Called in every frame, for each camera, whether it is due or not; what it returns is compared where it is a map.
 
     Maps that are kept in 16 bits are made float32 for it.
     """
@@ -249,10 +267,10 @@ def _call_work(
         for name in narrow
     ]
     if step.operator.output not in layout.maps:
-        return [*widened, call, _set_work("fill", step.changed, _LISTED_BYTES, counts, listed)]
+        return [*cameras * [*widened, call], _set_work("fill", step.changed, _LISTED_BYTES, counts, listed, cameras)]
     value_bytes = layout.spec(step.operator.output).value_bytes
     copy = _even("copy", (FLOAT32_BYTES + value_bytes) * output, output)
-    return [*widened, call, copy, _even("commit", 3 * value_bytes * output, output)]
+    return [*cameras * [*widened, call, copy], _even("commit", cameras * 3 * value_bytes * output, cameras * output)]
 
 
 def _filled(step: Step) -> Sequence[ActiveSet]:

@@ -23,7 +23,7 @@ from cacheinf_ros.engine.gpu.pixel_launch import Tiles
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Global
 
-_BEFORE = 2  # memsets before the graph: of all sets, and of the frame's flags
+_SETS_BEFORE = 1  # memset before the graph, of all sets; then one of each camera's flags
 _INDEX_BYTES = 4
 _FLOAT16_BYTES = 2
 
@@ -83,19 +83,23 @@ def sparse_frame(
     device: Device,
     arithmetic: Arithmetic = Arithmetic.TF32X3,
     assumed: Assumptions = SPARSE,
+    cameras: int = 1,
 ) -> FrameTime:
-    """Predict a frame as the Triton executor computes it, from changed pixels in the CPU's memory to the outputs there.
+    """Predict a frame of each camera as the Triton executor computes it, from changed pixels in the CPU's memory to
+    the outputs there.
 
     Args:
-        counts: by set of the plan, how many pixels are active.
+        counts: by set of the plan, how many pixels of each camera are active.
+        cameras: computed in one pass.
     """
-    work = plan_work(plan, layout, counts)
+    work = plan_work(plan, layout, counts, cameras=cameras)
+    before = _SETS_BEFORE + cameras
     took = _total(work, device, arithmetic, assumed)
-    took[Bound.GAP] += _BEFORE * device.launch_gap_us
+    took[Bound.GAP] += before * device.launch_gap_us
     sets = len({id(each) for each in counts})
-    took[Bound.BUS] += input_us(plan, layout, counts[plan.input], device, on_device=False)
-    took[Bound.BUS] += _copies_us([sets * _INDEX_BYTES, *_outputs(layout, FLOAT32_BYTES)], device)
-    return FrameTime(launches=_BEFORE + len(work), microseconds=took)
+    took[Bound.BUS] += cameras * input_us(plan, layout, counts[plan.input], device, on_device=False)
+    took[Bound.BUS] += _copies_us([sets * _INDEX_BYTES, *cameras * _outputs(layout, FLOAT32_BYTES)], device)
+    return FrameTime(launches=before + len(work), microseconds=took)
 
 
 def input_us(

@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """What ``cacheinf bench`` measures on a user's own model and clip; the papers' experiments are in benchmarks/."""
 
+from cacheinf_ros.bench.camera_benchmark import run_camera_benchmark
 from cacheinf_ros.bench.contenders import ALL_CONTENDERS, Contender, contenders_on
 from cacheinf_ros.bench.engine_benchmark import WARM_UP, run_engine_benchmark
 from cacheinf_ros.bench.merging import TORCHVISION_MODELS, run_merging_benchmark
@@ -14,7 +15,7 @@ from cacheinf_ros.bench.timing import summary
 __all__ = [
     "ALL_CONTENDERS", "BOUNDED", "ENGINES", "TORCHVISION_MODELS", "WARM_UP", "Change", "Contender",
     "OwnSettings", "ServerLink", "StreamPlan", "StreamRun", "changing", "contenders_on", "recorded",
-    "run_engine_benchmark", "run_merging_benchmark", "run_stream_benchmark", "summary",
+    "run_camera_benchmark", "run_engine_benchmark", "run_merging_benchmark", "run_stream_benchmark", "summary",
 ]  # fmt: skip
 
 # Folders with doors of their own.

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,16 +21,27 @@ from cacheinf_ros.engine.quantisation import executed_model
 from cacheinf_ros.engine.rematerialisation import load_or_choose
 from cacheinf_ros.graph import Model
 
+if TYPE_CHECKING:  # it needs Triton
+    from cacheinf_ros.engine.gpu.camera_batch import CameraSeat
+
+_log = logging.getLogger(__name__)
+
 
 @torch.inference_mode()
 def compile_program(
-    model: Model, config: EngineConfig, backend: Backend, caching: Caching | None = None, side: Side | None = None
+    model: Model,
+    config: EngineConfig,
+    backend: Backend,
+    caching: Caching | None = None,
+    side: Side | None = None,
+    cameras: int = 1,
 ) -> tuple[Program, CostModel]:
     """Compile a model, with what its operators cost on this machine: known from an earlier start, or measured now.
 
     Args:
         caching: what to keep between frames; None: what the configuration asks for.
         side: see :class:`Program`. Operators then keep the model's order, so that both machines have the same.
+        cameras: of how many, each with a program, a GPU computes the frames together; with a ``side`` of none.
 
     Raises:
         EngineError: caches are to be merged, and nothing is known of what operators cost.
@@ -36,7 +49,8 @@ def compile_program(
     graph = model.graph
     if caching is None:
         caching = _caching_without_cost(model, config)
-    if caching == EVERYTHING:
+    is_shared = cameras > 1 and side is None
+    if caching == EVERYTHING and not is_shared:
         program = Program(graph, backend, debug_memory=config.debug_memory, side=side)
         return program, load_or_measure(lambda: program, model, config, backend)
     cost = load_or_measure(lambda: Program(graph, backend), model, config, backend)
@@ -45,7 +59,9 @@ def compile_program(
     if side is not None:
         caching = replace(caching, dense=False)  # nothing is kept that need not be, at either end
         return Program(graph, backend, caching, debug_memory=config.debug_memory, side=side), cost
-    return Program(in_smallest_order(graph, caching), backend, caching, debug_memory=config.debug_memory), cost
+    seat = _seat(model, config, backend, caching, cameras) if is_shared else None
+    graph = in_smallest_order(graph, caching) if seat is None else seat.batch.graph
+    return Program(graph, backend, caching, debug_memory=config.debug_memory, seat=seat), cost
 
 
 @torch.inference_mode()
@@ -63,6 +79,19 @@ def _caching_without_cost(model: Model, config: EngineConfig) -> Caching | None:
     if config.cache is Cache.ALL and config.cache_budget_mb < 0:
         return EVERYTHING
     return Caching.nothing(lay_out(model.graph)) if config.cache_budget_mb == 0 else None
+
+
+def _seat(model: Model, config: EngineConfig, backend: Backend, caching: Caching, cameras: int) -> CameraSeat | None:
+    """A place among the cameras that this model is computed for together, where the backend can do that."""
+    try:
+        from cacheinf_ros.engine.gpu.camera_batch import seat_of
+    except ImportError:  # no Triton, which the choice of the backend has told
+        seat = None
+    else:
+        seat = seat_of(model, backend, caching, cameras, debug_memory=config.debug_memory)
+    if seat is None:
+        _log.warning("gpu.cameras %d needs device cuda and Triton: each camera is computed by itself", cameras)
+    return seat
 
 
 def _merged(model: Model, config: EngineConfig, cost: CostModel) -> Caching:

@@ -46,13 +46,20 @@ class Engine:
     """
 
     def __init__(
-        self, model: Model, config: EngineConfig, caching: Caching | None = None, *, with_server: bool = False
+        self,
+        model: Model,
+        config: EngineConfig,
+        caching: Caching | None = None,
+        *,
+        with_server: bool = False,
+        cameras: int = 1,
     ) -> None:
         """Compile a model.
 
         Args:
             caching: what to keep between frames; None: what the configuration asks for.
-            with_server: whether a server may compute a part of frames.
+            with_server: whether a server may compute a part of frames; then alone.
+            cameras: how many engines of the model a GPU computes together, each in a thread of its own.
 
         Raises:
             EngineError: the configuration asks for what cannot be.
@@ -62,7 +69,7 @@ class Engine:
         self.kernel_name = backend.name
         self._preprocessor = Preprocessor(model.card)
         side = Side.ROBOT if with_server else None
-        self.program, self.cost = compile_program(executed, config, backend, caching, side)
+        self.program, self.cost = compile_program(executed, config, backend, caching, side, cameras)
         self._input = backend.input(self._preprocessor, self.program.input, on_host=with_server)
         self.shared = SharedProgram(self.program, self._input) if with_server else None
         self._keyframe = KeyframeWindow(self._preprocessor.size, shift_unit(model.graph))

@@ -83,7 +83,11 @@ class Pipeline:
         self._model = model = (models or ModelPool()).open(get(ModelConfig))
         with Contention() as contention:
             self._runner = Runner(
-                model, get(EngineConfig), node.health.note, with_server=get(UseServerConfig).use_server
+                model,
+                get(EngineConfig),
+                node.health.note,
+                with_server=get(UseServerConfig).use_server,
+                cameras=get(ModelConfig).cameras,
             )
         self._slowdown = contention.slowdown
         self._runner.warm_up()

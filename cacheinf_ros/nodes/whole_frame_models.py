@@ -25,7 +25,7 @@ from cacheinf_ros.pipeline import Health, Outcome
 from cacheinf_ros.pipeline.cached_model import CachedModel
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.map_producer import MapProducer
-from cacheinf_ros.pipeline.node_configs import ResultConfig
+from cacheinf_ros.pipeline.node_configs import ModelConfig, ResultConfig
 from cacheinf_ros.pipeline.runner import Runner
 from cacheinf_ros.sources import decode_picture
 
@@ -40,7 +40,8 @@ class _LoadedModel:
 
     def __init__(self, model: Model, parameters: Parameters, note: Callable[[str, str], None]) -> None:
         self._parameters = parameters
-        self._cached = CachedModel(Runner(model, parameters.get(EngineConfig), note))
+        cameras = parameters.get(ModelConfig).cameras
+        self._cached = CachedModel(Runner(model, parameters.get(EngineConfig), note, cameras=cameras))
         self._maps = MapProducer(parameters.get(MatchingConfig))
         engine = self._cached.runner.engine
         self.bytes = weight_bytes(model.graph) + engine.cache_bytes + engine.arena_bytes

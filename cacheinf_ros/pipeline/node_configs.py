@@ -104,6 +104,14 @@ class ModelConfig(Config):
     input_size: str = parameter(
         "", "size of the model's input, such as 480x640 (height x width); empty: the model's own"
     )
+    cameras: int = unlisted(
+        1,
+        "device cuda: how many cameras of one process share launches of the model, with memory for all of them from "
+        "the first one on; 1: each is computed by itself",
+        low=1,
+        high=64,
+        name="gpu.cameras",
+    )
 
 
 class AnswerConfig(Config):

@@ -44,13 +44,20 @@ class Runner:
     """
 
     def __init__(
-        self, model: Model, config: EngineConfig, note: Callable[[str, str], None], *, with_server: bool = False
+        self,
+        model: Model,
+        config: EngineConfig,
+        note: Callable[[str, str], None],
+        *,
+        with_server: bool = False,
+        cameras: int = 1,
     ) -> None:
         """Compile the model.
 
         Args:
             note: takes names and texts for diagnostics.
             with_server: whether frames may be shared with a server.
+            cameras: see :class:`Engine`.
         """
         self.name = model.name
         self._model = model
@@ -58,7 +65,7 @@ class Runner:
         self._config = config
         self.selection = Selection()
         self._note = note
-        self.engine = Engine(model, config, with_server=with_server)
+        self.engine = Engine(model, config, with_server=with_server, cameras=cameras)
         self.dense_ms = self.engine.cost.dense_ms
         self._calibrator: BackgroundCalibrator | None = None
         self.promised: PromisedAnswers | None = None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import weakref
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from catalogs import TINY, made_catalog
+from triton_devices import TRITON
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
@@ -19,6 +21,7 @@ from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogServerConfi
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels, identity_of_variant
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine.gpu.camera_batch import CameraBatch
 from cacheinf_ros.errors import CatalogError, MessageError
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.matching import MatchingConfig
@@ -29,7 +32,7 @@ from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.frame_result import FrameResult
 from cacheinf_ros.pipeline.health import Health
-from cacheinf_ros.pipeline.node_configs import ResultConfig
+from cacheinf_ros.pipeline.node_configs import ModelConfig, ResultConfig
 
 OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
 IMAGE = np.zeros((48, 64, 3), np.uint8)
@@ -38,10 +41,14 @@ IMAGE = np.zeros((48, 64, 3), np.uint8)
 class Given:
     """Parameters without a node."""
 
+    def __init__(self, cameras: int = 1) -> None:
+        self.cameras = cameras
+
     def get(self, kind: type[Any]) -> Any:
         known = {
             EngineConfig: EngineConfig(threads=1),
             MatchingConfig: MatchingConfig(),
+            ModelConfig: ModelConfig(cameras=self.cameras),
             ResultConfig: ResultConfig(),
         }
         return known[kind]
@@ -82,6 +89,19 @@ def test_loading_is_a_stage_of_the_first_result_only(catalog: CatalogFolder) -> 
     exact = run(alone, "robot", 3)
     assert "load" not in exact.engine.stage_ms and alone.used_bytes == 0  # the server's own is always there
     np.testing.assert_allclose(*(next(iter(result.engine.outputs.values())) for result in (first, exact)), atol=1e-6)
+
+
+def test_on_a_gpu_robots_with_one_model_share_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    chooses = importlib.import_module("cacheinf_ros.engine.quantisation.executed_model")
+    monkeypatch.setattr(chooses, "choose_backend", lambda *_: TRITON)
+    model, parameters = load_model(TINY), Given(cameras=2)
+    models = WholeFrameModels(SplitModels(model, []), 1.0, parameters, Health())  # type: ignore[arg-type]
+    for session in ("one", "other"):
+        models.open(session, Identity.of(load_model(TINY)))
+    outputs = [next(iter(run(models, session, 1).engine.outputs.values())) for session in ("one", "other")]
+    np.testing.assert_array_equal(*outputs)
+    values = [shared.value for _, shared in model.shared.held()]
+    assert [value.passes for value in values if isinstance(value, CameraBatch)] == [2]
 
 
 def test_each_robot_has_its_own_cache_and_is_forgotten(catalog: CatalogFolder) -> None:

@@ -70,6 +70,14 @@ class EngineOptions:
     ] = 8
     matching: MatchingOptions
     device: Annotated[str, typer.Option(help="Torch device of the cached engine.")] = _DEFAULTS.device
+    cameras: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="From 2 on: in place of dense engines this many cached ones, of shifted copies of the source, "
+            "computed together (device cuda) and one after the other.",
+        ),
+    ] = 1
     precision: Annotated[Precision, described(EngineConfig, "precision")] = _DEFAULTS.precision
     cache: Annotated[Cache, described(EngineConfig, "cache")] = _DEFAULTS.cache
     cache_budget_mb: Annotated[float, described(EngineConfig, "cache_budget_mb")] = _DEFAULTS.cache_budget_mb
@@ -91,27 +99,36 @@ def engine(options: EngineOptions) -> None:
 
     Example: cacheinf bench engine --model torchvision:resnet50 --size 480x640 --source clip.mp4 --json out.json
     """
-    from cacheinf_ros.bench import Change, changing, recorded, run_engine_benchmark
+    from cacheinf_ros.bench import Change, changing, recorded, run_camera_benchmark, run_engine_benchmark
     from cacheinf_ros.sources import open_source
 
     change = Change.parse(options.changed) if options.changed else None
     by_identity = options.matching.matcher in (None, MatcherName.IDENTITY)
     mode = options.mode or (Mode.EXACT if by_identity else Mode.BOUNDED)
     measured = options.measured
+    config = EngineConfig.checked(
+        mode=mode,
+        device=options.device,
+        threads=measured.threads,
+        precision=options.precision,
+        cache=options.cache,
+        cache_budget_mb=options.cache_budget_mb,
+        max_error=options.max_error,
+        max_missed=options.max_missed,
+    )
+    if options.cameras > 1 and (change or mode is Mode.BOUNDED):
+        raise ConfigError("--cameras is for a source that is played, and not for mode bounded: leave --changed out")
     model = measured.load()
+    if options.cameras > 1:
+        shots, matching = recorded(open_source(measured.source)), _matching(options, mode)
+        report = run_camera_benchmark(model, shots, config, matching, options.frames, options.cameras)
+        measured.write(report)
+        _print_cameras(report)
+        return
     report = run_engine_benchmark(
         model,
         changing(change, model.input_size) if change else recorded(open_source(measured.source)),
-        config=EngineConfig(
-            mode=mode,
-            device=options.device,
-            threads=measured.threads,
-            precision=options.precision,
-            cache=options.cache,
-            cache_budget_mb=options.cache_budget_mb,
-            max_error=options.max_error,
-            max_missed=options.max_missed,
-        ),
+        config=config,
         matching=None if change else _matching(options, mode),
         frames=options.frames,
         calibration_frames=options.calibration_frames,
@@ -145,6 +162,16 @@ def _contenders(names: str, device: str) -> tuple[Any, ...] | None:
     if elsewhere := [name for name in wanted if name not in here]:
         raise ConfigError(f"contenders {', '.join(elsewhere)} need --device cuda, not {device}")
     return tuple(known[name] for name in wanted)
+
+
+def _print_cameras(report: dict[str, Any]) -> None:
+    title = f"{report['model']} {report['size']}, {report['cameras']} cameras, {report['frames']} frames of each"
+    table = Table("engines", "p50 ms", "p95 ms", "mean ms", title=title, caption="a frame of every camera")
+    for name, values in report["latency_ms"].items():
+        table.add_row(name, *(f"{values[key]:.1f}" for key in ("p50", "p95", "mean")))
+    console = Console()
+    console.print(table)
+    console.print(f"largest difference of an output: {report['largest_difference']:.3g}")
 
 
 def _print(report: dict[str, Any]) -> None:

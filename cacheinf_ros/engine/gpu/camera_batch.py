@@ -10,20 +10,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from weakref import WeakValueDictionary
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from cacheinf_ros.engine.arena_order import in_smallest_order
+from cacheinf_ros.engine.backends.backend import Backend
 from cacheinf_ros.engine.backends.triton_backend import TritonBackend
 from cacheinf_ros.engine.buffers import MapBuffer
+from cacheinf_ros.engine.caching import Caching
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
 from cacheinf_ros.engine.execution.steps import Compute
 from cacheinf_ros.engine.feature_maps import FeatureMaps
 from cacheinf_ros.engine.gpu.triton_executor import TritonExecutor
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
-from cacheinf_ros.graph import Graph
+from cacheinf_ros.graph import Graph, Model
 from cacheinf_ros.graph.ir import Levels, Operator
 
 
@@ -62,15 +67,24 @@ class CameraBatch:
         self._executors: dict[Hashable, TritonExecutor] = {}  # by what their plans have in common
         self._seats: WeakValueDictionary[int, CameraSeat] = WeakValueDictionary()
 
-    def seat(self) -> CameraSeat | None:
-        """A place for one more camera, free again when nobody holds it; None: all are taken."""
+    def seat(self, held: object = None) -> CameraSeat | None:
+        """A place for one more camera, free again when nobody holds it; None: all are taken.
+
+        Args:
+            held: by the place, as long as somebody holds that.
+        """
         with self.running:
             taken = set(self._seats)
             free = next((camera for camera in range(self._cameras) if camera not in taken), None)
             if free is None:
                 return None
-            seat = self._seats[free] = CameraSeat(self, free)
+            seat = self._seats[free] = CameraSeat(self, free, held)
             return seat
+
+    @property
+    def waiting(self) -> int:
+        """How many frames wait for the next pass."""
+        return len(self._waiting)
 
     def maps(self, allocate: Callable[[int], FeatureMaps], camera: int) -> FeatureMaps:
         """The maps of a camera; allocates those of all when the first one asks."""
@@ -79,13 +93,13 @@ class CameraBatch:
                 self._maps = allocate(self._cameras)
             return self._maps.of(camera)
 
-    def kernel(self, operator: Operator, channels: int, levels: Levels | None) -> PreparedKernel:
+    def kernel(self, operator: Operator, channels: int, out: Levels | torch.dtype | None) -> PreparedKernel:
         """What computes an operator of all cameras."""
         with self.running:
             if operator.output not in self._kernels:
                 assert self._maps is not None
                 sources = [self._maps[name] for name in operator.inputs]
-                prepared = self.backend.prepare_together(operator, sources, channels, self._cameras, levels)
+                prepared = self.backend.prepare_together(operator, sources, channels, self._cameras, out)
                 self._kernels[operator.output] = prepared
             return self._kernels[operator.output]
 
@@ -99,11 +113,7 @@ class CameraBatch:
             for step in executable.steps
         )
         with self.running:
-            for other, executor in list(self._executors.items()):
-                if other != key and camera in executor.seated:
-                    executor.seat(camera, None)
-                    if not executor.seated:
-                        del self._executors[other]
+            self._unseat({camera}, but=key)
             if key not in self._executors:
                 assert self._maps is not None
                 self._executors[key] = self.backend.executor_together(executable, self._maps, self._cameras)
@@ -128,6 +138,7 @@ class CameraBatch:
 
     def run(self, turns: list[Turn]) -> None:
         """Compute frames of different cameras; those whose steps are alike in one pass."""
+        self._unseat(set(range(self._cameras)) - set(self._seats))
         for executor in list(self._executors.values()):
             own = [turn for turn in turns if turn.camera in executor.seated]
             if not own:
@@ -141,13 +152,22 @@ class CameraBatch:
             for turn in own:
                 turn.is_done = True
 
+    def _unseat(self, cameras: set[int], but: Hashable = None) -> None:
+        """Take cameras out of all executors but one."""
+        for key, executor in list(self._executors.items()):
+            for camera in cameras & set(executor.seated) if key != but else ():
+                executor.seat(camera, None)
+            if not executor.seated:
+                del self._executors[key]
+
 
 class CameraSeat:
     """One camera's place in a batch."""
 
-    def __init__(self, batch: CameraBatch, camera: int) -> None:
+    def __init__(self, batch: CameraBatch, camera: int, held: object) -> None:
         self.batch = batch
         self.camera = camera
+        self._held = held
 
     def maps(self, allocate: Callable[[int], FeatureMaps]) -> FeatureMaps:
         """The camera's maps, among those of all; ``allocate``: those of so many cameras."""
@@ -167,10 +187,10 @@ class SeatedBackend(TritonBackend):
         self._seat = seat
 
     def prepare(
-        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, levels: Levels | None = None
+        self, operator: Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | torch.dtype | None = None
     ) -> PreparedKernel:
         """See :meth:`Backend.prepare`."""
-        return self._seat.batch.kernel(operator, channels, levels)
+        return self._seat.batch.kernel(operator, channels, out)
 
     def executor(self, executable: Executable) -> SeatedExecutor:
         """See :meth:`Backend.executor`."""
@@ -200,3 +220,26 @@ class SeatedExecutor:
         """See :meth:`Executor.time`."""
         with self._seat.batch.running:
             return self._executor.time(index, self._seat.camera)
+
+
+def seat_of(model: Model, backend: Backend, caching: Caching, cameras: int, *, debug_memory: bool) -> CameraSeat | None:
+    """A place for an engine among those of the same model: in a batch that another one began, or in a new one.
+
+    Args:
+        model: as it is executed.
+        backend: of the engine; None is returned where it has no kernels in Triton.
+        cameras: for how many a new batch has room.
+        debug_memory: see :class:`Program`.
+    """
+    if not isinstance(backend, TritonBackend):
+        return None
+    key = (backend.device, backend.floats, caching, cameras, debug_memory)
+    for number in count():
+        batch = model.shared.get(
+            model.graph.operators,  # which is the same object, in whatever type maps are kept
+            (CameraBatch, key, number),
+            lambda: CameraBatch(in_smallest_order(model.graph, caching), backend, cameras),
+        )
+        if seat := batch.value.seat(batch):
+            return seat
+    raise AssertionError

@@ -10,7 +10,7 @@ import torch
 
 from cacheinf_ros.engine.execution.active import ActiveSet
 
-_COUNT_BYTES = 4
+_NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,10 +48,11 @@ class DeviceSets:
 
     Attributes:
         counts: int32, of all sets, in the order in which they were given: see :class:`DeviceSet`.
+        flags: int32 [cameras]: see :class:`.set_launches.SetLaunches`; emptied with the sets.
     """
 
     def __init__(self, sets: Sequence[ActiveSet], device: torch.device, cameras: int) -> None:
-        """Allocate them, empty; counts and masks in one block, so that one call empties all.
+        """Allocate them, empty; counts, flags and masks in one block, so that one call empties all.
 
         Args:
             sets: of one of the cameras.
@@ -61,10 +62,11 @@ class DeviceSets:
         self._position = {id(host): position for position, host in enumerate(hosts)}
         sizes = [cameras * host.pixels for host in hosts]
         width = 1 if cameras == 1 else 1 + cameras
-        counts = _COUNT_BYTES * width * len(sizes)
-        self._block = torch.zeros(counts + sum(sizes), dtype=torch.uint8, device=device)
+        counts, flags = _NUMBER_BYTES * width * len(sizes), _NUMBER_BYTES * cameras
+        self._block = torch.zeros(counts + flags + sum(sizes), dtype=torch.uint8, device=device)
         self.counts = self._block[:counts].view(torch.int32)
-        masks = self._block[counts:].split(sizes)
+        self.flags = self._block[counts : counts + flags].view(torch.int32)
+        masks = self._block[counts + flags :].split(sizes)
         self._sets = [
             DeviceSet(
                 mask=mask,

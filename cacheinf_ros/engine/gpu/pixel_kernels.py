@@ -21,7 +21,7 @@ def combine(
     A_SERVES: tl.constexpr, B_SERVES: tl.constexpr,
     COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Compute :class:`Elementwise`; ``SERVES``: how many pixels read the same one of a source: 1, or a whole map."""
+    """Compute :class:`Elementwise`; ``SERVES``: how many pixels read the same one of a source: 1, or a picture's."""
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return

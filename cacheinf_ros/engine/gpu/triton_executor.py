@@ -71,8 +71,7 @@ class TritonExecutor:
         self._last = {id(target): i for i, step in enumerate(steps) for target in _filled(step)}
         self._inputs = list({id(s): s for s in read if id(s) not in self._last}.values())
         self._listed = {id(step.active) for step in steps if isinstance(step, Compute)}
-        self._flags = torch.zeros(cameras, dtype=torch.int32, device=device)
-        self._launches = SetLaunches(device, tiles, self._sets.counts, self._flags)
+        self._launches = SetLaunches(device, tiles, self._sets.counts, self._sets.flags)
         widest = max((self._bytes(step) for step in steps if isinstance(step, Compute) and step.delta), default=0)
         self._scratch = torch.empty(widest, dtype=torch.uint8, device=device)
         self._entering = [self._list(each) for each in self._inputs]
@@ -118,9 +117,8 @@ class TritonExecutor:
             frames: by camera, beside which sides padding counts as changed, and whether everything is passed on.
         """
         self._sets.clear()
-        self._flags.zero_()
         for camera, (outside, refresh) in frames.items():
-            self._flags[camera].fill_(int(outside) | TAKES_PART | (REFRESH if refresh else 0))
+            self._sets.flags[camera].fill_(int(outside) | TAKES_PART | (REFRESH if refresh else 0))
             for each in self._inputs:
                 self._sets.upload(each, camera)
         if self._graph is None and self._captures and self._eager_frames >= _EAGER_FRAMES:
@@ -140,7 +138,7 @@ class TritonExecutor:
         step = self._executable.steps[index]
         assert isinstance(step, Compute)
         self._sets.clear()
-        self._flags[camera].fill_(REFRESH | TAKES_PART)
+        self._sets.flags[camera].fill_(REFRESH | TAKES_PART)
         self._sets.upload(step.active, camera)
         self._list(step.active)()
         self._actions[index]()  # compiled, if it was not
@@ -255,6 +253,7 @@ class TritonExecutor:
         operator, out = step.operator, self._maps.get(step.operator.output)
         arguments, keywords = (on_device(value, self._device) for value in (operator.arguments, operator.keywords))
         inputs, changed = [self._sets[each] for each in step.inputs], self._sets[step.changed]
+        seated = self._seated
 
         def called(executable: Executable) -> Any:
             read = reader(executable.tensors)
@@ -274,7 +273,7 @@ class TritonExecutor:
             channels = self._executable.tensors.specs[operator.output].shape[1]
 
         def run() -> None:
-            for camera, executable in self._seated.items():
+            for camera, executable in seated.items():
                 result = called(executable)
                 if out is None:
                     executable.tensors.values[operator.output] = result

@@ -208,3 +208,16 @@ def test_graphs_with_global_operators_have_a_time() -> None:
     assert any(isinstance(step, Call) for step in plan.steps)
     assert sparse_frame(plan, layout, counted(plan, 0.2), DEVICES["h100"]).milliseconds > 0
     assert dense_frame(layout, DEVICES["h100"]).milliseconds > 0
+
+
+@given(share=st.sampled_from([0.01, 0.2, 1.0]), cameras=st.integers(2, 8))
+def test_cameras_together_share_launches_and_no_more(share: float, cameras: int) -> None:
+    """A pass takes longer than one frame, and less than one after the other."""
+    counts = counted(PLAN, share)
+    one, all_of_them = (
+        sparse_frame(PLAN, LAYOUT, counts, DEVICES["orin-agx"], cameras=number) for number in (1, cameras)
+    )
+    assert one.milliseconds < all_of_them.milliseconds < cameras * one.milliseconds
+    assert one.launches < all_of_them.launches < cameras * one.launches
+    alone, together = (plan_work(PLAN, LAYOUT, counts, cameras=number) for number in (1, cameras))
+    assert sum(launch.products for launch in together) <= cameras * sum(launch.products for launch in alone)

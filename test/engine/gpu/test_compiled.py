@@ -30,7 +30,7 @@ def test_whatever_a_frame_launches_compiles(capability: int, precision: str, tmp
     kernels = json.loads(done.stdout.splitlines()[-1])
     sets = {"propagate", "combine_sets", "fill_if_any", "commit", "squared_changes"}
     assert {"convolve", "convolve_depthwise", "pool", "combine"} | sets <= set(kernels)
-    assert len(kernels["commit"]) == 3, "one for each criterion"
+    assert len(kernels["commit"]) == 6, "one for each criterion, of one camera and of three"
     assert len(kernels["write_frame"]) == 4, "one for each way to resize, and one for none"
     assert all(on_tensor_cores for on_tensor_cores, _ in kernels["convolve"])
     for name, variants in kernels.items():
