@@ -66,7 +66,7 @@ def lived(energy_j: float, dearer: float) -> tuple[Scheduler, list[str]]:
         update = robot.update("one", float(second))
         if update is not None:
             robot.apply(update, float(second))
-            robot.spend(update.cost.load_energy_j, 0.0)
+            robot.spend(update.option.cost.load_energy_j, 0.0)
     return robot, served
 
 
