@@ -217,27 +217,32 @@ class PromisedAnswers:
         return self._ranking
 
     def _run_densely(self, image: Image) -> tuple[EngineResult, Any]:
-        """Compute a frame between bursts, by the fastest dense backend of the precision that was chosen.
-
-        Where nothing is to be seen, a lower precision looks first whether that is still so.
+        """Compute a frame between bursts; while nothing is seen, a lower precision looks first whether that is so.
 
         Returns:
             outputs, and what they decide.
         """
         assert self._task is not None
-        size = (image.shape[0], image.shape[1])
-        lower = self._lower.chosen
-        lookout_ms = 0.0
-        if lower is None and self._quiet.is_on and (lookout := self._lower.lookout) is not None:
-            result = self._dense(image, lookout)
-            decision = self._read(result, size)
-            if not self._task.presence(decision):
-                self._quiet.computed(is_empty=True)
-                self.trial.computed(_milliseconds(result))
-                return result, decision
-            lookout_ms = _milliseconds(result)
-        if lower is not None:
-            result = self._dense(image, lower)
+        lookout = self._lower.lookout if self._quiet.is_on and self._lower.chosen is None else None
+        if lookout is None:
+            result, decision = self._run_by_chosen(image)
+            self._quiet.computed(is_empty=not self._task.presence(decision))
+            return result, decision
+        result = self._dense(image, lookout)
+        decision, looked_ms = self._read(result, (image.shape[0], image.shape[1])), _milliseconds(result)
+        is_empty = not self._task.presence(decision)
+        self._quiet.computed(is_empty=is_empty)
+        if is_empty:
+            self.trial.computed(looked_ms)
+            return result, decision
+        result, decision = self._run_by_chosen(image)
+        stages = {**result.stage_ms, "compute": result.stage_ms["compute"] + looked_ms}
+        return replace(result, stage_ms=stages), decision
+
+    def _run_by_chosen(self, image: Image) -> tuple[EngineResult, Any]:
+        """Compute a frame by the fastest dense backend of the precision that was chosen."""
+        if self._lower.chosen is not None:
+            result = self._dense(image, self._lower.chosen)
         else:
             ranking = self._dense_backends
             backend = ranking.best
@@ -246,10 +251,7 @@ class PromisedAnswers:
             if ranking.look_again():
                 self._note("dense_backend", self._backend_text())
         self.trial.computed(_milliseconds(result))
-        decision = self._read(result, size)
-        self._quiet.computed(is_empty=not lookout_ms and not self._task.presence(decision))
-        stages = {**result.stage_ms, "compute": result.stage_ms["compute"] + lookout_ms}
-        return replace(result, stage_ms=stages), decision
+        return result, self._read(result, (image.shape[0], image.shape[1]))
 
     def _run_in_burst(
         self, image: Image, cache_map: CacheMap | None, matching_ms: float, peer: RemotePeer | None

@@ -6,6 +6,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import torch
+
 from cacheinf_ros.engine.backends import Backend, choose_backend
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.float_conversions import computed_in_float32, with_conversions
@@ -32,11 +34,9 @@ def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
     backend = choose_backend(config.device, config.threads, config.precision, model.shared)
     if backend.takes_levels:
         return replace(model, graph=graph_in_levels(model)), backend
-    graph = with_maps_in(model.graph, backend.floats)
-    if not backend.mixes_floats and graph is not model.graph:
-        graph = with_conversions(graph)
-        if left := computed_in_float32(graph):
-            _log.info("model %s: in bfloat16, but in float32: %s", model.name, ", ".join(left))
+    graph = _graph_in_floats(model.graph, backend.floats, mixes=backend.mixes_floats)
+    if not backend.mixes_floats and graph is not model.graph and (left := computed_in_float32(graph)):
+        _log.info("model %s: in bfloat16, but in float32: %s", model.name, ", ".join(left))
     return replace(model, graph=graph), backend
 
 
@@ -48,8 +48,14 @@ def executed_graph(model: Model, config: EngineConfig) -> Graph:
     """
     if config.precision is Precision.INT8 and config.device == "cpu":
         return graph_in_levels(model)
-    graph = with_maps_in(model.graph, kept_floats(config.device, config.precision))
-    return with_conversions(graph) if config.device == "cpu" and graph is not model.graph else graph
+    floats = kept_floats(config.device, config.precision)
+    return _graph_in_floats(model.graph, floats, mixes=config.device != "cpu")
+
+
+def _graph_in_floats(graph: Graph, floats: torch.dtype, *, mixes: bool) -> Graph:
+    """The graph with maps of this type; with conversions unless operators read and write any (``mixes``)."""
+    kept = with_maps_in(graph, floats)
+    return kept if mixes or kept is graph else with_conversions(kept)
 
 
 def graph_in_levels(model: Model) -> Graph:
