@@ -40,3 +40,8 @@ class EngineResult:
     where: str = "local"
     motion: Motion = field(default_factory=Motion.none)
     shift: tuple[int, int] = (0, 0)
+
+    @property
+    def total_ms(self) -> float:
+        """Milliseconds of all stages."""
+        return sum(self.stage_ms.values())

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.engine import DensePrecision, EngineConfig, EngineResult
+from cacheinf_ros.engine import DensePrecision, EngineConfig, EngineResult, Selection
 from cacheinf_ros.engine.decisions import Task, task_of_model
 from cacheinf_ros.engine.dense_backends import DenseBackend, backends_for, faster_backends, fastest_backends
 from cacheinf_ros.errors import EngineError
@@ -85,18 +84,17 @@ def answers_to_photographs(model: Model, backend: DenseBackend) -> list[AllOutpu
     ]  # copies: the next run may overwrite outputs
 
 
-def task_maker(model: Model, photographs: Sequence[AllOutputs], most_pixels: int) -> Callable[..., Task[Any]]:
-    """What judges the model's answers, given what the user wants of them.
+def judging_task(model: Model, photographs: Sequence[AllOutputs], most_pixels: int, selection: Selection) -> Task[Any]:
+    """Make what judges the model's answers.
 
     Args:
         photographs: what float32 makes of photographs: it shows what outputs vary by, as nobody can read those of a
             model without a decoder.
         most_pixels: of class maps that are looked at.
-
-    Returns:
-        makes the task, given the selection by its name.
+        selection: what the user wants of the answers.
     """
-    return partial(task_of_model, model.card, photographs[0], _deviations(photographs), most_pixels=most_pixels)
+    deviations = _deviations(photographs)
+    return task_of_model(model.card, photographs[0], deviations, selection=selection, most_pixels=most_pixels)
 
 
 def _deviations(outputs: Sequence[AllOutputs]) -> list[float]:

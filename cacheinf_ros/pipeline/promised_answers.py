@@ -2,11 +2,9 @@
 """Bounded mode: of all ways to answer a frame, the fastest that keeps the promise about decisions.
 
 An answer is held while it stands; else it is computed, by the cached engine where its own answers were seen to lose
-little and to take less time, by the fastest dense backend where not, in a lower precision where the same is true of
-that (:mod:`cacheinf_ros.pipeline.lower_precision`) or where there is nothing to be seen
-(:mod:`cacheinf_ros.pipeline.quiet_stretch`). Bursts of dense frames in float32, of the same camera, show
-what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is prepared, every frame is computed
-completely by the engine.
+little and to take less time, and densely where not (:mod:`cacheinf_ros.pipeline.dense_stream`). Bursts of dense frames
+in float32, of the same camera, show what is lost (:mod:`cacheinf_ros.pipeline.answer_holder`). Until a dense backend is
+prepared, every frame is computed completely by the engine.
 
 No answer waits for being judged, nor for what is tried on its frame: that is done when no frame waits, or before the
 next one.
@@ -17,7 +15,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,40 +22,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Decoded, DensePrecision, Engine, EngineConfig, EngineResult, RemotePeer, Selection
+from cacheinf_ros.engine import Decoded, Engine, EngineConfig, EngineResult, RemotePeer, Selection
 from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task
-from cacheinf_ros.engine.dense_backends import DenseBackend
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
-from cacheinf_ros.pipeline.backend_ranking import BackendRanking
-from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
-from cacheinf_ros.pipeline.background_thread import start_background
-from cacheinf_ros.pipeline.dense_execution import (
-    answers_to_photographs,
-    compute_densely,
-    full_precision_backends,
-    half_precision_backends,
-    may_quantise,
-    task_maker,
-)
+from cacheinf_ros.pipeline.dense_execution import judging_task
+from cacheinf_ros.pipeline.dense_stream import DenseStream, Reader
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way, goes_first
 from cacheinf_ros.pipeline.guard import guarded
-from cacheinf_ros.pipeline.health import PREPARING
 from cacheinf_ros.pipeline.looking_cost import LookingCost
-from cacheinf_ros.pipeline.lower_precision import LowerPrecision
-from cacheinf_ros.pipeline.promise_notes import backend_text, limits_text, loss_text
-from cacheinf_ros.pipeline.quiet_stretch import QuietStretch
+from cacheinf_ros.pipeline.promise_notes import limits_text, loss_text
 
 Image = NDArray[np.uint8]
 _log = logging.getLogger(__name__)
 _BURSTS_SHARE = 0.1  # of computing time that judging may add, as long as most frames are computed
 _MOST_PIXELS = 32_768  # of class maps: enough to tell a hundredth
-_STOP_S = 0.5
 
 
 class PromisedAnswers:
-    """One stream's answers within a promise. For one thread at a time; the dense backend is prepared in another.
+    """One stream's answers within a promise. For one thread at a time.
 
     Between one :meth:`run` and whatever is asked of it next, :meth:`finish` is to be called.
 
@@ -68,7 +51,7 @@ class PromisedAnswers:
     """
 
     def __init__(self, model: Model, engine: Engine, config: EngineConfig, note: Callable[[str, str], None]) -> None:
-        """Begin to prepare the dense backend.
+        """Begin to prepare dense backends.
 
         Args:
             note: takes names and texts for diagnostics.
@@ -79,30 +62,21 @@ class PromisedAnswers:
         self._engine = engine
         self._max_loss = config.max_loss
         self._note = note
-        self._ranking: BackendRanking | None = None  # of float32; None: being prepared
-        self._lower = LowerPrecision()
-        self._quiet = QuietStretch()
-        self._quantiser: BackgroundQuantiser | None = None
-        self._task_for: Callable[..., Task[Any]] | None = None  # a selection; None: not known yet
         self._selection = Selection()
         self._task: Task[Any] | None = None
         self._holder: AnswerHolder | None = None
         self._looks = LookingCost()
         self._burst_ms = 0.0  # what judging takes in a burst, and trying lower precisions
         self._unjudged: Callable[[], object] | None = None  # what is left to do about the last frame
-        note("dense_backend", PREPARING)
-        self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
+        self._dense = DenseStream(model, config, note)
 
     def wait(self) -> None:
         """Wait until the dense backends are prepared."""
-        self._preparing.join()
-        if self._quantiser is not None:
-            self._quantiser.wait()
+        self._dense.wait()
 
     def close(self) -> None:
         """End what is being prepared in a process of its own, and wait a moment for that."""
-        if self._quantiser is not None:
-            self._quantiser.stop(_STOP_S)
+        self._dense.close()
 
     @property
     def wants_maps(self) -> bool:
@@ -121,7 +95,7 @@ class PromisedAnswers:
         if (config.max_loss > 0) != (self._max_loss > 0):
             self.lost()  # answers without a promise are none that the holder knows of
         if config.max_loss != self._max_loss:
-            self._lower.withdraw()
+            self._dense.withdraw()
         self._max_loss = config.max_loss
         if self._holder is not None:
             self._holder.promise(self._room)
@@ -130,15 +104,12 @@ class PromisedAnswers:
         """Judge answers by what the user gets of them; what was found out about other decisions is forgotten."""
         if selection != self._selection:
             self._selection, self._holder, self._task = selection, None, None
-            if self._ranking is not None:
-                self._ranking.forget()
-            self._lower.forget()
-            self._quiet.forget()
+            self._dense.forget()
 
     def stands(self, image: Image) -> bool:
         """Whether the last answer stands for the next frame, uint8 [height, width, 3]."""
-        if self._holder is None and self._task_for is not None:
-            self._task = self._task_for(selection=self._selection)
+        if self._holder is None and self._dense.photographs is not None:
+            self._task = judging_task(self._model, self._dense.photographs, _MOST_PIXELS, self._selection)
             self._holder = AnswerHolder(self._task, self._model.input_size, self._room)
         if self._holder is None or self._max_loss <= 0:
             return False
@@ -155,10 +126,7 @@ class PromisedAnswers:
         """There is no last answer any more: a frame failed, or time went back; the engine's cache is to be empty."""
         self._unjudged = None
         self._burst_ms = 0.0
-        self._lower.lost()
-        self._quiet.forget()
-        if self._quantiser is not None:
-            self._quantiser.lost()
+        self._dense.lost()
         if self._holder is not None:
             self._holder.lost()
 
@@ -182,17 +150,19 @@ class PromisedAnswers:
         if self._holder is None or self._task is None:
             return self._engine.run(image, None, peer)
         if self._max_loss <= 0:
-            return self._dense(image, self._dense_backends.best)
+            return self._dense.in_full_precision(image)
         if self._holder.wants_dense:
             return self._run_in_burst(image, cache_map, matching_ms, peer)
+        read = self._reader(image)
         if self.trial.covers(cache_map):
             result = self.trial.run(self._engine, image, cache_map, peer)
-            if found := self.trial.answered(matching_ms + _milliseconds(result)):
+            if found := self.trial.answered(matching_ms + result.total_ms):
                 self._note("cached_engine", found)
-            decision = self._read(result, (image.shape[0], image.shape[1]))
+            decision = read(result)
         else:
-            result, decision = self._run_densely(image)
-        self._looks.computed(_milliseconds(result))
+            result, decision = self._dense.between_bursts(image, self._task, read)
+            self.trial.computed(result.total_ms)
+        self._looks.computed(result.total_ms)
         self._unjudged = partial(self._holder.computed, decision)
         return result
 
@@ -211,48 +181,6 @@ class PromisedAnswers:
             self.lost()
             self._note("judging", failure.reason)
 
-    @property
-    def _dense_backends(self) -> BackendRanking:
-        assert self._ranking is not None
-        return self._ranking
-
-    def _run_densely(self, image: Image) -> tuple[EngineResult, Any]:
-        """Compute a frame between bursts; while nothing is seen, a lower precision looks first whether that is so.
-
-        Returns:
-            outputs, and what they decide.
-        """
-        assert self._task is not None
-        lookout = self._lower.lookout if self._quiet.is_on and self._lower.chosen is None else None
-        if lookout is None:
-            result, decision = self._run_by_chosen(image)
-            self._quiet.computed(is_empty=not self._task.presence(decision))
-            return result, decision
-        result = self._dense(image, lookout)
-        decision, looked_ms = self._read(result, (image.shape[0], image.shape[1])), _milliseconds(result)
-        is_empty = not self._task.presence(decision)
-        self._quiet.computed(is_empty=is_empty)
-        if is_empty:
-            self.trial.computed(looked_ms)
-            return result, decision
-        result, decision = self._run_by_chosen(image)
-        stages = {**result.stage_ms, "compute": result.stage_ms["compute"] + looked_ms}
-        return replace(result, stage_ms=stages), decision
-
-    def _run_by_chosen(self, image: Image) -> tuple[EngineResult, Any]:
-        """Compute a frame by the fastest dense backend of the precision that was chosen."""
-        if self._lower.chosen is not None:
-            result = self._dense(image, self._lower.chosen)
-        else:
-            ranking = self._dense_backends
-            backend = ranking.best
-            result = self._dense(image, backend)
-            ranking.took(backend, _milliseconds(result))
-            if ranking.look_again():
-                self._note("dense_backend", self._backend_text())
-        self.trial.computed(_milliseconds(result))
-        return result, self._read(result, (image.shape[0], image.shape[1]))
-
     def _run_in_burst(
         self, image: Image, cache_map: CacheMap | None, matching_ms: float, peer: RemotePeer | None
     ) -> EngineResult:
@@ -262,29 +190,28 @@ class PromisedAnswers:
         """
         assert self._holder is not None
         assert self._task is not None
-        size = (image.shape[0], image.shape[1])
-        backend = self._dense_backends.in_turn(self._holder.burst_frames, self._holder.bursts)
+        frame = self._holder.burst_frames
         tries = self.trial.is_on
-        engine_first = tries and goes_first(self._holder.burst_frames)
+        engine_first = tries and goes_first(frame)
 
         def try_engine() -> EngineResult:
             return self.trial.run(self._engine, image, cache_map, peer)
 
         tried = try_engine() if engine_first else None
-        result = self._dense(image, backend, cached=tries and self.trial.reuses)
+        result, backend = self._dense.in_burst(image, frame, self._holder.bursts, cached=tries and self.trial.reuses)
         if tries and tried is None and peer is not None:
             tried = try_engine()
-        decision, dense_ms = self._read(result, size), _milliseconds(result)
-        self._quiet.computed(is_empty=not self._task.presence(decision))
+        decision, dense_ms = self._reader(image)(result), result.total_ms
+        self._dense.saw(decision, self._task)
         if not engine_first:
-            self._dense_backends.took(backend, dense_ms)
+            self._dense.took(backend, dense_ms)
 
         def judge() -> None:
             by_engine = tried if tried is not None or not tries else try_engine()
             if by_engine is None:
                 self.trial.computed(dense_ms)
             else:
-                self.trial.compare(matching_ms + _milliseconds(by_engine), dense_ms, engine_first=engine_first)
+                self.trial.compare(matching_ms + by_engine.total_ms, dense_ms, engine_first=engine_first)
             self._judge_frame(image, decision, by_engine)
 
         self._unjudged = judge
@@ -300,54 +227,42 @@ class PromisedAnswers:
         assert self._holder is not None
         assert self._task is not None
         started = time.perf_counter()
-        self._lower.compare(decision, lambda other: self._decided(image, other))
-        if self._quantiser is not None:
-            self._quantiser.see(image)
-        tried = None
-        if by_engine is not None:
-            tried = self._task.read(by_engine.outputs, (image.shape[0], image.shape[1]), by_engine.motion)
+        read = self._unpublished_reader(image)
+        self._dense.try_others(image, decision, read)
+        tried = None if by_engine is None else read(by_engine)
         report = self._holder.computed(decision, by_engine=tried)
         if report is not None:
             self._judge(report)
         self._burst_ms += 1e3 * (time.perf_counter() - started)
         if report is not None:
-            self._holder.space_bursts(self._burst_ms / (_BURSTS_SHARE * self._dense_backends.best.milliseconds))
+            self._holder.space_bursts(self._burst_ms / (_BURSTS_SHARE * self._dense.full_ms))
             self._burst_ms = 0.0
 
-    def _read(self, answer: EngineResult, size: tuple[int, int]) -> Any:
-        """What an answer decides; boxes are decoded once, for the user as well."""
-        assert self._task is not None
-        if not isinstance(self._task, BoxDecisions):
-            return self._task.read(answer.outputs, size, answer.motion)
-        decoded = self._task.decoded(answer.outputs, size, answer.motion)
-        self.decoded = self._task.reported(decoded)
-        return self._task.of_boxes(decoded.boxes)
+    def _reader(self, image: Image) -> Reader:
+        """What tells what an answer to this frame decides; boxes are decoded once, for the user as well."""
+        task, size = self._task, (image.shape[0], image.shape[1])
+        if not isinstance(task, BoxDecisions):
+            return self._unpublished_reader(image)
 
-    def _dense(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
-        return compute_densely(self._model, backend, image, cached=cached)
+        def read(answer: EngineResult) -> Any:
+            decoded = task.decoded(answer.outputs, size, answer.motion)
+            self.decoded = task.reported(decoded)
+            return task.of_boxes(decoded.boxes)
 
-    def _decided(self, image: Image, backend: DenseBackend) -> tuple[Any, float]:
-        """What a backend decides on a frame, and the milliseconds that its outputs took."""
-        assert self._task is not None
-        result = self._dense(image, backend)
-        return self._task.read(result.outputs, (image.shape[0], image.shape[1])), _milliseconds(result)
+        return read
+
+    def _unpublished_reader(self, image: Image) -> Reader:
+        """Like :meth:`_reader`, for answers that the user does not get."""
+        task, size = self._task, (image.shape[0], image.shape[1])
+        assert task is not None
+        return lambda answer: task.read(answer.outputs, size, answer.motion)
 
     def _judge(self, report: LossReport) -> None:
         """Choose backend and way until the next burst."""
         assert self._task is not None
         self._looks.forget()
-        self._dense_backends.rank()
-        dense_ms = self._dense_backends.best.milliseconds
-        self._lower.judge(self._task, self._max_loss, dense_ms, kept=report.kept)
-        self._note("dense_backend", self._backend_text())
-        if self._quantiser is not None:
-            self._quantiser.end_burst(
-                shows_something=self._lower.showed_something,
-                is_wanted=not self._lower.loses_little(DensePrecision.INT8),
-            )
-        if self._lower.chosen is not None:
-            dense_ms = self._lower.milliseconds
-        if found := self.trial.judge(report.engine, dense_ms, self._max_loss, report.moved):
+        self._dense.judge(self._task, self._max_loss, kept=report.kept)
+        if found := self.trial.judge(report.engine, self._dense.milliseconds, self._max_loss, report.moved):
             self._note("cached_engine", found)
         assert self._holder is not None
         self._holder.promise(self._room)
@@ -362,28 +277,4 @@ class PromisedAnswers:
     @property
     def _room(self) -> float:
         """What holding answers may cost."""
-        return self._max_loss * (1 - (ENGINE_SHARE if self.trial.way is Way.CACHED else self._lower.booked))
-
-    def _backend_text(self) -> str:
-        return backend_text(self._dense_backends.best, self._lower)
-
-    def _prepare(self, config: EngineConfig) -> None:
-        """Prepare the dense backends, and last of all what answers are judged by: with that they come into use."""
-        with guarded("preparing a dense backend for bounded mode") as failure:
-            self._ranking = BackendRanking(full_precision_backends(self._model, config))
-            photographs = answers_to_photographs(self._model, self._ranking.best)
-            self._task_for = task_maker(self._model, photographs, _MOST_PIXELS)
-        if failure:
-            self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
-            return
-        with guarded("frames are not computed in a lower precision"):
-            best = self._ranking.best
-            if may_quantise(config):
-                self._quantiser = BackgroundQuantiser(self._model, config.threads, best, self._lower.offer)
-            for backend in half_precision_backends(self._model, config, best, photographs):
-                self._lower.offer(backend)
-        self._note("dense_backend", self._backend_text())
-
-
-def _milliseconds(result: EngineResult) -> float:
-    return sum(result.stage_ms.values())
+        return self._max_loss * (1 - (ENGINE_SHARE if self.trial.way is Way.CACHED else self._dense.booked))

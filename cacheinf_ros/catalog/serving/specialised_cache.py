@@ -234,7 +234,7 @@ class SpecialisedCache(CachedModel):
     def _result(
         self, verdict: Verdict, small: list[FrameResult], whole: list[FrameResult], image_size: tuple[int, int]
     ) -> FrameResult:
-        took = {SPECIALIST: sum(small[0].engine.stage_ms.values())} if small else {}
+        took = {SPECIALIST: small[0].engine.total_ms} if small else {}
         if verdict.logits is None:
             return whole[0].after(took)
         outputs = {self._output: verdict.logits}

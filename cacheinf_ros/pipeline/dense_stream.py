@@ -1,0 +1,224 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""One stream's dense frames: by the fastest backend of float32, or of a lower precision where that keeps the promise.
+
+Bursts are computed in float32, by its backends in turn, and show what those of lower precision lose
+(:mod:`cacheinf_ros.pipeline.lower_precision`). While nothing is seen one of these looks out
+(:mod:`cacheinf_ros.pipeline.quiet_stretch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cacheinf_ros.engine import DensePrecision, EngineConfig, EngineResult
+from cacheinf_ros.engine.decisions import Task
+from cacheinf_ros.engine.dense_backends import DenseBackend
+from cacheinf_ros.graph import Model
+from cacheinf_ros.pipeline.backend_ranking import BackendRanking
+from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
+from cacheinf_ros.pipeline.background_thread import start_background
+from cacheinf_ros.pipeline.dense_execution import (
+    AllOutputs,
+    answers_to_photographs,
+    compute_densely,
+    full_precision_backends,
+    half_precision_backends,
+    may_quantise,
+)
+from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.health import PREPARING
+from cacheinf_ros.pipeline.lower_precision import LowerPrecision
+from cacheinf_ros.pipeline.promise_notes import backend_text
+from cacheinf_ros.pipeline.quiet_stretch import QuietStretch
+
+Image = NDArray[np.uint8]
+Reader = Callable[[EngineResult], Any]
+"""Tells what an answer decides."""
+_STOP_S = 0.5
+
+
+class DenseStream:
+    """Computes frames densely, uint8 [height, width, 3]. For one thread at a time; backends are prepared in another.
+
+    Attributes:
+        photographs: what float32 makes of photographs; None until backends are prepared, and where none could be.
+    """
+
+    def __init__(self, model: Model, config: EngineConfig, note: Callable[[str, str], None]) -> None:
+        """Begin to prepare the backends.
+
+        Args:
+            note: takes names and texts for diagnostics.
+        """
+        self.photographs: Sequence[AllOutputs] | None = None
+        self._model = model
+        self._note = note
+        self._ranking: BackendRanking | None = None  # of float32
+        self._lower = LowerPrecision()
+        self._quiet = QuietStretch()
+        self._quantiser: BackgroundQuantiser | None = None
+        note("dense_backend", PREPARING)
+        self._preparing = start_background(self, partial(self._prepare, config), "dense backend")
+
+    def wait(self) -> None:
+        """Wait until the backends are prepared."""
+        self._preparing.join()
+        if self._quantiser is not None:
+            self._quantiser.wait()
+
+    def close(self) -> None:
+        """End what is being prepared in a process of its own, and wait a moment for that."""
+        if self._quantiser is not None:
+            self._quantiser.stop(_STOP_S)
+
+    @property
+    def full_ms(self) -> float:
+        """Milliseconds of a frame in float32."""
+        return self._of_float32.best.milliseconds
+
+    @property
+    def milliseconds(self) -> float:
+        """Those of a frame between bursts."""
+        return self.full_ms if self._lower.chosen is None else self._lower.milliseconds
+
+    @property
+    def booked(self) -> float:
+        """Share of the promise that the precision between bursts uses up."""
+        return self._lower.booked
+
+    def withdraw(self) -> None:
+        """Compute in float32 until the next burst: what was promised has changed."""
+        self._lower.withdraw()
+
+    def forget(self) -> None:
+        """Forget what was found out about precisions and times: other decisions count from now on."""
+        if self._ranking is not None:
+            self._ranking.forget()
+        self._lower.forget()
+        self._quiet.forget()
+
+    def lost(self) -> None:
+        """The stream began anew, and the burst that is going on with it."""
+        self._lower.lost()
+        self._quiet.forget()
+        if self._quantiser is not None:
+            self._quantiser.lost()
+
+    def in_full_precision(self, image: Image) -> EngineResult:
+        """Compute a frame by the fastest backend of float32."""
+        return self._compute(image, self._of_float32.best)
+
+    def in_burst(self, image: Image, frame: int, burst: int, *, cached: bool) -> tuple[EngineResult, DenseBackend]:
+        """Compute a frame of a burst by the backend of float32 whose turn it is.
+
+        Args:
+            frame: its number in the burst.
+            burst: that one's number.
+            cached: whether the engine's cache holds the frame as well.
+        """
+        backend = self._of_float32.in_turn(frame, burst)
+        return self._compute(image, backend, cached=cached), backend
+
+    def took(self, backend: DenseBackend, milliseconds: float) -> None:
+        """Note what a frame of a burst took."""
+        self._of_float32.took(backend, milliseconds)
+
+    def saw(self, decision: Any, task: Task[Any]) -> None:
+        """Note what a frame of a burst decided."""
+        self._quiet.computed(is_empty=not task.presence(decision))
+
+    def between_bursts(self, image: Image, task: Task[Any], read: Reader) -> tuple[EngineResult, Any]:
+        """Compute a frame, and tell what it decides; while nothing is seen, a lower precision looks first whether that
+        is so.
+        """
+        lookout = self._lower.lookout if self._quiet.is_on and self._lower.chosen is None else None
+        if lookout is None:
+            result = self._by_chosen(image)
+            decision = read(result)
+            self.saw(decision, task)
+            return result, decision
+        seen = self._compute(image, lookout)
+        decision = read(seen)
+        self.saw(decision, task)
+        if not task.presence(decision):
+            return seen, decision
+        result = self._by_chosen(image)
+        stages = {**result.stage_ms, "compute": result.stage_ms["compute"] + seen.total_ms}
+        return replace(result, stage_ms=stages), read(result)
+
+    def try_others(self, image: Image, decision: Any, read: Reader) -> None:
+        """Try a lower precision on a frame of a burst.
+
+        Args:
+            decision: of float32.
+            read: tells what another answer to this frame decides.
+        """
+
+        def answer(backend: DenseBackend) -> tuple[Any, float]:
+            result = self._compute(image, backend)
+            return read(result), result.total_ms
+
+        self._lower.compare(decision, answer)
+        if self._quantiser is not None:
+            self._quantiser.see(image)
+
+    def judge(self, task: Task[Any], max_loss: float, *, kept: bool) -> None:
+        """Choose backend and precision at the end of a burst.
+
+        Args:
+            max_loss: what is promised.
+            kept: whether held answers kept that.
+        """
+        self._of_float32.rank()
+        self._lower.judge(task, max_loss, self.full_ms, kept=kept)
+        self._tell()
+        if self._quantiser is not None:
+            self._quantiser.end_burst(
+                shows_something=self._lower.showed_something,
+                is_wanted=not self._lower.loses_little(DensePrecision.INT8),
+            )
+
+    @property
+    def _of_float32(self) -> BackendRanking:
+        assert self._ranking is not None
+        return self._ranking
+
+    def _by_chosen(self, image: Image) -> EngineResult:
+        """Compute a frame by the fastest backend of the precision that was chosen."""
+        if self._lower.chosen is not None:
+            return self._compute(image, self._lower.chosen)
+        backend = self._of_float32.best
+        result = self._compute(image, backend)
+        self._of_float32.took(backend, result.total_ms)
+        if self._of_float32.look_again():
+            self._tell()
+        return result
+
+    def _compute(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
+        return compute_densely(self._model, backend, image, cached=cached)
+
+    def _tell(self) -> None:
+        self._note("dense_backend", backend_text(self._of_float32.best, self._lower))
+
+    def _prepare(self, config: EngineConfig) -> None:
+        """Prepare the backends, and last of all what answers are judged by: with that they come into use."""
+        with guarded("preparing a dense backend for bounded mode") as failure:
+            self._ranking = BackendRanking(full_precision_backends(self._model, config))
+            photographs = answers_to_photographs(self._model, self._ranking.best)
+            self.photographs = photographs
+        if failure:
+            self._note("dense_backend", f"every frame is computed completely by the engine: {failure.reason}")
+            return
+        with guarded("frames are not computed in a lower precision"):
+            best = self._ranking.best
+            if may_quantise(config):
+                self._quantiser = BackgroundQuantiser(self._model, config.threads, best, self._lower.offer)
+            for backend in half_precision_backends(self._model, config, best, photographs):
+                self._lower.offer(backend)
+        self._tell()
