@@ -11,7 +11,7 @@ import numpy as np
 
 REST_S = 0.01
 """Pause before each measurement, repeated until the threads of the contender before it have stopped spinning, as
-between frames: ONNX Runtime's take 55 ms (measured), the others' 10."""
+between frames: those of an ONNX Runtime with its defaults take 55 ms (measured), the others' 10 at most."""
 _IDLE_SHARE = 0.2  # of one processor's time
 _MOST_RESTS = 20
 
