@@ -60,7 +60,7 @@ def main() -> None:
 def compare(model: Model, shots: Sequence[Shot], frames: int, warm_up: int, fps: float) -> dict[str, Any]:
     """What advise picks, and every way of the sweep, each with time and loss."""
     target, config = Target(), EngineConfig()
-    engines = [engine for engine in ENGINES if not engine.loses]  # no mode is just one of the others
+    engines = [engine for engine in ENGINES if not engine.precision.loses]  # no mode is just one of the others
     own = own_settings(target, config)
     started = time.monotonic()
 

@@ -48,11 +48,6 @@ class Contender(Enum):
         """What it computes with."""
         return self.backend.precision if self.backend else DensePrecision.FLOAT32
 
-    @property
-    def loses(self) -> bool:
-        """Whether its answers differ from those of the network."""
-        return self.precision is not DensePrecision.FLOAT32
-
 
 AnyContender = Contender | GpuContender
 ALL_CONTENDERS: tuple[AnyContender, ...] = (*Contender, *GpuContender)

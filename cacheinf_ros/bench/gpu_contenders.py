@@ -34,11 +34,6 @@ class GpuContender(Enum):
         """What it computes with."""
         return _OF_NO_BACKEND[self] if self in _OF_NO_BACKEND else Backend(self.value).precision
 
-    @property
-    def loses(self) -> bool:
-        """Whether its answers differ from those of the network."""
-        return self.precision is not DensePrecision.FLOAT32
-
 
 _OF_NO_BACKEND = {
     GpuContender.COMPILE: DensePrecision.FLOAT32,

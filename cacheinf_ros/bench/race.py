@@ -62,7 +62,7 @@ class Log:
     @property
     def dense_ms(self) -> dict[str, float]:
         """Mean latency of each dense contender in float32."""
-        lossy = {contender.value for contender in ALL_CONTENDERS if contender.loses}
+        lossy = {contender.value for contender in ALL_CONTENDERS if contender.precision.loses}
         return {
             name: float(np.mean(values))
             for name, values in self.latency_ms.items()
@@ -103,7 +103,7 @@ class Race:
         self._preprocessor = Preprocessor(engine.model.card)
         self._runs: list[tuple[str, Callable[[Shot], Any]]] = [(CACHED, self._cached)]
         self._runs += [(contender.value, self._densely(run)) for contender, run in dense.items()]
-        self._lossy = [contender.value for contender in dense if contender.loses]
+        self._lossy = [contender.value for contender in dense if contender.precision.loses]
         self._knows_objects = engine.model.card.labels == OBJECT_LABELS
         self._composed: Image | None = None
         self._matching_ms = 0.0  # of the last frame

@@ -84,9 +84,9 @@ def compare_replay(
     dense_ms: list[float] = []
     wanted = {answer.frame for answer in answers}
     for contender, run in dense.items():
-        if contender is not reading.exact and not contender.loses:
+        if contender is not reading.exact and not contender.precision.loses:
             continue
-        name = contender.value if contender.loses else DENSE
+        name = contender.value if contender.precision.loses else DENSE
         decided: list[tuple[Any, float]] = []
         for frame in _frames(source, wanted):
             decided.append(reading.decide(run, frame.image))
@@ -135,7 +135,7 @@ class _Reading:
         took_ms = {
             contender: min(measured(run, blank)[1] for _ in range(_TRIES))
             for contender, run in dense.items()
-            if not contender.loses
+            if not contender.precision.loses
         }
         self.exact = min(took_ms, key=took_ms.__getitem__)
         outputs = [dense[self.exact](self._preprocessor.input(image)) for image in varied_images(images)]

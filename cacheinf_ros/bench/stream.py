@@ -49,7 +49,11 @@ BOUNDED = "bounded"
 Report = dict[str, Any]
 PlayThroughNodes = Callable[[Judge, Sequence[Shot], float], Report]
 """(judge of the frames that count, all frames with those to warm up, milliseconds of dense execution) -> figures."""
-ENGINES = (Contender.ONNXRUNTIME, Contender.OPENVINO, *(contender for contender in Contender if contender.loses))
+ENGINES = (
+    Contender.ONNXRUNTIME,
+    Contender.OPENVINO,
+    *(contender for contender in Contender if contender.precision.loses),
+)
 """The dense engines that are compared with: those that users would take, and all of lower precision."""
 
 
@@ -150,7 +154,7 @@ def dense_engines(
 ) -> dict[AnyContender, Dense]:
     """Those that are installed, torch where none in float32 is; ``images``: to calibrate those of int8 on."""
     dense = build_contenders(model, contenders, threads, images).runs
-    if all(contender.loses for contender in dense):
+    if all(contender.precision.loses for contender in dense):
         dense |= build_contenders(model, (Contender.CHANNELS_LAST,), threads).runs
     return dense
 
@@ -191,8 +195,8 @@ class _Stream:
         self.traces: dict[str, list[FrameTrace]] = {name: [] for name in self._own}
         self._names = [name for name, _ in model.graph.outputs]
         self._engines = [contender.value for contender in dense]  # that go on
-        self._lossy = {contender.value for contender in dense if contender.loses}
-        self._exact = next(contender.value for contender in dense if not contender.loses)
+        self._lossy = {contender.value for contender in dense if contender.precision.loses}
+        self._exact = next(contender.value for contender in dense if not contender.precision.loses)
         exact = dense[Contender(self._exact)]
         outputs = [exact(self._preprocessor.input(image)) for image in varied_images(images)]
         self.task = task_of_model(

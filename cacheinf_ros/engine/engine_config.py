@@ -36,6 +36,11 @@ class DensePrecision(Enum):
         order = list(DensePrecision)
         return order.index(other) <= order.index(self)
 
+    @property
+    def loses(self) -> bool:
+        """Whether answers in it differ from those of the network."""
+        return self is not DensePrecision.FLOAT32
+
 
 class Cache(Enum):
     """Which feature maps are kept between frames."""

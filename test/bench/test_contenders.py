@@ -80,5 +80,5 @@ def test_those_for_a_gpu_compute_the_same_elsewhere(monkeypatch: pytest.MonkeyPa
     assert all("ExecutionProvider does not run on device cpu" in reason for reason in missing.values())
     for contender, run in runs.items():
         (output,) = run(image)
-        np.testing.assert_allclose(output, expected, atol=3e-2 if contender.loses else 1e-5)
+        np.testing.assert_allclose(output, expected, atol=3e-2 if contender.precision.loses else 1e-5)
     assert not set(contenders_on("cpu")) & set(contenders_on("cuda"))

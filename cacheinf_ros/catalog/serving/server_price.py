@@ -20,6 +20,7 @@ class ServerPrice:
         """
         self._load = load
         self._note = note
+        self._told: tuple[float, float] | None = None  # load and factor, in diagnostics
 
     def factor(self, most: float) -> float:
         """How many times its usual price the server costs, at most so many."""
@@ -27,5 +28,7 @@ class ServerPrice:
             return 1.0
         load = self._load()
         factor = price_factor(load, most)
-        self._note("server_price", f"{factor:.2f} times the usual, at a load of {load:.1%}")
+        if (load, factor) != self._told:
+            self._told = load, factor
+            self._note("server_price", f"{factor:.2f} times the usual, at a load of {load:.1%}")
         return factor
