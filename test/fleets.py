@@ -38,7 +38,7 @@ START_S = 120.0
 
 
 class InMemory:
-    """See :class:`cacheinf_ros.fleet.held_models.ModelStore`."""
+    """See :class:`cacheinf_ros.fleet.shared_weights.ModelStore`."""
 
     def __init__(self) -> None:
         self.models: dict[str, ModelContent] = {}

@@ -5,24 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:  # torch is for the processes that compute
-    from cacheinf_ros.fleet.shared_weights import ModelContent
+from typing import Any
 
 _KEPT_S = 60.0  # after the last process that used it: others may come
-
-
-class ModelStore(Protocol):
-    """Where the processes of one machine keep models for each other; :class:`LinkError` where it does not answer."""
-
-    def find(self, key: str) -> ModelContent | None:
-        """A model that one of them has put there; its arrays are views of memory that all share. None: nobody has."""
-        ...
-
-    def hold(self, key: str, content: ModelContent) -> None:
-        """Put a model there."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)

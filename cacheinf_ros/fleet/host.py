@@ -15,8 +15,7 @@ from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream
-from cacheinf_ros.fleet.held_models import ModelStore
-from cacheinf_ros.fleet.shared_weights import shared_model
+from cacheinf_ros.fleet.shared_weights import ModelStore, shared_model
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.row_workers import RowWorkers

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # torch is for the processes that compute
 
 
 class RayModels:
-    """See :class:`.held_models.ModelStore`; of one process.
+    """See :class:`.shared_weights.ModelStore`; of one process.
 
     A model belongs to the process that has put it there: who uses it keeps it when that ends, who comes later puts it
     there anew.

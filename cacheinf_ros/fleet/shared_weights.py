@@ -11,14 +11,13 @@ import logging
 import warnings
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cacheinf_ros.errors import LinkError, ModelError
-from cacheinf_ros.fleet.held_models import ModelStore
 from cacheinf_ros.graph import (
     DeferredGraph,
     Graph,
@@ -72,6 +71,18 @@ class ModelContent:
     def size(self) -> int:
         """Bytes of its arrays."""
         return self.graph.nbytes + self.packed.nbytes
+
+
+class ModelStore(Protocol):
+    """Where the processes of one machine keep models for each other; :class:`LinkError` where it does not answer."""
+
+    def find(self, key: str) -> ModelContent | None:
+        """A model that one of them has put there; its arrays are views of memory that all share. None: nobody has."""
+        ...
+
+    def hold(self, key: str, content: ModelContent) -> None:
+        """Put a model there."""
+        ...
 
 
 class ViewedWeights(SharedValues):

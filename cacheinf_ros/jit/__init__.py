@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Inner loops in Python, compiled by numba: into libraries that need neither numba nor LLVM, or within the process."""
 
-from cacheinf_ros.jit.library import (
+from cacheinf_ros.jit.kernel_types import (
     BOOL,
     BYTES,
     FLAGS,
@@ -13,8 +13,8 @@ from cacheinf_ros.jit.library import (
     READ_ONLY_FLOATS,
     Array,
     Arrays,
-    kernel,
 )
+from cacheinf_ros.jit.library import kernel
 
 __all__ = [
     "BOOL", "BYTES", "FLAGS", "FLOAT", "FLOATS", "IMAGES", "INT", "READ_ONLY_FLAGS", "READ_ONLY_FLOATS", "Array",

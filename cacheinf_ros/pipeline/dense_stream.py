@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,13 @@ Image = NDArray[np.uint8]
 Reader = Callable[[EngineResult], Any]
 """Tells what an answer decides."""
 _STOP_S = 0.5
+
+
+class Turn(NamedTuple):
+    """A frame's number in its burst, and that burst's number."""
+
+    frame: int
+    burst: int
 
 
 class DenseStream:
@@ -114,24 +121,22 @@ class DenseStream:
         """Compute a frame by the fastest backend of float32."""
         return self._compute(image, self._of_float32.best)
 
-    def in_burst(self, image: Image, frame: int, burst: int, *, cached: bool) -> tuple[EngineResult, DenseBackend]:
-        """Compute a frame of a burst by the backend of float32 whose turn it is.
+    def in_burst(
+        self, image: Image, task: Task[Any], read: Reader, turn: Turn, *, cached: bool, counts: bool
+    ) -> tuple[EngineResult, Any]:
+        """Compute a frame of a burst by the backend of float32 whose turn it is, and tell what it decides.
 
         Args:
-            frame: its number in the burst.
-            burst: that one's number.
             cached: whether the engine's cache holds the frame as well.
+            counts: whether its time does: the second to compute a frame finds threads awake and weights in the cache.
         """
-        backend = self._of_float32.in_turn(frame, burst)
-        return self._compute(image, backend, cached=cached), backend
-
-    def took(self, backend: DenseBackend, milliseconds: float) -> None:
-        """Note what a frame of a burst took."""
-        self._of_float32.took(backend, milliseconds)
-
-    def saw(self, decision: Any, task: Task[Any]) -> None:
-        """Note what a frame of a burst decided."""
+        backend = self._of_float32.in_turn(turn.frame, turn.burst)
+        result = self._compute(image, backend, cached=cached)
+        decision = read(result)
         self._quiet.computed(is_empty=not task.presence(decision))
+        if counts:
+            self._of_float32.took(backend, result.total_ms)
+        return result, decision
 
     def between_bursts(self, image: Image, task: Task[Any], read: Reader) -> tuple[EngineResult, Any]:
         """Compute a frame, and tell what it decides; while nothing is seen, a lower precision looks first whether that
@@ -141,11 +146,11 @@ class DenseStream:
         if lookout is None:
             result = self._by_chosen(image)
             decision = read(result)
-            self.saw(decision, task)
+            self._quiet.computed(is_empty=not task.presence(decision))
             return result, decision
         seen = self._compute(image, lookout)
         decision = read(seen)
-        self.saw(decision, task)
+        self._quiet.computed(is_empty=not task.presence(decision))
         if not task.presence(decision):
             return seen, decision
         result = self._by_chosen(image)

@@ -27,7 +27,7 @@ from cacheinf_ros.engine.decisions import BoxDecisions, Loss, Task
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder, LossReport
 from cacheinf_ros.pipeline.dense_execution import judging_task
-from cacheinf_ros.pipeline.dense_stream import DenseStream, Reader
+from cacheinf_ros.pipeline.dense_stream import DenseStream, Reader, Turn
 from cacheinf_ros.pipeline.engine_trial import SHARE as ENGINE_SHARE
 from cacheinf_ros.pipeline.engine_trial import EngineTrial, Way, goes_first
 from cacheinf_ros.pipeline.guard import guarded
@@ -190,21 +190,21 @@ class PromisedAnswers:
         """
         assert self._holder is not None
         assert self._task is not None
-        frame = self._holder.burst_frames
+        turn = Turn(frame=self._holder.burst_frames, burst=self._holder.bursts)
         tries = self.trial.is_on
-        engine_first = tries and goes_first(frame)
+        engine_first = tries and goes_first(turn.frame)
 
         def try_engine() -> EngineResult:
             return self.trial.run(self._engine, image, cache_map, peer)
 
         tried = try_engine() if engine_first else None
-        result, backend = self._dense.in_burst(image, frame, self._holder.bursts, cached=tries and self.trial.reuses)
+        result, decision = self._dense.in_burst(
+            image, self._task, self._reader(image), turn,
+            cached=tries and self.trial.reuses, counts=not engine_first,
+        )  # fmt: skip
+        dense_ms = result.total_ms
         if tries and tried is None and peer is not None:
             tried = try_engine()
-        decision, dense_ms = self._reader(image)(result), result.total_ms
-        self._dense.saw(decision, self._task)
-        if not engine_first:
-            self._dense.took(backend, dense_ms)
 
         def judge() -> None:
             by_engine = tried if tried is not None or not tries else try_engine()
