@@ -87,6 +87,7 @@ class AnswerHolder:
         self._answered: Image | None = None  # of the frame that the last answer was computed for
         self._last: Any = None  # what that answer decides
         self._held = 0  # frames in a row
+        self._within_limits = False  # the frame at hand
         self._frames_since = self._held_since = 0  # the last burst
 
     @property
@@ -133,9 +134,10 @@ class AnswerHolder:
         change, places = self._meter.compare(self._answered, self._shown)
         something_new = self._newcomers.see(places)  # in bursts as well, for what comes after them
         limit = self._holding.limit
-        if self._burst is not None or limit is None or self._held >= LONGEST:
+        if self._burst is not None or limit is None:
             return False
-        if something_new or not change.within(self._surprises.scaled(limit)) or not self._affordable.take():
+        self._within_limits = change.within(self._surprises.scaled(limit))
+        if self._held >= LONGEST or something_new or not self._within_limits or not self._affordable.take():
             return False
         self._held += 1
         self._held_since += 1
@@ -152,7 +154,8 @@ class AnswerHolder:
             what the burst showed, where this was its last frame.
         """
         if self._burst is None and self._holding.limit is not None and self._answered is not None:
-            self._surprises.see(self._task.score(self._last, decision, None), self._held + 1)
+            late = self._task.score(self._last, decision, None)
+            self._surprises.see(late, self._held + 1, within_limits=self._within_limits)
         self._answered, self._last, self._held = self._shown, decision, 0
         if self._burst is None:
             return None

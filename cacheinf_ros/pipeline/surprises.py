@@ -2,8 +2,8 @@
 """What computed answers say about the held ones before them: the limits' scale follows it between two bursts.
 
 A frame that is computed after held ones shows at no cost how far the held answer had fallen behind. Where that adds up
-to more than the promise allows, limits shrink at once; while nothing is missed they grow, slowly. So limits that a
-short burst found too wide, or too tight for what comes later, do not stay.
+to more than the promise allows, limits shrink at once; while nothing is missed in frames that had changed by more, they
+grow, slowly. So limits that a short burst found too wide, or too tight for what comes later, do not stay.
 """
 
 from __future__ import annotations
@@ -72,12 +72,14 @@ class Surprises:
             mean=min(self.scale * limit.mean, self._widest.mean),
         )
 
-    def see(self, late: Score, frames: int) -> None:
+    def see(self, late: Score, frames: int, *, within_limits: bool) -> None:
         """A frame was computed.
 
         Args:
             late: how right the answer before is, judged by the new one.
             frames: since that answer's, the computed one included; all before it are taken to have missed as much.
+            within_limits: whether it was for its age, and not because it had changed: then wider limits would not have
+                held it, and that nothing was missed does not speak for them.
         """
         share = math.exp(-frames / _MEMORY)
         self._decisions = share * self._decisions + (1 - share) * late.total
@@ -85,7 +87,7 @@ class Surprises:
             return
         missed = max(0.0, late.total - late.right - self._flicker) / max(self._decisions, _FEW)
         surplus = frames - missed * (frames - 1) / self._allowed
-        step = max(_GROWTH * surplus, -_FALL)
+        step = max(_GROWTH * (min(surplus, 0.0) if within_limits else surplus), -_FALL)
         self.scale = min(max(self.scale * math.exp(step), _LEAST), self._most)
 
     @property

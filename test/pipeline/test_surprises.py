@@ -37,18 +37,27 @@ def learned(max_loss: float = 0.02) -> Surprises:
 
 def test_limits_shrink_at_once_and_grow_slowly() -> None:
     surprises = learned()
-    surprises.see(WRONG, frames=6)
+    surprises.see(WRONG, frames=6, within_limits=False)
     shrunk = surprises.scale
     assert shrunk < 0.6
     for _ in range(5):
-        surprises.see(RIGHT, frames=6)
+        surprises.see(RIGHT, frames=6, within_limits=False)
     assert shrunk < surprises.scale < 1
+
+
+def test_a_picture_that_stays_within_the_limits_does_not_speak_for_wider_ones() -> None:
+    surprises = learned()
+    for _ in range(40):
+        surprises.see(RIGHT, frames=6, within_limits=True)
+    assert surprises.scale == 1
+    surprises.see(WRONG, frames=6, within_limits=True)
+    assert surprises.scale < 0.6
 
 
 def test_what_an_empty_scene_lets_limits_grow_by_does_not_widen_those_of_the_next_burst() -> None:
     surprises = learned()
     for _ in range(40):
-        surprises.see(Score(), frames=6)
+        surprises.see(Score(), frames=6, within_limits=False)
     assert surprises.scale > 2
     surprises.learn([burst_of_light((40, 60))], 0.02)
     assert surprises.scale == 1
@@ -62,23 +71,23 @@ def test_limits_found_on_many_decisions_do_not_grow() -> None:
     surprises = Surprises()
     surprises.learn([burst], 0.02)
     for _ in range(20):
-        surprises.see(Score(right=4096, total=4096), frames=6)
+        surprises.see(Score(right=4096, total=4096), frames=6, within_limits=False)
     assert surprises.scale == 1
 
 
 def test_an_answer_that_was_not_held_misses_nothing() -> None:
     surprises = learned()
-    surprises.see(WRONG, frames=1)
+    surprises.see(WRONG, frames=1, within_limits=False)
     assert surprises.scale >= 1
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 13)), max_size=60), st.floats(0, 0.5))
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 13), st.booleans()), max_size=60), st.floats(0, 0.5))
 def test_limits_stay_positive_and_within_the_changes_that_were_seen(
-    seen: list[tuple[float, int]], max_loss: float
+    seen: list[tuple[float, int, bool]], max_loss: float
 ) -> None:
     surprises = learned(max_loss)
-    for share, frames in seen:
-        surprises.see(Score(right=64 * share, total=64), frames)
+    for share, frames, within_limits in seen:
+        surprises.see(Score(right=64 * share, total=64), frames, within_limits=within_limits)
         limit = surprises.scaled(LIMIT)
         assert 0 < limit.largest <= 20
         assert 0 < limit.mean <= 20
@@ -92,5 +101,5 @@ def test_what_flickers_in_every_burst_is_no_surprise() -> None:
         burst.add(meter.thumbnail(np.zeros((*SIZE, 3), np.uint8)), decision)
     surprises = Surprises()
     surprises.learn([burst], 0.1)
-    surprises.see(burst.beside[3], frames=12)
+    surprises.see(burst.beside[3], frames=12, within_limits=False)
     assert surprises.scale > 0.9
