@@ -127,6 +127,13 @@ def test_before_the_first_burst_nothing_is_held_and_later_bursts_report_the_loss
     assert holder.broken == 0
 
 
+def test_a_camera_at_rest_does_not_widen_its_limits() -> None:
+    holder = AnswerHolder(TASK, SIZE, 0.02)
+    run(holder, pictures([8] * 100))
+    assert holder.bursts == 1
+    assert holder.scale == 1
+
+
 def test_a_stream_that_begins_anew_gets_a_whole_burst() -> None:
     holder = AnswerHolder(TASK, SIZE, 0.02)
     run(holder, pictures([8] * 10))
