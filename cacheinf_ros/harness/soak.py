@@ -66,6 +66,7 @@ def soak(
 
     Raises:
         ProcessError: a node does not start.
+        LinkError: what carries packets between the nodes has ended.
     """
     relay = Relay(domain)
     relay.faults = Faults(config.seed, config.rates.link_share, KINDS)
@@ -302,6 +303,7 @@ class _Soak:
 
     def _sample(self) -> None:
         now = time.monotonic()
+        self._relay.check()
         self._resources.sample(now)
         for robot in self._robots:
             robot.ledger.settle(now)

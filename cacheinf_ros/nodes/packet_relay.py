@@ -10,6 +10,7 @@ from typing import Any
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.qos import QoSProfile
 
+from cacheinf_ros.errors import LinkError
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
 from cacheinf_ros.nodes.spinning import SpinningNode
@@ -33,7 +34,8 @@ class Relay:
     def __init__(self, domain: int) -> None:
         """Hand everything on, in a thread of its own, until :meth:`close`."""
         self.faults = Faults(0, 0.0, ("lost",))
-        self._spinning = SpinningNode("relay", domain)
+        self._failures: list[Exception] = []  # the one that ended the thread, if there was one
+        self._spinning = SpinningNode("relay", domain, self._failures.append)
         self._node = self._spinning.node
         self._to_server = self._node.create_publisher(SplitPacket, SHARES, _MANY)
         self._to_robots: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
@@ -43,6 +45,11 @@ class Relay:
         """Send a packet of ours to the server."""
         with contextlib.suppress(RCLError):  # lost: who receives does not keep up
             self._to_server.publish(packet_message(packet))
+
+    def check(self) -> None:
+        """Raise :class:`LinkError` where packets are not handed on any more."""
+        for failure in self._failures:
+            raise LinkError(f"the relay between robots and server has ended: {failure!r}") from failure
 
     def close(self) -> None:
         """Hand nothing on any more."""

@@ -28,12 +28,14 @@ class SpinningNode:
         node: for publishers, subscriptions and clients.
     """
 
-    def __init__(self, name: str, domain: int) -> None:
+    def __init__(self, name: str, domain: int, failed: Callable[[Exception], None] | None = None) -> None:
+        """``failed``: takes what a callback has raised, which ends the thread; None: it is printed."""
         self._context = rclpy.Context()
         rclpy.init(context=self._context, domain_id=domain)
         self.node: Node = rclpy.create_node(name, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
+        self._failed = failed
         self._thread = threading.Thread(target=self._spin, name=name, daemon=True)
         self._thread.start()
 
@@ -54,8 +56,13 @@ class SpinningNode:
         self.close()
 
     def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self._executor.spin()
+        try:
+            with contextlib.suppress(ExternalShutdownException, ShutdownException):
+                self._executor.spin()
+        except Exception as error:
+            if self._failed is None:
+                raise
+            self._failed(error)
 
 
 class ListeningNode(SpinningNode):

@@ -23,7 +23,7 @@ from cacheinf_ros.engine.decisions import Loss, Score, Task
 from cacheinf_ros.pipeline.affordable import AffordableShare
 from cacheinf_ros.pipeline.burst import LONGEST, Burst
 from cacheinf_ros.pipeline.holding import NEVER, Holding, best_holding, uncertainty
-from cacheinf_ros.pipeline.newcomers import Newcomers
+from cacheinf_ros.pipeline.newcomers import Newcomers, moves
 from cacheinf_ros.pipeline.picture_change import ChangeMeter
 from cacheinf_ros.pipeline.surprises import Surprises
 
@@ -83,6 +83,7 @@ class AnswerHolder:
         self._surprises = Surprises()
         self._affordable = AffordableShare()
         self._newcomers = Newcomers()
+        self._moving = 0  # frames of the burst in which the picture changes as a whole
         self._shown: Image | None = None  # thumbnail of the frame at hand
         self._answered: Image | None = None  # of the frame that the last answer was computed for
         self._last: Any = None  # what that answer decides
@@ -134,7 +135,10 @@ class AnswerHolder:
         change, places = self._meter.compare(self._answered, self._shown)
         something_new = self._newcomers.see(places)  # in bursts as well, for what comes after them
         limit = self._holding.limit
-        if self._burst is not None or limit is None:
+        if self._burst is not None:
+            self._moving += moves(places)
+            return False
+        if limit is None:
             return False
         self._within_limits = change.within(self._surprises.scaled(limit))
         if self._held >= LONGEST or something_new or not self._within_limits or not self._affordable.take():
@@ -209,7 +213,7 @@ class AnswerHolder:
         self.bursts += 1
         self.broken += not kept
         self._burst, self._of_engine = None, []
-        self._wanted = _FRAMES
+        self._wanted, self._moving = _FRAMES, 0
         self._frames_since = self._held_since = 0
         self.report = LossReport(
             measured=measured,
@@ -223,7 +227,7 @@ class AnswerHolder:
 
     def _learn(self, max_loss: float) -> None:
         """Have what goes on between bursts follow from what they showed."""
-        self._surprises.learn(self._evidence, max_loss)
+        self._surprises.learn(self._evidence, max_loss, camera_moves=2 * self._moving > self._wanted)
         if self._surprises.many_decisions:
             self._affordable.learn(self._holding, max_loss)
         else:

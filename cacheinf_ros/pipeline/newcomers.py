@@ -17,6 +17,11 @@ _AT_REST = 0.9  # share of the picture: where more of it changes, the camera mov
 _DECAY = 0.98  # per frame, of what is remembered: half of it after 34 frames
 
 
+def moves(difference: NDArray[np.uint8]) -> bool:
+    """Whether a picture changes as a whole, as where the camera moves; ``difference``: see :meth:`Newcomers.see`."""
+    return np.count_nonzero(difference > _NOTICED) > (1 - _AT_REST) * difference.size
+
+
 class Newcomers:
     """Remembers how much each place changed. One frame after the other."""
 

@@ -3,7 +3,9 @@
 
 A frame that is computed after held ones shows at no cost how far the held answer had fallen behind. Where that adds up
 to more than the promise allows, limits shrink at once; while nothing is missed in frames that had changed by more, they
-grow, slowly. So limits that a short burst found too wide, or too tight for what comes later, do not stay.
+grow, slowly. So limits that a short burst found too wide, or too tight for what comes later, do not stay. Those of a
+first burst, of some dozen decisions, deceive most easily: where the camera moves half of them counts until frames have
+shown that more may. Where it rests, what comes in is seen anyway (:mod:`cacheinf_ros.pipeline.newcomers`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Score
 from cacheinf_ros.pipeline.burst import Burst
 from cacheinf_ros.pipeline.picture_change import Change
 
+_FIRST = 0.5  # scale of the limits that a first burst found with a moving camera
 _GROWTH = 0.01  # of the logarithm of the scale per frame in which nothing is missed
 _FALL = 0.7  # of the same at one surprise, at most
 _LEAST, _MOST = 0.1, 4.0  # of the scale
@@ -41,11 +44,14 @@ class Surprises:
         self._allowed = 0.0  # share of the decisions that may be missed
         self._widest = Change(largest=0.0, mean=0.0)
 
-    def learn(self, bursts: Sequence[Burst[Any]], max_loss: float) -> None:
+    def learn(self, bursts: Sequence[Burst[Any]], max_loss: float, *, camera_moves: bool) -> None:
         """Take over what bursts show: how much flickers, how much there is to decide, and what changes they saw.
 
         What limits grew by belongs to those that were found before: an empty scene lets narrow ones grow fourfold, and
         wide ones, found when things had come in, would start at four times what any burst had allowed.
+
+        Args:
+            camera_moves: whether the picture changed as a whole in the last burst.
         """
         first = not self._decisions
         beside = [score for burst in bursts for score in burst.beside]
@@ -59,6 +65,8 @@ class Surprises:
         moving = max(moving, _SURELY_MOVING if self.many_decisions else _MOVING)
         self._allowed = max_loss * min(1.0, MOVING_ALLOWANCE * moving)
         self.scale = min(self.scale, 1.0)
+        if first and camera_moves and not self.many_decisions:
+            self.scale = _FIRST
         changes = [change for burst in bursts for change in burst.changes(len(burst))]
         self._widest = Change(
             largest=max((change.largest for change in changes), default=0.0),

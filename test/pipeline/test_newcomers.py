@@ -9,7 +9,7 @@ from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions, SoftBoxes
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.decoder_configs import Boxes
 from cacheinf_ros.pipeline.answer_holder import AnswerHolder
-from cacheinf_ros.pipeline.newcomers import Newcomers
+from cacheinf_ros.pipeline.newcomers import Newcomers, moves
 
 SIZE = (128, 160)
 EMPTY = 100  # frames
@@ -100,3 +100,12 @@ def test_a_stream_that_began_anew_remembers_nothing() -> None:
     newcomers = busy()
     newcomers.forget()
     assert not newcomers.see(at(2, 2, SMALL))
+
+
+def test_a_picture_moves_where_more_than_a_tenth_of_it_changes() -> None:
+    difference = np.zeros((10, 10), np.uint8)
+    difference[0] = 17  # ten of a hundred places
+    assert not moves(difference)
+    difference[1, 0] = 17
+    assert moves(difference)
+    assert not moves(np.full((10, 10), 16, np.uint8))  # noise

@@ -31,7 +31,7 @@ def burst_of_light(levels: tuple[int, ...]) -> Burst[NDArray[Any]]:
 
 def learned(max_loss: float = 0.02) -> Surprises:
     surprises = Surprises()
-    surprises.learn([burst_of_light((40, 60))], max_loss)
+    surprises.learn([burst_of_light((40, 60))], max_loss, camera_moves=False)
     return surprises
 
 
@@ -59,8 +59,19 @@ def test_what_an_empty_scene_lets_limits_grow_by_does_not_widen_those_of_the_nex
     for _ in range(40):
         surprises.see(Score(), frames=6, within_limits=False)
     assert surprises.scale > 2
-    surprises.learn([burst_of_light((40, 60))], 0.02)
+    surprises.learn([burst_of_light((40, 60))], 0.02, camera_moves=False)
     assert surprises.scale == 1
+
+
+def test_where_the_camera_moves_half_of_what_a_first_burst_found_counts_until_more_is_shown() -> None:
+    surprises = Surprises()
+    surprises.learn([burst_of_light((40, 60))], 0.02, camera_moves=True)
+    assert surprises.scale == 0.5
+    surprises.see(RIGHT, frames=1, within_limits=False)
+    grown = surprises.scale
+    assert grown > 0.5
+    surprises.learn([burst_of_light((40, 60))] * 2, 0.02, camera_moves=True)
+    assert surprises.scale == grown  # a second burst is no first one
 
 
 def test_limits_found_on_many_decisions_do_not_grow() -> None:
@@ -69,7 +80,7 @@ def test_limits_found_on_many_decisions_do_not_grow() -> None:
     for level in range(16):
         burst.add(meter.thumbnail(np.full((*SIZE, 3), level, np.uint8)), np.zeros((64, 64), np.uint8))
     surprises = Surprises()
-    surprises.learn([burst], 0.02)
+    surprises.learn([burst], 0.02, camera_moves=False)
     for _ in range(20):
         surprises.see(Score(right=4096, total=4096), frames=6, within_limits=False)
     assert surprises.scale == 1
@@ -100,6 +111,6 @@ def test_what_flickers_in_every_burst_is_no_surprise() -> None:
     for decision in decisions[:16]:
         burst.add(meter.thumbnail(np.zeros((*SIZE, 3), np.uint8)), decision)
     surprises = Surprises()
-    surprises.learn([burst], 0.1)
+    surprises.learn([burst], 0.1, camera_moves=False)
     surprises.see(burst.beside[3], frames=12, within_limits=False)
     assert surprises.scale > 0.9

@@ -57,7 +57,7 @@ class Faults:
             return [replace(packet, data=packet.data[:-1]), *held]
         if kind == "foreign":
             return [replace(packet, session="another"), packet, *held]
-        return [replace(packet, epoch=packet.epoch - 1), packet, *held]  # of the past
+        return [replace(packet, epoch=max(packet.epoch - 1, 0)), packet, *held]  # of the past
 
     def forget(self, receiver: str) -> None:
         """Lose what is held for a receiver that is gone."""

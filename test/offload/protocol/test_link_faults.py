@@ -42,5 +42,11 @@ def test_what_is_held_for_a_receiver_goes_with_it() -> None:
     assert faults(packet("a", 1), "a") == []
 
 
+@given(st.integers(0, 2), st.sampled_from(KINDS))
+def test_no_fault_makes_a_packet_that_no_message_can_hold(epoch: int, kind: str) -> None:
+    faults = Faults(0, 1.0, (kind,))
+    assert all(arrived.epoch >= 0 for _ in range(12) for arrived in faults(packet("a", epoch), "a"))
+
+
 def test_all_kinds_are_counted_from_the_start() -> None:
     assert Faults(0, 0.1, KINDS).counts.keys() == set(KINDS)
