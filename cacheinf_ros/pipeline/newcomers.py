@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from cacheinf_ros.pipeline.picture_kernels import see
 
 _NOTICED = 16  # grey levels: noise and slow changes of light stay below
-_AT_REST = 0.9  # share of the picture: where more of it changes, the camera moves, and every place does
+_MOVING = 0.1  # share of the picture: where more of it changes, the camera moves, and every place does
 _DECAY = 0.98  # per frame, of what is remembered: half of it after 34 frames
 
 
 def moves(difference: NDArray[np.uint8]) -> bool:
     """Whether a picture changes as a whole, as where the camera moves; ``difference``: see :meth:`Newcomers.see`."""
-    return np.count_nonzero(difference > _NOTICED) > (1 - _AT_REST) * difference.size
+    return int(np.count_nonzero(difference > _NOTICED)) > _MOVING * difference.size
 
 
 class Newcomers:
@@ -38,7 +38,7 @@ class Newcomers:
         if self._lately is None:
             self._lately = difference.astype(np.float32)
             return False
-        most = int((1 - _AT_REST) * difference.size)
+        most = int(_MOVING * difference.size)
         return bool(see(difference, self._lately, _NOTICED, most, _DECAY))
 
     def forget(self) -> None:
