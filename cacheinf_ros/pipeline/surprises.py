@@ -4,8 +4,9 @@
 A frame that is computed after held ones shows at no cost how far the held answer had fallen behind. Where that adds up
 to more than the promise allows, limits shrink at once; while nothing is missed in frames that had changed by more, they
 grow, slowly. So limits that a short burst found too wide, or too tight for what comes later, do not stay. Those of a
-first burst, of some dozen decisions, deceive most easily: where the camera moves half of them counts until frames have
-shown that more may. Where it rests, what comes in is seen anyway (:mod:`cacheinf_ros.pipeline.newcomers`).
+first burst, of some dozen decisions, deceive most easily: where the camera moves and something is seen half of them
+counts until frames have shown that more may. Where it rests, what comes in is seen anyway
+(:mod:`cacheinf_ros.pipeline.newcomers`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from cacheinf_ros.engine.decisions import MOVING_ALLOWANCE, Score
+from cacheinf_ros.engine.decisions import FEWEST_DECISIONS, MOVING_ALLOWANCE, Score
 from cacheinf_ros.pipeline.burst import Burst
 from cacheinf_ros.pipeline.picture_change import Change
 
@@ -65,7 +66,7 @@ class Surprises:
         moving = max(moving, _SURELY_MOVING if self.many_decisions else _MOVING)
         self._allowed = max_loss * min(1.0, MOVING_ALLOWANCE * moving)
         self.scale = min(self.scale, 1.0)
-        if first and camera_moves and not self.many_decisions:
+        if first and camera_moves and total.total >= FEWEST_DECISIONS and not self.many_decisions:
             self.scale = _FIRST
         changes = [change for burst in bursts for change in burst.changes(len(burst))]
         self._widest = Change(
