@@ -174,7 +174,7 @@ class AnswerHolder:
         self._answered = None
         self._newcomers.forget()
         if self._burst is not None:
-            self._burst, self._of_engine = Burst(self._task, self._meter), []
+            self._burst, self._of_engine, self._moving = Burst(self._task, self._meter), [], 0
 
     def look_soon(self) -> None:
         """Have the next burst as soon as after the first one: there is something new to be judged."""
