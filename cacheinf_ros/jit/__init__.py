@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Inner loops in Python, compiled by numba: into libraries that need neither numba nor LLVM, or within the process."""
 
-from cacheinf_ros.jit.kernel_types import (
+from cacheinf_ros.jit.library import kernel
+from cacheinf_ros.jit.library_kernel import (
     BOOL,
     BYTES,
     FLAGS,
@@ -14,7 +15,6 @@ from cacheinf_ros.jit.kernel_types import (
     Array,
     Arrays,
 )
-from cacheinf_ros.jit.library import kernel
 
 __all__ = [
     "BOOL", "BYTES", "FLAGS", "FLOAT", "FLOATS", "IMAGES", "INT", "READ_ONLY_FLAGS", "READ_ONLY_FLOATS", "Array",

@@ -26,8 +26,8 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 
 from cacheinf_ros.jit.compiled import numba_type
-from cacheinf_ros.jit.kernel_types import Arrays, Scalar, Type
 from cacheinf_ros.jit.library import DATA_AT, LENGTHS_AT
+from cacheinf_ros.jit.library_kernel import Arrays, Scalar, Type
 from cacheinf_ros.jit.places import find_library, new_library, outdated_libraries
 
 _RUNTIME = ("NRT_", "Py", "numba_")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from cacheinf_ros.jit.kernel_types import Array, Arrays, Type
+from cacheinf_ros.jit.library_kernel import Array, Arrays, Type
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 

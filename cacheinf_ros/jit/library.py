@@ -15,7 +15,6 @@ import ctypes
 import functools
 import logging
 import os
-import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from cacheinf_ros.jit.kernel_types import FLOAT, INT, Scalar, Type
+from cacheinf_ros.jit.library_kernel import LibraryKernel, Scalar, Type
 from cacheinf_ros.jit.places import find_library
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -46,30 +45,6 @@ class How(Enum):
     """numba compiles within the process."""
     BUILD = "build"
     """Not at all yet: for :mod:`.build`."""
-
-
-class LibraryKernel:
-    """A kernel in a library: called like the function it was compiled from.
-
-    Attributes:
-        __wrapped__: that function.
-    """
-
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Type, ...], returns: Scalar | None, symbol: Any):
-        functools.update_wrapper(self, function)
-        self._arguments = arguments
-        self._pack = struct.Struct("".join(argument.codes for argument in arguments)).pack
-        self._symbol = symbol
-        symbol.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
-        symbol.restype = {None: None, INT: ctypes.c_int64, FLOAT: ctypes.c_double}[returns]
-
-    def __call__(self, *values: Any) -> Any:
-        """Run; :class:`TypeError` where a value is not what the kernel was compiled for."""
-        handed: list[Any] = []
-        for argument, value in zip(self._arguments, values, strict=True):
-            argument.hand_over(value, handed)
-        packed = self._pack(*handed)
-        return self._symbol(packed, packed)
 
 
 def kernel(*arguments: Type, returns: Scalar | None = None) -> Callable[[Kernel], Kernel]:

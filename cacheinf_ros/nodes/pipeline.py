@@ -251,7 +251,7 @@ class Pipeline:
         self._note_unfollowed(cache_map, result)
         if prepared.matching_ms is not None:
             result = result.after({"match": prepared.matching_ms})
-        beside_ms = result.engine.total_ms - compute_ms
+        beside_ms = sum(result.engine.stage_ms.values()) - compute_ms
         self._spent = replace(spent, compute_ms=spent.compute_ms + beside_ms)
         return result
 

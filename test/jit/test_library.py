@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cacheinf_ros.jit.library import LibraryKernel
+from cacheinf_ros.jit.library_kernel import LibraryKernel
 from cacheinf_ros.jit.places import find_library, new_library
 
 LOOPS = """

@@ -1,8 +1,12 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Types of what compiled kernels take and return."""
+"""A kernel in a library, and the types of what kernels take and return."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -93,3 +97,27 @@ BYTES = Array("uint8", 2, writable=True)
 FLOATS = Array("float64", 2, writable=True)
 READ_ONLY_FLOATS = Array("float64", 2)
 IMAGES = Arrays((Array("uint8", 2), Array("uint8", 2)))
+
+
+class LibraryKernel:
+    """A kernel in a library: called like the function it was compiled from.
+
+    Attributes:
+        __wrapped__: that function.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Type, ...], returns: Scalar | None, symbol: Any):
+        functools.update_wrapper(self, function)
+        self._arguments = arguments
+        self._pack = struct.Struct("".join(argument.codes for argument in arguments)).pack
+        self._symbol = symbol
+        symbol.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+        symbol.restype = {None: None, INT: ctypes.c_int64, FLOAT: ctypes.c_double}[returns]
+
+    def __call__(self, *values: Any) -> Any:
+        """Run; :class:`TypeError` where a value is not what the kernel was compiled for."""
+        handed: list[Any] = []
+        for argument, value in zip(self._arguments, values, strict=True):
+            argument.hand_over(value, handed)
+        packed = self._pack(*handed)
+        return self._symbol(packed, packed)
