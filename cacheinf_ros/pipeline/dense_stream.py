@@ -133,7 +133,7 @@ class DenseStream:
         backend = self._of_float32.in_turn(turn.frame, turn.burst)
         result = self._compute(image, backend, cached=cached)
         decision = read(result)
-        self._quiet.computed(is_empty=not task.presence(decision))
+        self._shows_something(decision, task)
         if counts:
             self._of_float32.took(backend, result.total_ms)
         return result, decision
@@ -146,12 +146,11 @@ class DenseStream:
         if lookout is None:
             result = self._by_chosen(image)
             decision = read(result)
-            self._quiet.computed(is_empty=not task.presence(decision))
+            self._shows_something(decision, task)
             return result, decision
         seen = self._compute(image, lookout)
         decision = read(seen)
-        self._quiet.computed(is_empty=not task.presence(decision))
-        if not task.presence(decision):
+        if not self._shows_something(decision, task):
             return seen, decision
         result = self._by_chosen(image)
         stages = {**result.stage_ms, "compute": result.stage_ms["compute"] + seen.total_ms}
@@ -193,6 +192,12 @@ class DenseStream:
     def _of_float32(self) -> BackendRanking:
         assert self._ranking is not None
         return self._ranking
+
+    def _shows_something(self, decision: Any, task: Task[Any]) -> bool:
+        """Note whether anything is seen in a frame, and tell."""
+        seen = bool(task.presence(decision))
+        self._quiet.computed(is_empty=not seen)
+        return seen
 
     def _by_chosen(self, image: Image) -> EngineResult:
         """Compute a frame by the fastest backend of the precision that was chosen."""
