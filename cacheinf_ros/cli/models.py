@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from cacheinf_ros.cli.options import Size, Weights
 from cacheinf_ros.config import parse_size
-from cacheinf_ros.graph import Graph, WeightsOrigin
+from cacheinf_ros.graph import Graph, Model, ModelCard, WeightsOrigin
 from cacheinf_ros.graph.ir import Global, GlobalMean, Operator
 from cacheinf_ros.graph.receptive_field import receptive_field
 
@@ -24,6 +25,9 @@ _WEIGHTS = {
     WeightsOrigin.RANDOM: "[yellow]random[/]: answers mean nothing, speed is real. Give --weights FILE",
     WeightsOrigin.UNKNOWN: "as the factory made them, trained or not",
 }
+
+_LABELS = 5
+"""How many of a model's labels are printed."""
 
 models = typer.Typer(help="Built-in models, and how the engine understands any model.", no_args_is_help=True)
 
@@ -52,7 +56,7 @@ def inspect(
     size: Size = None,
     every: Annotated[bool, typer.Option("--all", help="List every operator, in the order of execution.")] = False,
 ) -> None:
-    """Print which operators are computed sparsely, which globally, and which nobody has taught the engine."""
+    """Print what a model is taken for, and which operators are computed sparsely, globally, or are unknown."""
     from cacheinf_ros.graph import load_model
 
     loaded = load_model(model, weights=weights, input_size=parse_size(size))
@@ -61,7 +65,7 @@ def inspect(
     console = Console()
     console.print(table)
     console.print(f"weights: {_WEIGHTS[loaded.weights_origin]}", highlight=False)
-    for line in _remarks(loaded.graph):
+    for line in chain(_reading(loaded), _remarks(loaded.graph)):
         console.print(line, highlight=False)
 
 
@@ -111,6 +115,33 @@ def _every_operator(graph: Graph) -> Table:
             f"{work / 1e9:.3g}" if work else "",
         )
     return table
+
+
+def _reading(model: Model) -> Iterator[str]:
+    """Yield what the model is taken for: how an image becomes its input, and its outputs an answer."""
+    from cacheinf_ros.engine.decoders import guessed_decoder
+
+    card = model.card
+    yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}"
+    shapes = {name: model.graph.tensors[tensor].shape for name, tensor in model.graph.outputs}
+    decoder = card.decoder or guessed_decoder(shapes, is_whole=False)
+    if decoder is None:
+        yield (
+            "[yellow]answer: none that is known.[/] Results carry the outputs as they are; a model card with a decoder "
+            "says what they mean (docs/models.md)"
+        )
+        return
+    by = "" if card.decoder else ", by the shape of the output; a model card says it for certain"
+    names = ", ".join(card.labels[:_LABELS]) + (", ..." if len(card.labels) > _LABELS else "")
+    yield f"answer: read as {decoder.kind}{by}" + (f"; {len(card.labels)} labels: {names}" if names else "")
+
+
+def _normalisation(card: ModelCard) -> str:
+    return f"(value * {card.scale:.4g} - {_values(card.mean)}) / {_values(card.std)}"
+
+
+def _values(values: tuple[float, ...]) -> str:
+    return "(" + ", ".join(f"{value:g}" for value in values) + ")"
 
 
 def _remarks(graph: Graph) -> Iterator[str]:

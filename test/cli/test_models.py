@@ -69,6 +69,13 @@ def test_other_weights_are_named_too() -> None:
     assert "weights: as the factory made them, trained or not" in inspected(f"{TINY}:tiny")
 
 
+def test_what_a_model_is_taken_for_is_named() -> None:
+    text = inspected("scenenet")
+    assert "image: stretch to" in text and "answer: read as centers; 5 labels: disc, square" in text
+    text = inspected(f"{TINY}:tiny")
+    assert "answer: read as classes, by the shape of the output; a model card says it for certain" in text
+
+
 def test_the_list_suggests_no_model_with_random_weights() -> None:
     result = CliRunner().invoke(models, ["list"])
     assert result.exit_code == 0, result.output
@@ -86,3 +93,12 @@ def test_the_unknown_is_named_with_what_it_costs(tmp_path: Path) -> None:
     )
     text = inspected(f"{network}:Odd", "--size", "16x16")
     assert "unknown to the engine: aten.linalg_matrix_exp.default" in text and "slower, never wrong" in text
+
+
+def test_outputs_that_nobody_can_read_are_named_with_the_remedy(tmp_path: Path) -> None:
+    network = tmp_path / "odd.py"
+    network.write_text(
+        "import torch\nclass Odd(torch.nn.Module):\n    def forward(self, image):\n        return image, image + 1\n"
+    )
+    text = inspected(f"{network}:Odd", "--size", "16x16")
+    assert "answer: none that is known." in text and "a model card with a decoder says what they mean" in text

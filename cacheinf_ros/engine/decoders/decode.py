@@ -60,7 +60,9 @@ def decode(
     Raises:
         ModelError: the outputs are not what the card promises.
     """
-    decoder = card.decoder or _guessed(outputs)
+    decoder = card.decoder or guessed_decoder(
+        {name: value.shape for name, value in outputs.items()}, _is_whole(outputs)
+    )
     is_certain = card.decoder is not None
     try:
         if isinstance(decoder, ClassVector):
@@ -105,16 +107,25 @@ def _with_threshold(decoder: Detector, selection: Selection) -> Detector:
     return decoder.model_copy(update={"score_threshold": selection.score_threshold})
 
 
-def _guessed(outputs: Outputs) -> Decoder | None:
-    if len(outputs) != 1:
+def guessed_decoder(shapes: dict[str, tuple[int, ...]], is_whole: bool) -> Decoder | None:
+    """Guess from its shape how a single output is read; None: it is not, or there are several.
+
+    Args:
+        shapes: of the outputs, by name.
+        is_whole: whether the values are whole numbers, as those of a class map are.
+    """
+    if len(shapes) != 1:
         return None
-    output = _only(outputs)
-    shape = output.shape
+    (shape,) = shapes.values()
     if len(shape) == 2 and shape[0] == 1 and shape[1] > 1:
         return ClassVector()
-    if len(shape) == 3 and shape[0] == 1 and output.dtype.kind in "iu":
+    if len(shape) == 3 and shape[0] == 1 and is_whole:
         return DenseMap()
     return DenseMap() if len(shape) == 4 and 1 < shape[1] <= 256 and shape[2] * shape[3] > 1 else None
+
+
+def _is_whole(outputs: Outputs) -> bool:
+    return all(value.dtype.kind in "iu" for value in outputs.values())
 
 
 def _only(outputs: Outputs) -> NDArray[Any]:
