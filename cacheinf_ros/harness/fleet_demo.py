@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -231,24 +232,32 @@ class _Demo:
     def _by_gateway(self) -> dict[str, int]:
         return dict(Counter(session.gateway for session in self._cluster.status().sessions))
 
-    def _film(self, seconds: float, phase: Phase | None, meanwhile: Callable[[], object] | None = None) -> None:
+    def _film(self, seconds: float, phase: Phase | None, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Publish each robot's images at its rate, one robot after the other, and hear results meanwhile.
 
         Args:
-            meanwhile: to be done in another thread; robots film until that has ended, too.
+            meanwhile: to be done here, as Ray starts nodes in the main thread alone: robots film in another one until
+                that has ended, too.
         """
         end = time.monotonic() + seconds
+        is_done = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            filming = pool.submit(lambda: self._film_until(lambda: is_done.is_set() and time.monotonic() >= end, phase))
+            try:
+                meanwhile()
+            finally:
+                is_done.set()
+            filming.result()
+
+    def _film_until(self, is_over: Callable[[], bool], phase: Phase | None) -> None:
         gap = 1 / self._config.rate / self._config.robots
-        doing = threading.Thread(target=meanwhile)
-        doing.start()
-        while time.monotonic() < end or doing.is_alive():
+        while not is_over():
             due = time.monotonic()
             for number in range(self._config.robots):
                 self._publish(number, phase)
                 due += gap
                 self._listen(due - time.monotonic())
             self._frame += 1
-        doing.join()
 
     def _publish(self, number: int, phase: Phase | None) -> None:
         picture = self._frame % len(self._shown.pictures)
