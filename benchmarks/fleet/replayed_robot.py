@@ -21,7 +21,7 @@ from cacheinf_ros.offload import Identity, OffloadConfig, Packet, RowSession, Ro
 from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, written
 from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
 from cacheinf_ros.offload.protocol.robot_session import text_of
-from cacheinf_ros.offload.protocol.transfer import DONE
+from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.row_workers import RowWorkers
 
 _PATIENCE_S = 60.0
@@ -99,7 +99,7 @@ class ReplayedRobot:
 
     Attributes:
         took_ms: of each frame, from its start to the server's last word.
-        busy_ms: what the server said that it took.
+        busy_ms: that a core of the server computed it, by its word.
         late: frames that were not done within the patience.
         is_welcome: whether the server has greeted it.
         ended: why there is no session, or none any more; empty: nobody has said no.
@@ -133,8 +133,9 @@ class ReplayedRobot:
             elif packet.kind in (Kind.FAILED, Kind.REFUSED):
                 self.ended = text_of(packet)
             elif packet.kind == Kind.DONE:
-                took_ms, waited_ms, _ = DONE.unpack(packet.data)
-                self._done[packet.frame] = time.perf_counter(), took_ms - waited_ms
+                served = Served.decode(packet.data)
+                assert served is not None
+                self._done[packet.frame] = time.perf_counter(), served.busy_ms
             self._changed.notify_all()
 
     def join(self, gateway: FleetGateway) -> float:

@@ -23,7 +23,7 @@ from cacheinf_ros.fleet.messages import Elsewhere, Place, Refusal
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.greeting import Hello, Welcome, read_hello, read_welcome, written
 from cacheinf_ros.offload.protocol.packets import Assembly, Channel, Kind, Send, cut
-from cacheinf_ros.offload.protocol.transfer import DONE
+from cacheinf_ros.offload.protocol.transfer import Served
 
 _TICK_S = 0.2
 _AGAIN_S = 0.3  # a robot that has not followed is welcomed again
@@ -307,12 +307,12 @@ class RelaySession:
                 return
             if route is not self._route:
                 return
-            if packet.kind == Kind.DONE and len(packet.data) == DONE.size:
-                took_ms, waited_ms, _ = DONE.unpack(packet.data)
-                self._meter.done(took_ms - waited_ms)
+            served = Served.decode(packet.data) if packet.kind == Kind.DONE else None
+            if served is not None:
+                self._meter.done(served.busy_ms)
                 self.has_frame = False
                 self._took_ms.append(1e3 * (time.monotonic() - self._began_s))
-                self._fleet.count("busy_ms", took_ms - waited_ms)
+                self._fleet.count("busy_ms", served.busy_ms)
             elif packet.kind == Kind.REFUSED:
                 self._is_open = False
         self._send(packet)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.offload.protocol.load_content import load_content, load_from
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, Send, cut
-from cacheinf_ros.offload.protocol.transfer import DONE
+from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.protocol.whole_frame_service import Compute
 
 _WINDOW_S = 5.0
@@ -66,9 +66,9 @@ class ServerLoad:
 
         def send_and_count(packet: Packet) -> None:
             send(packet)
-            if packet.kind == Kind.DONE and len(packet.data) == DONE.size:
-                took_ms, waited_ms, _ = DONE.unpack(packet.data)
-                self._add((took_ms - waited_ms) / 1e3)
+            served = Served.decode(packet.data) if packet.kind == Kind.DONE else None
+            if served is not None:
+                self._add(served.busy_ms / 1e3)
 
         return send_and_count
 

@@ -16,7 +16,7 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.offload import HeardLoad, Packet, ServerLoad, frames_at_once
 from cacheinf_ros.offload.protocol.load_content import load_content, load_from
 from cacheinf_ros.offload.protocol.packets import Kind, cut
-from cacheinf_ros.offload.protocol.transfer import DONE
+from cacheinf_ros.offload.protocol.transfer import Served
 from cacheinf_ros.offload.server_load import BusyMeter
 
 
@@ -43,12 +43,13 @@ def test_the_last_seconds_count() -> None:
     assert meter.share(20.0) == 1.0
 
 
-def done(took_ms: float, waited_ms: float) -> Packet:
-    (packet,) = cut(DONE.pack(took_ms, waited_ms, 0), session="robot", epoch=1, kind=Kind.DONE, frame=1)
+def done(took_ms: float, busy_ms: float) -> Packet:
+    served = Served(took_ms=took_ms, waited_ms=0.0, busy_ms=busy_ms, last_bytes=0)
+    (packet,) = cut(served.encode(), session="robot", epoch=1, kind=Kind.DONE, frame=1)
     return packet
 
 
-def test_rows_and_whole_frames_count_but_not_what_was_waited_for() -> None:
+def test_rows_and_whole_frames_count_but_not_what_others_computed_meanwhile() -> None:
     load, sent = ServerLoad(at_once=1.0), []
     send = load.watched(sent.append)
     send(done(2000.0, 1000.0))
@@ -65,7 +66,7 @@ def test_rows_and_whole_frames_count_but_not_what_was_waited_for() -> None:
 
 def test_a_gateway_tells_of_its_fleet() -> None:
     load, sent = ServerLoad(at_once=1.0, fleet=lambda: 0.7), []
-    load.watched(sent.append)(done(5000.0, 0.0))
+    load.watched(sent.append)(done(5000.0, 5000.0))
     assert len(sent) == 1 and load.busy == 0.7, "the fleet has computed the rows"
 
 

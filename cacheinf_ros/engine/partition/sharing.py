@@ -209,6 +209,7 @@ class PartitionWorker:
 
     Attributes:
         cost: what the model's operators take on this machine.
+        is_on_cpu: whether the processor computes, and not a GPU.
     """
 
     def __init__(self, model: Model, config: EngineConfig, dropped: Collection[str] = ()) -> None:
@@ -222,6 +223,7 @@ class PartitionWorker:
                 no scales for precision int8.
         """
         executed, backend = executed_model(model, config)
+        self.is_on_cpu = backend.device.type == "cpu"
         preprocessor = Preprocessor(model.card)
         caching = _caching(executed, config, dropped)
         self.program, self.cost = compile_program(executed, config, backend, caching, Side.SERVER)

@@ -14,7 +14,7 @@ from cacheinf_ros.offload.protocol.packets import Channel, Kind, Packet
 from cacheinf_ros.offload.protocol.schedule_service import Find, ScheduleService, find_nothing
 from cacheinf_ros.offload.protocol.server_session import IDLE_S
 from cacheinf_ros.offload.protocol.starts import decode_start
-from cacheinf_ros.offload.protocol.transfer import DONE, Transfer, Wire
+from cacheinf_ros.offload.protocol.transfer import Served, Transfer, Wire
 
 _WIRE_TYPES = {kind.value: kind for kind in WireType}
 _LEVELS_REMEDY = (
@@ -82,7 +82,7 @@ class RowService:
             content = self._wire.mailbox.take(self.frame, Kind.START, 0, time.monotonic() + IDLE_S)
         except LinkError:
             return  # nothing came; or a greeting did
-        started = time.monotonic()
+        started, busy_before = time.monotonic(), time.thread_time()
         self._wire.put(Kind.STARTED, frame=self.frame)
         transfer = Transfer(self._wire, self.frame, started + self._patience_s)
         try:
@@ -91,7 +91,14 @@ class RowService:
             self._partition.forget()
             raise
         took_s = time.monotonic() - started
-        self._wire.put(Kind.DONE, DONE.pack(1e3 * took_s, 1e3 * transfer.waited_s, transfer.last_sent), self.frame)
+        computed_s = took_s - transfer.waited_s
+        served = Served(
+            took_ms=1e3 * took_s,
+            waited_ms=1e3 * transfer.waited_s,
+            busy_ms=1e3 * (time.thread_time() - busy_before if self._partition.is_on_cpu else computed_s),
+            last_bytes=transfer.last_sent,
+        )
+        self._wire.put(Kind.DONE, served.encode(), self.frame)
         self.frame += 1
         self._wire.mailbox.forget_before(self.frame)
 

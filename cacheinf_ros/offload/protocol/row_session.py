@@ -7,7 +7,6 @@ computed by the robot alone.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,7 @@ from cacheinf_ros.offload.protocol.robot_session import RobotSession
 from cacheinf_ros.offload.protocol.schedule_request import ANSWERS, ScheduleRequest
 from cacheinf_ros.offload.protocol.server_profile import profile_objection
 from cacheinf_ros.offload.protocol.starts import encode_start
-from cacheinf_ros.offload.protocol.transfer import DONE, Wire
+from cacheinf_ros.offload.protocol.transfer import Served, Wire
 
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
 
@@ -164,15 +163,15 @@ class RowSession(RobotSession):
             if start.size < LEAST_BYTES:
                 self.up.observe_delay(took / 2)
             self.up.observe(start.size, took - self.up.delay_ms)
-        elif packet.kind == Kind.DONE and start.arrived is not None and len(packet.data) == DONE.size:
-            took, waited, size = DONE.unpack(packet.data)
-            if not (math.isfinite(took) and math.isfinite(waited)):
+        elif packet.kind == Kind.DONE and start.arrived is not None:
+            served = Served.decode(packet.data)
+            if served is None:
                 return
             # by its own account, but no longer than it can have been: a robot may pay for it
-            served_ms = min(max(0.0, took - waited), 1e3 * (now - start.at))
+            served_ms = min(max(0.0, served.took_ms - served.waited_ms), 1e3 * (now - start.at))
             frame = packet.epoch, packet.frame
             if self.served is None or self.served[0] != frame:  # packets may come twice
                 self.served_ms += served_ms
             self.served = frame, served_ms
             self.down.delay_ms = self.up.delay_ms
-            self.down.observe(size, 1e3 * (now - start.arrived) - took + self.down.delay_ms)
+            self.down.observe(served.last_bytes, 1e3 * (now - start.arrived) - served.took_ms + self.down.delay_ms)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from dataclasses import dataclass
@@ -14,8 +15,38 @@ from cacheinf_ros.offload.protocol.mailbox import Mailbox
 from cacheinf_ros.offload.protocol.packets import Channel, Kind
 from cacheinf_ros.offload.protocol.patches import decode_patch, encode_patch
 
-DONE = struct.Struct("<ddI")
-"""What the server reports of a frame: milliseconds, how many of them it waited for rows, bytes of the last rows."""
+_SERVED = struct.Struct("<dddI")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What a server reports of a frame that it has done.
+
+    Attributes:
+        took_ms: from the frame's start.
+        waited_ms: of these, for rows of the robot.
+        busy_ms: that a core computed, or the GPU, whatever else the machine did meanwhile.
+        last_bytes: of the last rows.
+    """
+
+    took_ms: float
+    waited_ms: float
+    busy_ms: float
+    last_bytes: int
+
+    def encode(self) -> bytes:
+        """The content of a packet of kind DONE."""
+        return _SERVED.pack(self.took_ms, self.waited_ms, self.busy_ms, self.last_bytes)
+
+    @classmethod
+    def decode(cls, content: bytes) -> Served | None:
+        """Read it; None: it is damaged, or says no times."""
+        if len(content) != _SERVED.size:
+            return None
+        took_ms, waited_ms, busy_ms, last_bytes = _SERVED.unpack(content)
+        if not all(map(math.isfinite, (took_ms, waited_ms, busy_ms))):
+            return None
+        return cls(took_ms=took_ms, waited_ms=waited_ms, busy_ms=busy_ms, last_bytes=last_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

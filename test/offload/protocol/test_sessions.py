@@ -20,7 +20,7 @@ from cacheinf_ros.engine import Caching, Partition, Side
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
-from cacheinf_ros.offload.protocol.transfer import DONE
+from cacheinf_ros.offload.protocol.transfer import Served
 
 MODEL = mixed_model()
 
@@ -156,7 +156,7 @@ def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made
         before = sessions.robot.served_ms
         for took_ms in (np.nan, np.inf, -1.0, 1e9):
             (packet,) = cut(
-                DONE.pack(took_ms, 0.0, 100_000),
+                Served(took_ms=took_ms, waited_ms=0.0, busy_ms=1.0, last_bytes=100_000).encode(),
                 session="robot",
                 epoch=sessions.robot.epoch,
                 kind=Kind.DONE,
