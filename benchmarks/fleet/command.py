@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +32,8 @@ _RECORDED = 40  # frames
 _WARM = 10
 _QUANTILES = (50, 95)
 _NO_DEADLINE_MS = 5000.0
+_ROUNDS = 5  # of a fleet, each with other phases: with some of them all robots film at once
+_SIMULATED = 4  # times as long as the real fleet
 
 
 def fleet(
@@ -40,7 +42,7 @@ def fleet(
     share: Annotated[float, typer.Option(help="Of the picture's blocks that change with each frame.")] = 0.12,
     frames: Annotated[int, typer.Option(min=10, help="For the overhead, of each way.")] = 200,
     robots: Annotated[str, typer.Option(help="Of the real fleets, separated by commas.")] = "2,4,8",
-    rate: Annotated[float, typer.Option(help="Images per second of each.")] = 4.0,
+    rate: Annotated[float, typer.Option(help="Images per second of each.")] = 2.0,
     seconds: Annotated[float, typer.Option(help="Of each real fleet.")] = 30.0,
     cores: Annotated[float, typer.Option(help="Of this machine, all of them together.")] = 2.0,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there.")] = None,
@@ -57,7 +59,7 @@ def fleet(
         counts = [int(count) for count in robots.split(",")]
         joined = _Joined.of(gateway, max(counts), loaded, recording, rate)
         overhead = _overhead(loaded, recording, joined.robots[0], frames)
-        measured = _measured(joined, overhead)
+        measured = _measured(joined, rate, seconds)
         rows = [_compared(joined.robots[:count], measured, rate, seconds, cores) for count in counts]
     with own_gateway(loaded, config, cores, FleetRules(standby=False)) as gateway:
         busy_ms = float(np.mean(measured.frame_ms))
@@ -89,20 +91,26 @@ class _Joined:
     def of(cls, gateway: FleetGateway, count: int, model: Model, recording: Recording, rate: float) -> _Joined:
         robots = [ReplayedRobot(f"replayed{number}", Identity.of(model), recording) for number in range(count)]
         start_ms = [1e3 * robot.join(gateway) for robot in robots]
-        _film(robots, rate, _WARM / rate)  # at their rate: the fleet would have no room for robots that do not pause
+        _film(
+            robots, rate, _WARM / rate, _phases(count, 0)
+        )  # at their rate: the fleet would have no room for robots that do not pause
         return cls(
             robots=robots, start_ms=float(np.median(start_ms)),
             dense_ms=float(np.median([robot.busy_ms[0] for robot in robots])),
         )  # fmt: skip
 
 
-def _film(robots: Sequence[ReplayedRobot], rate: float, seconds: float) -> None:
-    """All at once, each beginning at some time of the first period; :class:`LinkError` where one loses its place."""
+def _phases(robots: int, number: int) -> list[float]:
+    """When robots film their first frame in a round, as shares of the period."""
+    return np.random.default_rng((robots, number)).uniform(size=robots).tolist()
+
+
+def _film(robots: Sequence[ReplayedRobot], rate: float, seconds: float, phases: Sequence[float]) -> None:
+    """All at once, each beginning at its phase of the first period; :class:`LinkError` where one loses its place."""
     begin_s = time.monotonic() + 0.2
-    gaps_s = np.random.default_rng(len(robots)).uniform(0, 1 / rate, len(robots)).tolist()
     threads = [
-        threading.Thread(target=robot.film, args=(rate, seconds, begin_s + gap_s))
-        for robot, gap_s in zip(robots, gaps_s, strict=True)
+        threading.Thread(target=robot.film, args=(rate, seconds, begin_s + phase / rate))
+        for robot, phase in zip(robots, phases, strict=True)
     ]
     for thread in threads:
         thread.start()
@@ -133,33 +141,41 @@ def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: 
     }  # fmt: skip
 
 
-def _measured(joined: _Joined, overhead: dict[str, list[float]]) -> Measured:
-    beside = np.array(overhead["fleet"]) - np.array(overhead["fleet_busy"])
+def _measured(joined: _Joined, rate: float, seconds: float) -> Measured:
+    """What frames take of one robot, alone, at its rate: between them others use the processor's cache."""
+    robot = joined.robots[0]
+    robot.took_ms.clear()
+    robot.busy_ms.clear()
+    _film([robot], rate, seconds, _phases(1, 0))
+    beside = np.maximum(0.0, np.array(robot.took_ms) - np.array(robot.busy_ms))
     return Measured(
-        frame_ms=overhead["fleet_busy"], dense_ms=joined.dense_ms, overhead_ms=np.maximum(0.0, beside).tolist(),
-        start_ms=joined.start_ms,
-    )  # fmt: skip
+        frame_ms=list(robot.busy_ms), dense_ms=joined.dense_ms, overhead_ms=beside.tolist(), start_ms=joined.start_ms
+    )
 
 
 def _compared(
     robots: list[ReplayedRobot], measured: Measured, rate: float, seconds: float, cores: float
 ) -> dict[str, float]:
-    """A real fleet and a simulated one, by the quantiles of what frames took."""
+    """A real fleet and a simulated one that film at the same times, by the quantiles of what frames took."""
     for robot in robots:
         robot.took_ms.clear()
         robot.busy_ms.clear()
-    _film(robots, rate, seconds)
-    real = [took for robot in robots for took in robot.took_ms]
-    simulated = simulate(
-        SimulatedFleet(
-            robots=len(robots), machines=1, measured=measured, cores=cores, hz=rate, deadline_ms=_NO_DEADLINE_MS,
-            seconds=20 * seconds, rules=FleetRules(standby=False, most_busy=0.95),
-        )
+    fleet = SimulatedFleet(
+        robots=len(robots), machines=1, measured=measured, cores=cores, hz=rate, deadline_ms=_NO_DEADLINE_MS,
+        seconds=_SIMULATED * seconds / _ROUNDS, rules=FleetRules(standby=False, most_busy=0.95),
     )  # fmt: skip
-    row: dict[str, float] = {"robots": len(robots), "frames": len(real), "busy": simulated.busy}
+    rounds = []
+    for number in range(_ROUNDS):
+        phases = _phases(len(robots), number)
+        _film(robots, rate, seconds / _ROUNDS, phases)
+        rounds.append(simulate(replace(fleet, phases=phases, seed=number)))
+    real = [took for robot in robots for took in robot.took_ms]
+    simulated = [took for report in rounds for took in report.latencies_ms]
+    busy = float(np.mean([report.busy for report in rounds]))
+    row: dict[str, float] = {"robots": len(robots), "frames": len(real), "busy": busy}
     for quantile in _QUANTILES:
         row[f"real_p{quantile}_ms"] = float(np.percentile(real, quantile))
-        row[f"simulated_p{quantile}_ms"] = float(np.percentile(simulated.latencies_ms, quantile))
+        row[f"simulated_p{quantile}_ms"] = float(np.percentile(simulated, quantile))
     return row
 
 

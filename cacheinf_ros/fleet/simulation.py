@@ -1,8 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A fleet in simulated time: robots, machines that fail, and the same ledger that places real sessions.
 
-What frames and starts take is drawn from what was measured. A machine's cores serve frames in the order in which they
-come; a robot has one frame at a time, and computes alone what is not there by its deadline.
+What frames and starts take is drawn from what was measured. All frames that a machine computes share its cores; a
+robot has one frame at a time, and computes alone what is not there by its deadline.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cacheinf_ros.fleet.demand import Demand, DemandMeter
 from cacheinf_ros.fleet.ledger import FleetLedger
 from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
 from cacheinf_ros.fleet.messages import Asked, GatewayReport, HostReport, Orders, Place, Refusal
+from cacheinf_ros.fleet.shared_cores import SharedCores
 from cacheinf_ros.fleet.upkeep import keep_up
 
 _NETWORK = "model"
@@ -59,6 +60,7 @@ class SimulatedFleet:
         fails_every_s: mean time until a machine fails; 0: none does.
         repaired_s: until it is back.
         warm_s: at the start, that does not count.
+        phases: when each robot films its first frame, as shares of the period; empty: at random times.
     """
 
     robots: int
@@ -73,6 +75,7 @@ class SimulatedFleet:
     fails_every_s: float = 0.0
     repaired_s: float = 30.0
     rules: FleetRules = field(default_factory=FleetRules)
+    phases: Sequence[float] = ()
     seed: int = 0
 
 
@@ -126,9 +129,9 @@ def simulate(fleet: SimulatedFleet) -> SimulationReport:
 
 
 class _Machine:
-    def __init__(self, simpy: Any, env: Any, name: str, cores: float, memory_bytes: float) -> None:
+    def __init__(self, env: Any, name: str, cores: float, memory_bytes: float) -> None:
         self.machine = Machine(name=name, cores=cores, memory_bytes=memory_bytes)
-        self.cores = simpy.Resource(env, capacity=max(1, int(cores)))
+        self.cores = SharedCores(env, max(1, int(cores)))
         self.failed = env.event()
         self.failed_s = 0.0
         self.is_alive = True
@@ -142,7 +145,7 @@ class _Simulation:
         self.ledger = FleetLedger(fleet.rules)
         self.report = SimulationReport(robots=fleet.robots, machines=fleet.machines)
         self.machines = {
-            name: _Machine(simpy, self.env, name, fleet.cores, fleet.memory_mb * _MB)
+            name: _Machine(self.env, name, fleet.cores, fleet.memory_mb * _MB)
             for name in (f"machine{i:03d}" for i in range(fleet.machines))
         }
         self.ready_s: dict[str, float] = {}  # of processes
@@ -254,7 +257,8 @@ class _Robot:
     def live(self) -> Process:
         """Film for ever, a frame at a time."""
         env, period_s = self._of.env, 1 / self._of.fleet.hz
-        yield env.timeout(self._of.random.uniform(0, period_s))
+        phases = self._of.fleet.phases
+        yield env.timeout(period_s * (phases[self._number] if phases else self._of.random.uniform()))
         while True:
             began = env.now
             yield from self._frame()
@@ -277,11 +281,8 @@ class _Robot:
         service_s = fleet.measured.dense_ms / 1e3 if self._is_dense else of.draw(fleet.measured.frame_ms)
         overhead_s = of.draw(fleet.measured.overhead_ms)
         self._meter.start(began)
-        with machine.cores.request() as core:
-            yield core | lost | env.timeout(deadline_s)
-            if core.triggered and not lost.triggered:
-                yield env.timeout(service_s) | lost
-                of.busy_s += min(service_s, env.now - began) * of.counts
+        worked_s = yield from machine.cores.work(service_s, lost | env.timeout(deadline_s))
+        of.busy_s += worked_s * of.counts
         if lost.triggered:
             self._lose()
         elif env.now - began + overhead_s > deadline_s:
