@@ -93,6 +93,8 @@ class RowSharing(LinkedSession):
             return f"server.policy is {self._policy.value}"
         if self._choice is not None and self._choice.partition is None:
             return "alone it was predicted to end sooner"
+        if self.session.is_preparing:
+            return "the server computes its first frame, which it did not do in time before"
         return self.session.complaint or "the session has only just started"
 
     def _end(self) -> None:

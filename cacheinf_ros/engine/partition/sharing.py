@@ -88,9 +88,12 @@ class RemotePeer(Exchange, Protocol):
 
     Attributes:
         epoch: of the session; with a new one the server has nothing.
+        is_awaited: whether the frame is shared; otherwise the server computes all of it, and so does this machine: what
+            follows can be shared.
     """
 
     epoch: int
+    is_awaited: bool
 
     def choose(self, outdated: Outdated) -> Partition | None:
         """How to share the frame; None: not at all."""
@@ -146,7 +149,9 @@ class SharedProgram:
             self.forget_server()
             self._epoch = peer.epoch
         partition = peer.choose(self._outdated()) if peer is not None else None
-        if peer is not None and partition is not None:
+        if peer is not None and partition is not None and not peer.is_awaited:
+            self._prepare(peer)
+        elif peer is not None and partition is not None:
             try:
                 self._use(partition)
                 self._replicas.exchange, self._replicas.received = peer, []
@@ -175,6 +180,16 @@ class SharedProgram:
             self._replicas.distrust_all()
             outputs = self.program.execute(outside=outside, refresh=True)
         return outputs
+
+    def _prepare(self, peer: RemotePeer) -> None:
+        """Have the server compute a frame from its picture, as this machine does."""
+        try:
+            self._use(everything := self.space.everything_at(Side.SERVER))
+            peer.begin(self._start(everything, refresh=True))
+        except LinkError as error:
+            self.complaint = str(error)
+            peer.fail(self.complaint)
+            self.forget_server()
 
     def _outdated(self) -> Outdated:
         changed = self.program.changed_input.mask

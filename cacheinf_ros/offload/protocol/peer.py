@@ -40,9 +40,12 @@ class Session(Protocol):
 class FramePeer:
     """The server, for one frame; see :class:`.sharing.RemotePeer`."""
 
-    def __init__(self, session: Session, wire: Wire, choose: Choose, patience_s: float) -> None:
+    def __init__(
+        self, session: Session, wire: Wire, choose: Choose, patience_s: float, *, is_awaited: bool = True
+    ) -> None:
         self.choose = choose
         self.epoch = wire.epoch
+        self.is_awaited = is_awaited
         self._session = session
         self._wire = wire
         self._patience_s = patience_s

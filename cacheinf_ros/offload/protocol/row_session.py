@@ -24,6 +24,7 @@ from cacheinf_ros.offload.protocol.server_profile import profile_objection
 from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.protocol.transfer import Served, Wire
 
+_PREPARE_S = 30.0  # for a first frame that nobody waits for
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
 
 
@@ -67,6 +68,13 @@ class RowSession(RobotSession):
         self._mailbox = self._new_mailbox()
         self._sent: _Sent | None = None
         self._request: ScheduleRequest | None = None
+        self._was_late = False  # with the first frame of an epoch, for which the server computes everything
+        self._prepares_until = 0.0  # it computes a first frame for which nobody waits; 0: it does not
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether the server computes its first frame, so that others can be shared after that."""
+        return self._prepares_until > 0
 
     def poll(self, request: ScheduleRequest | None = None) -> None:
         """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
@@ -80,20 +88,26 @@ class RowSession(RobotSession):
         self._ask()
 
     def frame(self, choose: Choose) -> FramePeer | None:
-        """The partner for one frame; None where there is no session.
+        """The partner for one frame; None where there is no session, or the server still prepares.
+
+        A server that came too late with the first frame of an epoch, all of which has changed to it, is not waited for
+        with the next first frame: where that takes longer than the deadline no session would ever get beyond it.
 
         Args:
             choose: see :meth:`RemotePeer.choose`.
         """
         with self._lock:
             self._follow()
-            if self._welcome is None:
+            if self.is_preparing and time.monotonic() > self._prepares_until:
+                self._fail("the server did not compute its first frame in time")
+            if self._welcome is None or self.is_preparing:
                 return None
             wire = Wire(
                 session=self.name, epoch=self._epoch, space=self._space, wire_type=self._config.wire_dtype,
                 compress=self._config.wire_compress, send=self._send, mailbox=self._mailbox,
             )  # fmt: skip
-            return FramePeer(self, wire, choose, self._config.server_deadline_ms / 1e3)
+            is_awaited = not (self._was_late and self._frame == 0)
+            return FramePeer(self, wire, choose, self._config.server_deadline_ms / 1e3, is_awaited=is_awaited)
 
     def begin(self, epoch: int, start: FrameStart) -> tuple[int, bytes]:
         """Take note that the start of the next frame is on its way; the frame's number, and the start as bytes.
@@ -105,6 +119,8 @@ class RowSession(RobotSession):
         with self._lock:
             if epoch != self._epoch or self._welcome is None:
                 raise LinkError(self.complaint or "the session has started anew")
+            if self._was_late and self._frame == 0:
+                self._prepares_until = time.monotonic() + _PREPARE_S
             self._frame += 1
             self._mailbox.forget_before(self._frame)
             self._sent = _Sent(self._frame, len(content), time.monotonic())
@@ -114,6 +130,7 @@ class RowSession(RobotSession):
         """Take note that nothing came of a frame for which so many bytes were sent."""
         with self._lock:
             start = self._sent
+            self._was_late |= frame == 1
             if start is not None and start.frame == frame:
                 self.up.nothing_came(size, 1e3 * (time.monotonic() - start.at))
 
@@ -122,6 +139,8 @@ class RowSession(RobotSession):
             self._mailbox.deliver(packet)
         elif packet.kind in (Kind.STARTED, Kind.DONE):
             self._measure(packet)
+            if packet.kind == Kind.DONE and packet.frame == 1 and self.is_preparing:
+                self._prepares_until, self._was_late = 0.0, False
         elif packet.kind in ANSWERS:
             if self._request is not None:
                 self._request.hear(packet, time.monotonic())
@@ -137,6 +156,7 @@ class RowSession(RobotSession):
             self._request.begin_anew()
 
     def _ended(self, reason: str) -> None:
+        self._prepares_until = 0.0
         self._mailbox.close(reason)
         self._mailbox = self._new_mailbox()
 

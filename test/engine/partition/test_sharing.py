@@ -55,6 +55,7 @@ class Server:
     def __init__(self, model: Model = MIXED, config: EngineConfig = CONFIG, dropped: Collection[str] = ()) -> None:
         self.helper = PartitionWorker(model, config, dropped)
         self.epoch = 0
+        self.is_awaited = True
         self.partition: Partition | None = None
         self.breaks_after: int | None = None
         self.shared = 0
@@ -144,7 +145,7 @@ def random_partition(server: Server, rng: np.random.Generator) -> Partition | No
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**6), breaks=st.booleans())
 def test_frames_equal_dense(seed: int, breaks: bool) -> None:
-    """Any partitions, one after the other; links that break in the middle of a frame."""
+    """Any partitions, one after the other; links that break in the middle of a frame, and frames that prepare."""
     rng = np.random.default_rng(seed)
     engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
     image = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
@@ -152,9 +153,10 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
     for _ in range(7):
         if breaks and rng.random() < 0.3:
             server.breaks_after = int(rng.integers(4))
-        server.partition = random_partition(server, rng)
+        server.partition, server.is_awaited = random_partition(server, rng), bool(rng.random() < 0.8)
         result = engine.run(image, cache_map, server)
         server.end()
+        assert server.is_awaited or result.where == "local"
         assert_result_equals_dense(engine, result, image)
         image, cache_map = changed(image, 5, float(rng.choice([0.0, 0.02, 0.3])), rng)
 
@@ -200,7 +202,7 @@ def test_levels_equal_dense_bit_for_bit(seed: int, breaks: bool) -> None:
     for _ in range(8):
         if breaks and rng.random() < 0.2:
             server.breaks_after = int(rng.integers(4))
-        server.partition = random_partition(server, rng)
+        server.partition, server.is_awaited = random_partition(server, rng), bool(rng.random() < 0.8)
         found = engine.run(image, cache_map, server).outputs
         server.end()
         for name, expected in dense.run(image, None).outputs.items():

@@ -13,11 +13,12 @@ import pytest
 from networks.shared_models import mixed_model
 from oracle import assert_result_equals_dense, changed
 from partitions import nearest
-from sessions import Both, both, until
+from sessions import OFFLOAD, PATIENCE_S, Both, both, until
 
 from cacheinf_ros.cache_map import CacheMap
-from cacheinf_ros.engine import Caching, Partition, Side
+from cacheinf_ros.engine import Caching, FrameStart, Partition, PartitionWorker, Side
 from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.partition.exchange import Exchange
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
 from cacheinf_ros.offload.protocol.transfer import Served
@@ -169,6 +170,42 @@ def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made
             assert 0 <= sessions.robot.served_ms - before <= 1e3 * (time.monotonic() - sent.at)
             before = sessions.robot.served_ms
             assert math.isfinite(sessions.robot.down.bytes_per_ms)
+
+
+def test_a_server_that_is_slow_with_a_whole_picture_is_not_waited_for_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first frame of a session takes longer than the deadline; those after that do not."""
+    deadline_s = OFFLOAD.server_deadline_ms / 1e3
+    compute_part = PartitionWorker.compute_part
+
+    def slow(self: PartitionWorker, start: FrameStart, exchange: Exchange) -> None:
+        if start.pixels.mask.all():
+            time.sleep(1.5 * deadline_s)
+        compute_part(self, start, exchange)
+
+    monkeypatch.setattr(PartitionWorker, "compute_part", slow)
+    with both(MODEL) as sessions:
+        robot, engine = sessions.robot, sessions.engine
+        assert engine.shared is not None
+        everything = engine.shared.space.everything_at(Side.SERVER)
+        rng = np.random.default_rng(0)
+        image = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
+        cache_map: CacheMap | None = None
+        where, asked = [], []
+        sessions.connect()
+        deadline = time.monotonic() + PATIENCE_S
+        while where[-3:] != ["shared"] * 3 and time.monotonic() < deadline:
+            robot.poll()
+            partner = robot.frame(lambda _: everything)
+            result = engine.run(image, cache_map, partner)
+            assert_result_equals_dense(engine, result, image)
+            where.append(result.where)
+            asked.append(partner is not None)
+            image, cache_map = changed(image, 5, 0.05, rng)
+            time.sleep(0.05)
+        assert where[-3:] == ["shared"] * 3, (where, robot.complaint)
+        assert where[0] == "local" and asked[0], "it was waited for, in vain"
+        assert sum(asked) == 5, "once more, not waited for; then each frame is shared"
+        assert not sessions.complaints
 
 
 def test_another_network_is_refused() -> None:
