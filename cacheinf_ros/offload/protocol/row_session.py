@@ -130,9 +130,10 @@ class RowSession(RobotSession):
         """Take note that nothing came of a frame for which so many bytes were sent."""
         with self._lock:
             start = self._sent
-            self._was_late |= frame == 1
             if start is not None and start.frame == frame:
-                self.up.nothing_came(size, 1e3 * (time.monotonic() - start.at))
+                waited_ms = 1e3 * (time.monotonic() - start.at)
+                self.up.nothing_came(size, waited_ms)
+                self._was_late |= frame == 1 and waited_ms >= self._config.server_deadline_ms
 
     def _hear(self, packet: Packet) -> None:
         if packet.kind == Kind.ROWS:
