@@ -23,7 +23,8 @@ from cacheinf_ros.config import parse_size
 from cacheinf_ros.errors import LinkError
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.machine_choice import FleetRules
-from cacheinf_ros.fleet.simulation import Measured, SimulatedFleet, simulate
+from cacheinf_ros.fleet.simulated_fleet import Measured, SimulatedFleet
+from cacheinf_ros.fleet.simulation import simulate
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.node_configs import ModelConfig

@@ -18,7 +18,8 @@ from cacheinf_ros.cli.options import with_options
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.fleet import FleetRules
 from cacheinf_ros.fleet.ray_cluster import RayCluster
-from cacheinf_ros.fleet.simulation import Measured, SimulatedFleet, simulate
+from cacheinf_ros.fleet.simulated_fleet import Measured, SimulatedFleet
+from cacheinf_ros.fleet.simulation import simulate
 
 fleet = typer.Typer(help="Many robots on many machines, on Ray.", no_args_is_help=True)
 Address = Annotated[

@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from cacheinf_ros.fleet import FleetStatus
-from cacheinf_ros.fleet.simulation import SimulationReport
+from cacheinf_ros.fleet.simulated_fleet import SimulationReport
 
 if TYPE_CHECKING:  # the help must work where ROS is not installed
     from cacheinf_ros.harness.fleet_demo_report import DemoReport

@@ -11,4 +11,4 @@ __all__ = [
 # Importing these loads the engine and torch, which the ledger starts without.
 __all__ += ["gateway", "host", "relay"]
 # Who has no cluster, or none that is simulated, need not load it.
-__all__ += ["own_machines", "ray_cluster", "simulation"]
+__all__ += ["own_machines", "ray_cluster", "simulated_fleet", "simulation"]

@@ -93,9 +93,7 @@ class RowSharing(LinkedSession):
             return f"server.policy is {self._policy.value}"
         if self._choice is not None and self._choice.partition is None:
             return "alone it was predicted to end sooner"
-        if self.session.is_preparing:
-            return "the server computes its first frame, which it did not do in time before"
-        return self.session.complaint or "the session has only just started"
+        return self.session.complaint or "the session has only just started: the server has no frame yet"
 
     def _end(self) -> None:
         if self._finder is not None:

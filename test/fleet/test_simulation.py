@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from cacheinf_ros.fleet.simulation import Measured, SimulatedFleet, simulate
+from cacheinf_ros.fleet.simulated_fleet import Measured, SimulatedFleet
+from cacheinf_ros.fleet.simulation import simulate
 
 pytest.importorskip("simpy")
 

@@ -71,11 +71,6 @@ class RowSession(RobotSession):
         self._was_late = False  # with the first frame of an epoch, for which the server computes everything
         self._prepares_until = 0.0  # it computes a first frame for which nobody waits; 0: it does not
 
-    @property
-    def is_preparing(self) -> bool:
-        """Whether the server computes its first frame, so that others can be shared after that."""
-        return self._prepares_until > 0
-
     def poll(self, request: ScheduleRequest | None = None) -> None:
         """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
         with self._lock:
@@ -98,9 +93,9 @@ class RowSession(RobotSession):
         """
         with self._lock:
             self._follow()
-            if self.is_preparing and time.monotonic() > self._prepares_until:
+            if self._is_preparing and time.monotonic() > self._prepares_until:
                 self._fail("the server did not compute its first frame in time")
-            if self._welcome is None or self.is_preparing:
+            if self._welcome is None or self._is_preparing:
                 return None
             wire = Wire(
                 session=self.name, epoch=self._epoch, space=self._space, wire_type=self._config.wire_dtype,
@@ -135,12 +130,17 @@ class RowSession(RobotSession):
                 self.up.nothing_came(size, waited_ms)
                 self._was_late |= frame == 1 and waited_ms >= self._config.server_deadline_ms
 
+    @property
+    def _is_preparing(self) -> bool:
+        """Whether the server computes its first frame, so that others can be shared after that."""
+        return self._prepares_until > 0
+
     def _hear(self, packet: Packet) -> None:
         if packet.kind == Kind.ROWS:
             self._mailbox.deliver(packet)
         elif packet.kind in (Kind.STARTED, Kind.DONE):
             self._measure(packet)
-            if packet.kind == Kind.DONE and packet.frame == 1 and self.is_preparing:
+            if packet.kind == Kind.DONE and packet.frame == 1 and self._is_preparing:
                 self._prepares_until, self._was_late = 0.0, False
         elif packet.kind in ANSWERS:
             if self._request is not None:
