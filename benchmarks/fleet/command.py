@@ -92,9 +92,8 @@ class _Joined:
     def of(cls, gateway: FleetGateway, count: int, model: Model, recording: Recording, rate: float) -> _Joined:
         robots = [ReplayedRobot(f"replayed{number}", Identity.of(model), recording) for number in range(count)]
         start_ms = [1e3 * robot.join(gateway) for robot in robots]
-        _film(
-            robots, rate, _WARM / rate, _phases(count, 0)
-        )  # at their rate: the fleet would have no room for robots that do not pause
+        # at their rate: the fleet would have no room for robots that do not pause
+        _film(robots, rate, _WARM / rate, _phases(count, 0))
         return cls(
             robots=robots, start_ms=float(np.median(start_ms)),
             dense_ms=float(np.median([robot.busy_ms[0] for robot in robots])),

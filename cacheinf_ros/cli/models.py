@@ -125,6 +125,9 @@ def _reading(model: Model) -> Iterator[str]:
     yield f"image: {card.resize} to {_by(model.input_size)}, {card.channel_order}, {_normalisation(card)}"
     shapes = {name: model.graph.tensors[tensor].shape for name, tensor in model.graph.outputs}
     decoder = card.decoder or guessed_decoder(shapes, is_whole=False)
+    if decoder is None and guessed_decoder(shapes, is_whole=True) is not None:
+        yield "answer: read as a class map if its values are whole numbers, else as nothing; a model card says it"
+        return
     if decoder is None:
         yield (
             "[yellow]answer: none that is known.[/] Results carry the outputs as they are; a model card with a decoder "

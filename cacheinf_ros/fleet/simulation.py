@@ -192,8 +192,8 @@ class _Robot:
         service_s = fleet.measured.dense_ms / 1e3 if self._is_dense else of.draw(fleet.measured.frame_ms)
         overhead_s = of.draw(fleet.measured.overhead_ms)
         self._meter.start(began)
-        worked_s = yield from machine.cores.work(service_s, lost | env.timeout(deadline_s))
-        of.busy_s += worked_s * of.counts
+        working = env.process(self._work(machine, service_s, lost))  # to its end, whether the robot still waits or not
+        yield working | lost | env.timeout(deadline_s)
         if lost.triggered:
             self._lose()
         elif env.now - began + overhead_s > deadline_s:
@@ -201,6 +201,10 @@ class _Robot:
             self._alone(is_late=True)
         else:
             self._done(env.now - began + overhead_s, service_s)
+
+    def _work(self, machine: _Machine, service_s: float, lost: Any) -> Process:
+        worked_s = yield from machine.cores.work(service_s, lost)
+        self._of.busy_s += worked_s * self._of.counts
 
     def _done(self, took_s: float, service_s: float) -> None:
         self._is_dense = False

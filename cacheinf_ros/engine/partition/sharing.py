@@ -141,7 +141,7 @@ class SharedProgram:
         self._shift, self._outside = NO_SHIFT, Border.NONE
 
     def execute(self, *, outside: Border, refresh: bool, peer: RemotePeer | None = None) -> dict[str, torch.Tensor]:
-        """As :meth:`Program.execute`; alone, where there is no peer, or it does not want to, or fails."""
+        """As :meth:`Program.execute`; alone where there is no peer, or it does not want to, is not awaited or fails."""
         self._input.stale_remote |= self.program.changed_input.mask
         self._outside |= outside
         self.complaint, self.was_shared = "", False
@@ -183,8 +183,9 @@ class SharedProgram:
 
     def _prepare(self, peer: RemotePeer) -> None:
         """Have the server compute a frame from its picture, as this machine does."""
+        everything = self.space.everything_at(Side.SERVER)
         try:
-            self._use(everything := self.space.everything_at(Side.SERVER))
+            self._use(everything)
             peer.begin(self._start(everything, refresh=True))
         except LinkError as error:
             self.complaint = str(error)

@@ -97,7 +97,7 @@ class RobotSession:
             if not self._is_open:
                 return
             now = time.monotonic()
-            if self._welcome is not None and now - self._heard > max(_SILENT_S, self._config.server_deadline_ms / 500):
+            if self._welcome is not None and now - self._heard > self._silent_s:
                 self._fail("the server is silent")
             if now < self._next_hello or (self._welcome is not None and now - self._heard < _QUIET_S):
                 return
@@ -145,6 +145,14 @@ class RobotSession:
     def _objection(self, welcome: Welcome) -> str:
         """Why a session cannot start with what the server says; empty: it can."""
         raise NotImplementedError
+
+    @property
+    def _silent_s(self) -> float:
+        """For how long a server may say nothing."""
+        return max(_SILENT_S, self._config.server_deadline_ms / 500)
+
+    def _welcomed_again(self) -> None:
+        """Take note that the server is there, and between two frames."""
 
     def _started(self) -> None:
         """Prepare for the first frame of a session."""
@@ -197,6 +205,8 @@ class RobotSession:
             self._started()
         elif self._welcome.instance != welcome.instance:
             self._fail("the server has started anew")
+        else:
+            self._welcomed_again()
 
     def _complain(self, reason: str) -> None:
         """No session can start for a reason; one that there is ends."""

@@ -24,7 +24,8 @@ from cacheinf_ros.offload.protocol.server_profile import profile_objection
 from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.protocol.transfer import Served, Wire
 
-_PREPARE_S = 30.0  # for a first frame that nobody waits for
+_CATCH_UP_S = 30.0  # of silence, while the server computes a frame that nobody waits for
+_LOST_S = 2.0  # after such a frame's start: a server that greets then, which it does between frames, has nothing of it
 _UNMEASURED_S = 1.0  # without anything that says how fast the link is: it may have become better
 
 
@@ -68,8 +69,8 @@ class RowSession(RobotSession):
         self._mailbox = self._new_mailbox()
         self._sent: _Sent | None = None
         self._request: ScheduleRequest | None = None
-        self._was_late = False  # with the first frame of an epoch, for which the server computes everything
-        self._prepares_until = 0.0  # it computes a first frame for which nobody waits; 0: it does not
+        self._is_behind = False  # the server: more is new to it than it computes within the deadline
+        self._is_catching_up = False  # it computes a frame for which nobody waits
 
     def poll(self, request: ScheduleRequest | None = None) -> None:
         """As :meth:`RobotSession.poll`; a request is from now on kept up to date, and asked whenever that is due."""
@@ -83,26 +84,25 @@ class RowSession(RobotSession):
         self._ask()
 
     def frame(self, choose: Choose) -> FramePeer | None:
-        """The partner for one frame; None where there is no session, or the server still prepares.
+        """The partner for one frame; None where there is no session, or the server still catches up.
 
-        A server that came too late with the first frame of an epoch, all of which has changed to it, is not waited for
-        with the next first frame: where that takes longer than the deadline no session would ever get beyond it.
+        With the first frame of an epoch everything is new to the server. Where it came too late with that, the next
+        epoch's frames are not waited for until it has computed one of them within the deadline: where the whole
+        picture takes longer, no session would get beyond it otherwise.
 
         Args:
             choose: see :meth:`RemotePeer.choose`.
         """
         with self._lock:
             self._follow()
-            if self._is_preparing and time.monotonic() > self._prepares_until:
-                self._fail("the server did not compute its first frame in time")
-            if self._welcome is None or self._is_preparing:
+            if self._welcome is None or self._is_catching_up:
                 return None
             wire = Wire(
                 session=self.name, epoch=self._epoch, space=self._space, wire_type=self._config.wire_dtype,
                 compress=self._config.wire_compress, send=self._send, mailbox=self._mailbox,
             )  # fmt: skip
-            is_awaited = not (self._was_late and self._frame == 0)
-            return FramePeer(self, wire, choose, self._config.server_deadline_ms / 1e3, is_awaited=is_awaited)
+            patience_s = self._config.server_deadline_ms / 1e3
+            return FramePeer(self, wire, choose, patience_s, is_awaited=not self._is_behind)
 
     def begin(self, epoch: int, start: FrameStart) -> tuple[int, bytes]:
         """Take note that the start of the next frame is on its way; the frame's number, and the start as bytes.
@@ -114,8 +114,7 @@ class RowSession(RobotSession):
         with self._lock:
             if epoch != self._epoch or self._welcome is None:
                 raise LinkError(self.complaint or "the session has started anew")
-            if self._was_late and self._frame == 0:
-                self._prepares_until = time.monotonic() + _PREPARE_S
+            self._is_catching_up = self._is_behind
             self._frame += 1
             self._mailbox.forget_before(self._frame)
             self._sent = _Sent(self._frame, len(content), time.monotonic())
@@ -127,21 +126,23 @@ class RowSession(RobotSession):
             start = self._sent
             if start is not None and start.frame == frame:
                 waited_ms = 1e3 * (time.monotonic() - start.at)
-                self.up.nothing_came(size, waited_ms)
-                self._was_late |= frame == 1 and waited_ms >= self._config.server_deadline_ms
+                unheard = size if start.arrived is None else size - start.size
+                if unheard > 0:
+                    self.up.nothing_came(unheard, waited_ms)
+                self._is_behind |= frame == 1 and waited_ms >= self._config.server_deadline_ms
 
     @property
-    def _is_preparing(self) -> bool:
-        """Whether the server computes its first frame, so that others can be shared after that."""
-        return self._prepares_until > 0
+    def _silent_s(self) -> float:
+        return _CATCH_UP_S if self._is_catching_up else super()._silent_s
 
     def _hear(self, packet: Packet) -> None:
         if packet.kind == Kind.ROWS:
             self._mailbox.deliver(packet)
         elif packet.kind in (Kind.STARTED, Kind.DONE):
             self._measure(packet)
-            if packet.kind == Kind.DONE and packet.frame == 1 and self._is_preparing:
-                self._prepares_until, self._was_late = 0.0, False
+            if packet.kind == Kind.DONE and self._is_catching_up and self._sent and packet.frame == self._sent.frame:
+                took_ms = 1e3 * (time.monotonic() - self._sent.at)
+                self._is_catching_up, self._is_behind = False, took_ms > self._config.server_deadline_ms
         elif packet.kind in ANSWERS:
             if self._request is not None:
                 self._request.hear(packet, time.monotonic())
@@ -151,13 +152,17 @@ class RowSession(RobotSession):
     def _objection(self, welcome: Welcome) -> str:
         return profile_objection(self._space, welcome.profile)
 
+    def _welcomed_again(self) -> None:
+        if self._is_catching_up and self._sent and time.monotonic() - self._sent.at > _LOST_S:
+            self._fail("a frame, or the word that it is done, was lost")
+
     def _started(self) -> None:
         self._frame = 0
         if self._request is not None:
             self._request.begin_anew()
 
     def _ended(self, reason: str) -> None:
-        self._prepares_until = 0.0
+        self._is_catching_up = False
         self._mailbox.close(reason)
         self._mailbox = self._new_mailbox()
 

@@ -25,7 +25,8 @@ class Served:
     Attributes:
         took_ms: from the frame's start.
         waited_ms: of these, for rows of the robot.
-        busy_ms: that a core computed, or the GPU, whatever else the machine did meanwhile.
+        busy_ms: that the serving thread computed, by the processor's clock: what others do meanwhile does not count; on
+            a GPU what it took without waiting.
         last_bytes: of the last rows.
     """
 
