@@ -124,7 +124,7 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     if not text:
         return None
     parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+    if len(parts) != 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise ConfigError(f"size {text!r}: expected HEIGHTxWIDTH in pixels, for example 480x640")
     return int(parts[0]), int(parts[1])
 

@@ -21,7 +21,7 @@ def test_nothing_is_no_size(text: str | None) -> None:
     assert parse_size(text) is None
 
 
-@pytest.mark.parametrize("text", ["480", "480x", "0x4", "-1x4", "4x5x6", "axb"])
+@pytest.mark.parametrize("text", ["480", "480x", "0x4", "-1x4", "4x5x6", "axb", "²x3"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected HEIGHTxWIDTH"):
         parse_size(text)

@@ -106,6 +106,7 @@ def robot_command(config: SoakConfig, number: int) -> NodeCommand:
             **_ENGINE, **_CAMERA, **matching, "model": config.model, "result_topic": "results", "server.use": True,
             "server.policy": policy, "server.share_topic": SHARE_TOPIC, "server.shared_topic": ANSWER_TOPIC,
             "server.deadline_ms": _DEADLINE_MS, "server.schedule_s": 1.0,
+            "server.probe_max_s": 1.0,  # places come free all the time
         },
     )  # fmt: skip
 

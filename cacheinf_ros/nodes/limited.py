@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +15,10 @@ from rclpy.publisher import Publisher
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.install_paths import share_folder
 from cacheinf_ros.offload import LimitedLink, Trace, read_trace
+from cacheinf_ros.pipeline.guard import THROTTLE
 from cacheinf_ros.pipeline.node_configs import LimitConfig
+
+_log = logging.getLogger(__name__)
 
 
 class Sender:
@@ -36,7 +40,7 @@ class Sender:
                 with suppress(InvalidHandle):  # the publisher is gone
                     publisher.publish(message)
             except RCLError as error:  # who receives does not keep up: lost, as on any bad link
-                self._logger.warning(f"a message was not sent: {error}", throttle_duration_sec=5.0)
+                _log.warning("a message was not sent: %s", error, extra=THROTTLE)
 
         if self._link is None:
             deliver()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -35,17 +36,22 @@ from cacheinf_ros.offload import (
     frames_at_once,
 )
 from cacheinf_ros.offload.protocol.greeting import read_hello
-from cacheinf_ros.offload.protocol.packets import Send
+from cacheinf_ros.offload.protocol.packets import Kind, Send, cut
 from cacheinf_ros.offload.row_workers import RowWorkers
 from cacheinf_ros.offload.searching import ScheduleSearches
 from cacheinf_ros.pipeline import Health
+from cacheinf_ros.pipeline.guard import THROTTLE
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way, of all robots together
 _PATIENCE_S = 5.0
 _SILENT_S = 5.0  # after which a robot may lose its place to another
 _PERIOD_S = 1.0
+_UNUSABLE_S = 60.0  # after which a model is compiled again that could not be: there may be memory again
+_NO_PLACE = "the server has no place left: raise its server.max_robots"
 _MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the refusal arrives
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -97,7 +103,7 @@ class RobotSessions:
         self._load = ServerLoad(at_once, None if gateway is None else lambda: gateway.busy)
         self._searches = ScheduleSearches(parameters.get(ServerConfig).search_s)
         self._rows = RowWorkers(self._searches)
-        self._unusable: dict[tuple[str, Work], str] = {}  # why, of models that there are: not compiled again and again
+        self._unusable: dict[tuple[str, Work], tuple[str, float]] = {}  # models that there are: why, and until when
         topic = parameters.get(ServerTopicsConfig).share_topic
         self._packets = subscribe_to(node, SplitPacket, topic, self._receive, profile(_DEPTH))
         if gateway is not None:
@@ -127,7 +133,10 @@ class RobotSessions:
             self._forget(packet.session)
             return
         if robot is None:
-            if not packet.starts_session or not self._has_room():
+            if not packet.starts_session:
+                return
+            if not self._has_room():
+                self._turn_away(packet)
                 return
             robot = self._welcome(packet)
         if packet.is_sound:  # else anybody's noise would keep a place
@@ -141,11 +150,22 @@ class RobotSessions:
             return True
         name, oldest = next(iter(self._robots.items()))
         if not oldest.is_silent(_SILENT_S):
-            self._complain("a robot was turned away: raise server.max_robots")
             return False
         self._forget(name)
         self._node.get_logger().info(f"forgot {name}: too many robots")
         return True
+
+    def _turn_away(self, greeting: Packet) -> None:
+        """Tell a robot that there is no place, so that it greets less and less often."""
+        self._complain(f"a robot was turned away: {_NO_PLACE}")
+        name = greeting.session
+        answers = self._refused[name] = self._refused.pop(name, None) or self._answers(name)
+        for packet in cut(_NO_PLACE.encode(), session=name, epoch=greeting.epoch, kind=Kind.REFUSED):
+            self._to(answers)(packet)
+
+    def _answers(self, session: str) -> Publisher[Any]:
+        topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{session}"
+        return publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
 
     def _give_up_refused(self) -> None:
         """Sessions that were refused keep no place: only the topics of the last few stay."""
@@ -184,8 +204,7 @@ class RobotSessions:
 
     def _welcome(self, greeting: Packet) -> _Robot:
         name = greeting.session
-        topic = f"{self._parameters.get(ServerTopicsConfig).shared_topic}/{name}"
-        answers = self._refused.pop(name, None) or publish_to_one(self._node, SplitPacket, topic, profile(_DEPTH))
+        answers = self._refused.pop(name, None) or self._answers(name)
         session = self._session(greeting, self._load.watched(self._to(answers)))
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
@@ -207,16 +226,16 @@ class RobotSessions:
         key = asked.network, work
         with self._compiling:
             self._check_open(session)
-            if key in self._unusable:
-                raise LinkError(self._unusable[key])
+            reason, until_s = self._unusable.get(key, ("", 0.0))
+            if time.monotonic() < until_s:
+                raise LinkError(reason)
             try:
                 return self._compiled(session, asked, work)
             except CacheinfError:
                 raise
             except Exception as error:
-                self._unusable[key] = (
-                    f"{asked.model!r} cannot be compiled by the server: {type(error).__name__}: {error}"
-                )
+                reason = f"{asked.model!r} cannot be compiled by the server: {type(error).__name__}: {error}"
+                self._unusable[key] = reason, time.monotonic() + _UNUSABLE_S
                 raise
 
     def _compiled(self, session: ServerSession, asked: Identity, work: Work) -> Worker:
@@ -238,7 +257,7 @@ class RobotSessions:
 
     def _complain(self, complaint: str) -> None:
         self._health.count("complaints")
-        self._node.get_logger().warning(complaint, throttle_duration_sec=5.0)
+        _log.warning("%s", complaint, extra=THROTTLE)
 
 
 def _asks_for_rows(greeting: Packet) -> bool:

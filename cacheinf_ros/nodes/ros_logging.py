@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 
 import rclpy.logging
 from rclpy.impl.rcutils_logger import RcutilsLogger
 
 _PACKAGE = "cacheinf_ros"
+_MOST_KEPT = 256  # texts that are not to be said again too soon
+_NUMBERS = re.compile(r"\d+")
 
 
 class _RosHandler(logging.Handler):
@@ -18,14 +21,17 @@ class _RosHandler(logging.Handler):
     def __init__(self, logger: RcutilsLogger) -> None:
         super().__init__()
         self._logger = logger
-        self._next_s: dict[tuple[object, ...], float] = {}  # by what is not to be said sooner
+        self._next_s: dict[str, float] = {}  # by what is not to be said sooner
 
     def filter(self, record: logging.LogRecord) -> bool:
         throttle_s = getattr(record, "throttle_s", 0.0)
         if throttle_s:
-            error = record.exc_info[0] if record.exc_info else None
-            key, now_s = (record.pathname, record.lineno, error), time.monotonic()
+            key, now_s = _gist(record), time.monotonic()
             if now_s < self._next_s.get(key, 0.0):
+                return False
+            if len(self._next_s) >= _MOST_KEPT:
+                self._next_s = {key: next_s for key, next_s in self._next_s.items() if next_s > now_s}
+            if len(self._next_s) >= _MOST_KEPT:
                 return False
             self._next_s[key] = now_s + throttle_s
         return True
@@ -43,6 +49,13 @@ class _RosHandler(logging.Handler):
             self._logger.info(text)
         else:
             self._logger.debug(text)
+
+
+def _gist(record: logging.LogRecord) -> str:
+    """What records that say the same thing share: all but numbers, such as the frame's; of bugs their kind."""
+    error = record.exc_info[0] if record.exc_info else None
+    said = error.__name__ if error is not None else record.getMessage()
+    return _NUMBERS.sub("#", f"{record.pathname} {record.lineno} {said}")
 
 
 def log_to_ros(name: str) -> None:

@@ -7,6 +7,7 @@ It has a cache of its own for each robot. With a fleet it is a gateway: rows are
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 
 from cacheinf_ros.catalog import prepare_catalogs
@@ -21,6 +22,7 @@ from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline import WorkState
+from cacheinf_ros.pipeline.guard import THROTTLE
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
@@ -29,6 +31,8 @@ from cacheinf_ros.pipeline.node_configs import (
     ServerTopicsConfig,
 )
 from cacheinf_ros.pipeline.runner import open_model
+
+_log = logging.getLogger(__name__)
 
 
 class ServerNode(FrameNode):
@@ -83,7 +87,7 @@ class ServerNode(FrameNode):
         """Become a gateway of the fleet."""
         from cacheinf_ros.fleet.ray_cluster import RayCluster
 
-        get, log = self.parameters.get, self.get_logger()
+        get = self.parameters.get
 
         def setting(asked: Identity) -> HostSetting:
             return HostSetting(
@@ -91,8 +95,8 @@ class ServerNode(FrameNode):
             )
 
         cluster = RayCluster(get(ServerConfig).fleet)
-        gateway = FleetGateway(cluster, models, setting, lambda text: log.warning(text, throttle_duration_sec=5.0))
-        log.info(f"{gateway.name} of the fleet at {get(ServerConfig).fleet}")
+        gateway = FleetGateway(cluster, models, setting, lambda text: _log.warning("%s", text, extra=THROTTLE))
+        self.get_logger().info(f"{gateway.name} of the fleet at {get(ServerConfig).fleet}")
         self.health.note("gateway", gateway.name)
         return gateway
 

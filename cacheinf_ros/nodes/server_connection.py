@@ -7,10 +7,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
@@ -88,8 +90,9 @@ class ServerConnection:
     def send(self, packet: Packet) -> None:
         """Send without waiting: to a session's own gateway as soon as that is reached, else to all."""
         publisher, own = self._packets, self._own.get(packet.session)
-        if own is not None and own[1].get_subscription_count():
-            publisher = own[1]
+        with suppress(InvalidHandle):  # the executor's thread has just taken the session from that gateway
+            if own is not None and own[1].get_subscription_count():
+                publisher = own[1]
         self._sender.publish(publisher, packet_message(packet), packet.bytes_on_wire)
 
     def belongs_to(self, session: str, gateway: str) -> None:

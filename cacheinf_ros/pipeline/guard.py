@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cacheinf_ros.errors import CacheinfError
 
 THROTTLE = {"throttle_s": 5.0}
-"""Extra of a log record: the node's log takes one from the same place no sooner than so many seconds later."""
+"""Extra of a log record: the node's log takes one like it, but for numbers, no sooner than so many seconds later."""
 
 _log = logging.getLogger(__name__)
 

@@ -85,14 +85,15 @@ class Server:
     def robots_served(self) -> list[str]:
         return list(self.sessions._robots)
 
-    def refusal(self, greeting: Packet) -> str:
-        """What a robot that greets until it is refused is told."""
+    def refusal(self, greeting: Packet, *, of_place: bool = False) -> str:
+        """What a robot that greets until it is refused is told; for want of a place, or for anything else."""
         told: list[str] = []
 
         def hear(message: SplitPacket) -> None:
             packet = packet_from(message)
-            if packet.kind == Kind.REFUSED:
-                told.append(packet.data.decode())
+            text = packet.data.decode()
+            if packet.kind == Kind.REFUSED and (text == robot_sessions._NO_PLACE) == of_place:
+                told.append(text)
 
         subscription = self.robots.create_subscription(
             SplitPacket, f"frame_shared/{greeting.session}", hear, profile(10)
@@ -135,6 +136,27 @@ def test_a_model_that_breaks_the_compiler_is_compiled_once(serving: Callable[[Ex
     server.refusal(greeting("fourth", work=Work.FRAMES))
     assert {network for network, _ in server.models.asked} == {"0", "1"}, "another model"
     assert len(server.models.asked) == 3, "and other work with the first"
+
+
+def test_a_model_that_could_not_be_compiled_is_tried_again_later(
+    serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(robot_sessions, "_UNUSABLE_S", 0.0)
+    server = serving(MemoryError("for now"))
+    for robot in ("first", "second"):
+        server.refusal(greeting(robot))
+    assert len(server.models.asked) >= 2
+
+
+def test_a_robot_for_which_there_is_no_place_is_told_so(
+    serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, over = serving(MessageError("no such model")), threading.Event()
+    monkeypatch.setattr(server.models, "find", lambda *_: over.wait(DEADLINE_S))  # it keeps the only place
+    server.take(greeting("first"))
+    assert "server.max_robots" in server.refusal(greeting("second"), of_place=True)
+    assert server.robots_served == ["first"]
+    over.set()
 
 
 def test_a_model_that_is_not_there_may_come(serving: Callable[[Exception], Server]) -> None:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.nodes.ros_logging import _RosHandler
+from cacheinf_ros.nodes.ros_logging import _MOST_KEPT, _RosHandler
 from cacheinf_ros.pipeline.guard import guarded
 
 
@@ -52,6 +52,19 @@ def test_bugs_of_different_kinds_are_all_there_with_their_tracebacks(lines: list
     assert len(lines) == 2
     assert "Traceback" in lines[0] and "ValueError: one" in lines[0]
     assert "KeyError: 'two'" in lines[1]
+
+
+def test_a_failure_of_every_frame_does_not_hide_another_one(lines: list[str]) -> None:
+    for number in range(5):
+        fail(CacheinfError(f"no such encoding {number}"))
+        fail(CacheinfError(f"calibration failed: {number}"))
+    assert lines == ["a frame: no such encoding 0", "a frame: calibration failed: 0"]
+
+
+def test_texts_that_are_kept_are_bounded(lines: list[str]) -> None:
+    for number in range(3 * _MOST_KEPT):
+        fail(CacheinfError("x" * number))
+    assert len(lines) == _MOST_KEPT
 
 
 def test_what_is_not_throttled_is_all_there(lines: list[str]) -> None:

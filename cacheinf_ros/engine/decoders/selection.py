@@ -89,7 +89,7 @@ def _id_of(word: str, labels: tuple[str, ...]) -> int:
     lower = [label.lower() for label in labels]
     if word.lower() in lower:
         return lower.index(word.lower())
-    if word.isdigit() and (not labels or int(word) < len(labels)):
+    if word.isdecimal() and (not labels or int(word) < len(labels)):
         return int(word)
     if not labels:
         raise ConfigError(f"classes: this model's classes have no names: give the id of {word!r}")

@@ -37,6 +37,7 @@ def test_names_and_ids() -> None:
         ("zebra", LABELS, "it knows: person, car"),
         ("4", LABELS, "ids, 0 to 3"),
         ("car", (), "no names"),
+        ("²", (), "no names"),
     ],
 )
 def test_an_unknown_class_is_told_with_what_is_near(word: str, labels: tuple[str, ...], said: str) -> None:
