@@ -82,6 +82,9 @@ class OwnWay:
             self._matching.reset("nobody wants maps")
             self._engine.reset()
         result = promised.run(shot.image, cache_map, matching_ms)
+        if cache_map is not None and not result.cached:  # the next map would lead from a frame that the cache lacks
+            self._matching.reset("the engine did not compute the frame")
+            self._engine.reset()
         self.trace = _trace(result, cache_map, matching_ms, **promise)
         return result.outputs, result.motion
 

@@ -202,7 +202,9 @@ def _prepared(
 ) -> Prepared | None:
     """Prepare a model for a backend; None, and a line in the log, where it is not installed or cannot run the model."""
     try:
-        return prepare(backend, model, threads, int8, device)
+        prepared = prepare(backend, model, threads, int8, device)
+        prepared.run(prepared.read(np.zeros((*model.input_size, 3), np.uint8)))  # what is made lazily may fail as well
+        return prepared
     except ImportError as error:
         _log.info("dense frames are not tried on %s: %s", backend.value, error)
     except NotImplementedError as error:

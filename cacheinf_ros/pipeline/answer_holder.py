@@ -178,7 +178,7 @@ class AnswerHolder:
 
     def look_soon(self) -> None:
         """Have the next burst as soon as after the first one: there is something new to be judged."""
-        self._wait = _FIRST_WAIT
+        self._wait, self._rest = _FIRST_WAIT, 1
 
     def rest(self) -> None:
         """Hold nothing until the next burst: looking whether an answer stands costs more than it saves."""

@@ -40,6 +40,15 @@ class BackendRanking:
         best, *others = (backend for backend in self._backends if backend not in self._far)
         return others[frame // 4 % len(others)] if others and frame % 2 else best
 
+    def drop(self, backend: DenseBackend) -> bool:
+        """Give a backend up that failed; returns whether there is another one: the last one stays."""
+        if len(self._backends) < 2:
+            return False
+        self._backends, self._far = (
+            tuple(each for each in backends if each.name != backend.name) for backends in (self._backends, self._far)
+        )
+        return True
+
     def took(self, backend: DenseBackend, milliseconds: float) -> None:
         """Note what a frame took."""
         self._took_ms.setdefault(backend.name, []).append(milliseconds)

@@ -7,6 +7,7 @@ are there: little is left to do after the last.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -28,7 +29,7 @@ class Burst(Generic[D]):
     def __init__(self, task: Task[D], meter: ChangeMeter) -> None:
         self._task = task
         self._meter = meter
-        self._thumbnails: list[Image] = []
+        self._thumbnails: deque[Image] = deque(maxlen=LONGEST)  # of the last frames
         self._decisions: list[D] = []
         self._changes: list[list[Change]] = []  # of each frame, to the one before, to that two frames before, ...
         self._beside: list[Score] = []  # the answer to the frame before, judged by that to each frame
@@ -42,7 +43,7 @@ class Burst(Generic[D]):
 
     def add(self, thumbnail: Image, decision: D) -> None:
         """Take the next frame."""
-        self._changes.append([self._meter.between(each, thumbnail) for each in self._thumbnails[: -LONGEST - 1 : -1]])
+        self._changes.append([self._meter.between(each, thumbnail) for each in reversed(self._thumbnails)])
         if self._decisions:
             self._beside.append(self._task.score(self._decisions[-1], decision, None))
         self._change_table = self._score_table = None

@@ -31,7 +31,7 @@ from cacheinf_ros.pipeline.dense_execution import (
     half_precision_backends,
     may_quantise,
 )
-from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.health import PREPARING
 from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 from cacheinf_ros.pipeline.promise_notes import backend_text
@@ -41,6 +41,7 @@ Image = NDArray[np.uint8]
 Reader = Callable[[EngineResult], Any]
 """Tells what an answer decides."""
 _STOP_S = 0.5
+_GIVEN_UP = "%s is given up, as it failed on a frame"
 
 
 class Turn(NamedTuple):
@@ -102,6 +103,7 @@ class DenseStream:
     def withdraw(self) -> None:
         """Compute in float32 until the next burst: what was promised has changed."""
         self._lower.withdraw()
+        self._tell()
 
     def forget(self) -> None:
         """Forget what was found out about precisions and times: other decisions count from now on."""
@@ -109,6 +111,7 @@ class DenseStream:
             self._ranking.forget()
         self._lower.forget()
         self._quiet.forget()
+        self._tell()
 
     def lost(self) -> None:
         """The stream began anew, and the burst that is going on with it."""
@@ -119,7 +122,7 @@ class DenseStream:
 
     def in_full_precision(self, image: Image) -> EngineResult:
         """Compute a frame by the fastest backend of float32."""
-        return self._compute(image, self._of_float32.best)
+        return self._in_float32(image, lambda: self._of_float32.best)[1]
 
     def in_burst(
         self, image: Image, task: Task[Any], read: Reader, turn: Turn, *, cached: bool, counts: bool
@@ -130,8 +133,9 @@ class DenseStream:
             cached: whether the engine's cache holds the frame as well.
             counts: whether its time does: the second to compute a frame finds threads awake and weights in the cache.
         """
-        backend = self._of_float32.in_turn(turn.frame, turn.burst)
-        result = self._compute(image, backend, cached=cached)
+        backend, result = self._in_float32(
+            image, lambda: self._of_float32.in_turn(turn.frame, turn.burst), cached=cached
+        )
         decision = read(result)
         self._shows_something(decision, task)
         if counts:
@@ -143,12 +147,12 @@ class DenseStream:
         is so.
         """
         lookout = self._lower.lookout if self._quiet.is_on and self._lower.chosen is None else None
-        if lookout is None:
+        seen = None if lookout is None else self._in_lower_precision(image, lookout)
+        if seen is None:
             result = self._by_chosen(image)
             decision = read(result)
             self._shows_something(decision, task)
             return result, decision
-        seen = self._compute(image, lookout)
         decision = read(seen)
         if not self._shows_something(decision, task):
             return seen, decision
@@ -201,20 +205,42 @@ class DenseStream:
 
     def _by_chosen(self, image: Image) -> EngineResult:
         """Compute a frame by the fastest backend of the precision that was chosen."""
-        if self._lower.chosen is not None:
-            return self._compute(image, self._lower.chosen)
-        backend = self._of_float32.best
-        result = self._compute(image, backend)
+        chosen = self._lower.chosen
+        result = None if chosen is None else self._in_lower_precision(image, chosen)
+        if result is not None:
+            return result
+        backend, result = self._in_float32(image, lambda: self._of_float32.best)
         self._of_float32.took(backend, result.total_ms)
         if self._of_float32.look_again():
             self._tell()
         return result
 
+    def _in_float32(
+        self, image: Image, choose: Callable[[], DenseBackend], *, cached: bool = False
+    ) -> tuple[DenseBackend, EngineResult]:
+        """Compute a frame by the backend that is chosen; one that fails is given up where there is another one."""
+        while True:
+            backend = choose()
+            with guarded(_GIVEN_UP % backend.name) as failure:
+                return backend, self._compute(image, backend, cached=cached)
+            if not self._of_float32.drop(backend):
+                raise Told(failure.reason)
+            self._tell()
+
+    def _in_lower_precision(self, image: Image, backend: DenseBackend) -> EngineResult | None:
+        """Compute a frame by one of them; None: it failed, and is given up."""
+        with guarded(_GIVEN_UP % backend.name):
+            return self._compute(image, backend)
+        self._lower.drop(backend)
+        self._tell()
+        return None
+
     def _compute(self, image: Image, backend: DenseBackend, *, cached: bool = False) -> EngineResult:
         return compute_densely(self._model, backend, image, cached=cached)
 
     def _tell(self) -> None:
-        self._note("dense_backend", backend_text(self._of_float32.best, self._lower))
+        if self._ranking is not None:
+            self._note("dense_backend", backend_text(self._ranking.best, self._lower))
 
     def _prepare(self, config: EngineConfig) -> None:
         """Prepare the backends, and last of all what answers are judged by: with that they come into use."""

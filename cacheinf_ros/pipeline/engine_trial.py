@@ -30,6 +30,7 @@ _HOPELESS = 2.0  # times the dense time: nothing that a longer trial might find 
 _ENOUGH = 3  # frames to see it by
 _FAR_OFF = 9  # frames in a row that change more than any on trial: the engine waits for another trial
 _BETWEEN = 9  # frames between bursts to see by that the engine is slower there than a trial said
+_FAILED_MS = 1000.0  # what a trial counts as having taken, at least, in which the engine failed
 _COST = 0.02  # share of the computing time that a trial may have taken before there is another; halved each time
 
 
@@ -101,7 +102,7 @@ class EngineTrial:
         self, engine: Engine, image: NDArray[np.uint8], cache_map: CacheMap | None, peer: RemotePeer | None
     ) -> EngineResult:
         """Have the engine compute a frame, see :meth:`Engine.run`, in the way that is on trial or was chosen."""
-        if cache_map is not None and self.is_on:
+        if cache_map is not None and not cache_map.is_empty and self.is_on:  # of an empty one nothing is reused
             self._tried_change = max(self._tried_change, 1 - cache_map.reuse_ratio)
         return engine.run(image, cache_map if self._reuses else None, peer)
 
@@ -113,13 +114,26 @@ class EngineTrial:
         """
         if self.way is not Way.CACHED:
             return False
-        if cache_map is None or not self._reuses or 1 - cache_map.reuse_ratio <= self._known_change:
+        if not self._reuses or cache_map is None or cache_map.is_empty:
+            change = 0.0  # the frame is computed completely, which loses nothing
+        else:
+            change = 1 - cache_map.reuse_ratio
+        if change <= self._known_change:
             self._far_off = 0
             return True
         self._far_off += 1
         if self._far_off >= _FAR_OFF:
             self.way = Way.DENSE
         return False
+
+    def distrust(self) -> None:
+        """Compute frames densely until a trial has shown what may be lost now: that is less than before."""
+        self.way = Way.DENSE
+
+    def give_up(self) -> None:
+        """Compute frames densely, and try again only after a while: the engine failed."""
+        self.way, self.is_on, self._reuses = Way.DENSE, False, True
+        self._wait_for_another(max(self._spent_ms, _FAILED_MS))
 
     def compare(self, engine_ms: float, dense_ms: float, *, engine_first: bool) -> None:
         """Note what a frame of the trial took; give up what is hopeless.

@@ -83,6 +83,12 @@ class LowerPrecision:
         fit = [trial for trial in self._trials if trial.overlooks_nothing]
         return min(fit, key=lambda trial: trial.milliseconds).backend if fit else None
 
+    def drop(self, backend: DenseBackend) -> None:
+        """Give a backend up that failed."""
+        self._trials = [trial for trial in self._trials if trial.backend is not backend]
+        if self.chosen is backend:
+            self.withdraw()
+
     def withdraw(self) -> None:
         """Choose none until the next burst: what was promised has changed."""
         self.chosen, self.booked = None, 0.0
@@ -119,9 +125,7 @@ class LowerPrecision:
         with guarded(f"{trial.backend.name} is given up") as failure:
             trial.answers[index] = answer(trial.backend)
         if failure:
-            self._trials.remove(trial)
-            if self.chosen is trial.backend:
-                self.withdraw()
+            self.drop(trial.backend)
 
     def judge(self, task: Task[Any], max_loss: float, full_ms: float, *, kept: bool) -> None:
         """Choose anew at the end of a burst.

@@ -33,9 +33,6 @@ class Change:
         return self.largest <= limit.largest and self.mean <= limit.mean
 
 
-NO_CHANGE = Change(largest=0.0, mean=0.0)
-
-
 class ChangeMeter:
     """Compares pictures at a quarter of the model's size. For one thread at a time."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cacheinf_ros.engine.dense_backends import DenseBackend
 from cacheinf_ros.pipeline.answer_holder import LossReport
+from cacheinf_ros.pipeline.holding import Holding
 from cacheinf_ros.pipeline.lower_precision import LowerPrecision
 
 
@@ -23,17 +24,17 @@ def backend_text(best: DenseBackend, lower: LowerPrecision) -> str:
 
 
 def loss_text(report: LossReport, max_loss: float) -> str:
-    """What a burst showed to be lost, of what is allowed."""
+    """What a burst showed to be lost, of what holding answers was allowed to."""
     measured, uncertain = report.measured, report.uncertain
     return (
         f"{measured.whole:.3f} +- {uncertain.whole:.3f} "
-        f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {max_loss:g} asked"
+        f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {max_loss:g} allowed"
     )
 
 
-def limits_text(report: LossReport, scale: float) -> str:
+def limits_text(holding: Holding, scale: float) -> str:
     """How much may change until an answer is no longer held; ``scale``: what surprises leave of that."""
-    limit = report.holding.limit
+    limit = holding.limit
     if limit is None:
         return "nothing is held"
     return f"largest {limit.largest:.1f}, mean {limit.mean:.2f}, times {scale:.2f}"

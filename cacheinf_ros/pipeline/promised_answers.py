@@ -82,7 +82,8 @@ class PromisedAnswers:
     def wants_maps(self) -> bool:
         """Whether cache maps are any use for the next frame."""
         in_burst = self._holder is None or self._holder.wants_dense
-        return self.trial.reuses and (self.trial.way is Way.CACHED or (in_burst and self.trial.is_on))
+        by_engine = self.trial.way is Way.CACHED or (in_burst and self.trial.is_on)
+        return self._max_loss > 0 and self.trial.reuses and by_engine
 
     @property
     def measured(self) -> Loss | None:
@@ -96,6 +97,10 @@ class PromisedAnswers:
             self.lost()  # answers without a promise are none that the holder knows of
         if config.max_loss != self._max_loss:
             self._dense.withdraw()
+        if config.max_loss < self._max_loss:
+            self.trial.distrust()
+            if self._holder is not None:
+                self._holder.look_soon()
         self._max_loss = config.max_loss
         if self._holder is not None:
             self._holder.promise(self._room)
@@ -194,10 +199,16 @@ class PromisedAnswers:
         tries = self.trial.is_on
         engine_first = tries and goes_first(turn.frame)
 
-        def try_engine() -> EngineResult:
-            return self.trial.run(self._engine, image, cache_map, peer)
+        def try_engine() -> EngineResult | None:
+            with guarded("trying the engine") as failure:
+                return self.trial.run(self._engine, image, cache_map, peer)
+            self._note("cached_engine", f"given up for a while: {failure.reason}")
+            self._engine.reset()
+            self.trial.give_up()
+            return None
 
         tried = try_engine() if engine_first else None
+        tries = tries and self.trial.is_on
         result, decision = self._dense.in_burst(
             image, self._task, self._reader(image), turn,
             cached=tries and self.trial.reuses, counts=not engine_first,
@@ -207,7 +218,7 @@ class PromisedAnswers:
             tried = try_engine()
 
         def judge() -> None:
-            by_engine = tried if tried is not None or not tries else try_engine()
+            by_engine = tried if tried is not None or not (tries and self.trial.is_on) else try_engine()
             if by_engine is None:
                 self.trial.computed(dense_ms)
             else:
@@ -260,19 +271,18 @@ class PromisedAnswers:
     def _judge(self, report: LossReport) -> None:
         """Choose backend and way until the next burst."""
         assert self._task is not None
+        assert self._holder is not None
+        allowed = self._holder.max_loss  # by which the burst was judged
         self._looks.forget()
         self._dense.judge(self._task, self._max_loss, kept=report.kept)
         if found := self.trial.judge(report.engine, self._dense.milliseconds, self._max_loss, report.moved):
             self._note("cached_engine", found)
-        assert self._holder is not None
         self._holder.promise(self._room)
-        self._note("loss", loss_text(report, self._max_loss))
-        self._note("limits", limits_text(report, self._holder.scale))
+        self._note("loss", loss_text(report, allowed))
+        self._note("limits", limits_text(self._holder.holding, self._holder.scale))
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
         if not report.kept:
-            _log.warning(
-                "a burst of dense frames shows a loss of %s: limits are tightened", loss_text(report, self._max_loss)
-            )
+            _log.warning("a burst of dense frames shows a loss of %s: limits are tightened", loss_text(report, allowed))
 
     @property
     def _room(self) -> float:

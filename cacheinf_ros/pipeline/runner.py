@@ -160,7 +160,7 @@ class Runner:
             self._asked, self._last = asked, None
             promised.select(self.selection)
             promised.lost()
-        promised.meet(has_server=partner is not None)
+        promised.meet(has_server=partner is not None and partner.is_awaited)
         if promised.trial.wants_thresholds and self.engine.bounded.calibration is None:
             self._calibrate(image, cache_map)
         started = time.perf_counter()
@@ -233,7 +233,7 @@ class Runner:
         return FrameResult(
             model=self.name,
             mode=result.mode.value,
-            outcome=Outcome.CACHED if result.cached else Outcome.LOST,
+            outcome=Outcome.CACHED if result.cached else Outcome.UNTOUCHED,
             engine=replace(result, stage_ms={**result.stage_ms, "decode": decode_ms}),
             input_size=self._input_size,
             decoded=decoded,

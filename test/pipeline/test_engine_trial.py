@@ -162,11 +162,26 @@ def chosen(*changed: int) -> EngineTrial:
     return trial
 
 
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=16), st.integers(0, 100))
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=16), st.integers(0, 99))
 def test_the_engine_computes_no_frame_that_changes_more_than_any_on_trial(seen: list[int], now: int) -> None:
     trial = chosen(*seen)
     assert trial.covers(map_of(now)) == (now <= max(seen))
-    assert trial.covers(None)  # that one is computed completely
+    assert trial.covers(None) and trial.covers(map_of(100))  # these are computed completely
+
+
+def test_a_frame_of_which_nothing_is_reused_says_nothing_of_what_reuse_loses() -> None:
+    assert not chosen(100, 3, 3).covers(map_of(4))
+
+
+def test_an_engine_that_fails_is_tried_again_only_after_a_while() -> None:
+    trial = chosen(3)
+    trial.give_up()
+    assert trial.way is Way.DENSE and not trial.is_on
+    trial.judge(None, 10.0, ASKED, MUCH_MOVED)
+    assert not trial.is_on
+    trial.computed(1e5)
+    trial.judge(None, 10.0, ASKED, MUCH_MOVED)
+    assert trial.is_on
 
 
 def test_where_everything_changes_more_the_engine_waits_for_another_trial() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model, load_model
 from cacheinf_ros.pipeline import dense_execution
+from cacheinf_ros.pipeline.engine_trial import Way
 from cacheinf_ros.pipeline.frame_result import HELD
 from cacheinf_ros.pipeline.pairing import Outcome
 from cacheinf_ros.pipeline.runner import Runner
@@ -137,6 +139,7 @@ def test_nothing_is_held_or_lost_where_no_loss_is_allowed(model: Model) -> None:
     results = [runner.infer(still, CacheMap.nothing((96, 128), 8)) for _ in range(BURST + 6)]
     assert HELD not in {result.mode for result in results}
     assert {result.engine.mode for result in results} == {Mode.DENSE}
+    assert not runner.wants_maps
     runner.close()
 
 
@@ -292,8 +295,57 @@ def test_what_fails_behind_an_answer_fails_no_frame(model: Model, monkeypatch: p
     monkeypatch.setattr(runner.engine, "run", fail_once)
     results = [runner.infer(picture(), CacheMap.nothing((96, 128), 8)) for _ in range(BURST + 3)]
     assert not any(result.error for result in results)
-    assert notes["judging"] == "out of order"
-    assert results[-1].mode == HELD  # after a burst that began anew
+    assert notes["cached_engine"].endswith("out of order")
+    assert results[-1].mode == HELD
+    runner.close()
+
+
+def test_an_engine_that_always_fails_ends_no_burst_and_fails_no_frame(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, notes = bounded(model)
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(runner.engine, "run", fail)
+    results = [runner.infer(picture(), CacheMap.nothing((96, 128), 8)) for _ in range(BURST + 2)]
+    assert not any(result.error for result in results)
+    assert "out of memory" in notes["cached_engine"] and results[-1].mode == HELD
+    runner.close()
+
+
+def test_a_dense_backend_that_fails_is_given_up_as_long_as_there_is_another(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact, is_broken = run_by_torch(model.module), False
+
+    def fail(prepared: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        if is_broken:
+            raise RuntimeError("out of order")
+        return exact(prepared)
+
+    broken = replace(lower_backend("broken", model, fail), precision=DensePrecision.FLOAT32)
+    works = replace(lower_backend("works", model, exact), precision=DensePrecision.FLOAT32)
+    monkeypatch.setattr(dense_execution, "fastest_backends", lambda *_: (broken, works))
+    runner, notes = bounded(model)
+    is_broken = True
+    results = [runner.infer(picture(), None) for _ in range(BURST + 2)]
+    assert not any(result.error for result in results) and results[-1].mode == HELD
+    assert notes["dense_backend"].startswith("works")
+    runner.close()
+
+
+def test_where_less_may_be_lost_the_engine_computes_nothing_until_it_was_tried_again(model: Model) -> None:
+    runner, _ = bounded(model)
+    for _ in range(BURST + 1):
+        runner.infer(picture(), None)
+    assert runner.promised is not None
+    runner.promised.trial.way = Way.CACHED
+    runner.configure(EngineConfig(mode=Mode.BOUNDED, threads=1, max_loss=0.1))
+    assert runner.promised.trial.way is Way.CACHED
+    runner.configure(EngineConfig(mode=Mode.BOUNDED, threads=1, max_loss=0.01))
+    assert runner.promised.trial.way is Way.DENSE
     runner.close()
 
 

@@ -24,7 +24,8 @@ class ClassMaps:
     """The best class of each pixel, [height, width], or of the frame, [1, 1]."""
 
     def __init__(self, output: str, input_size: Size, *, most_pixels: int | None = None) -> None:
-        """Name the output that holds a score per class, [1, classes] or [1, classes, height, width].
+        """Name the output: a score per class, [1, classes] or [1, classes, height, width], or the class of each pixel,
+        integers [1, height, width].
 
         Args:
             most_pixels: of a map that are looked at; of more, only those of every so many rows and columns.
@@ -36,6 +37,10 @@ class ClassMaps:
     def read(self, outputs: Outputs, image_size: Size, motion: Motion | None = None) -> Classes:
         """See :meth:`Task.read`."""
         values = outputs[self._output]
+        if values.ndim == 3:
+            step = self._step(values[0].size)
+            classes = values[0, ::step, ::step].astype(np.uint8)  # as users get them
+            return classes if motion is None else move_class_map(classes, motion, self._input_size)
         maps = values.reshape(values.shape[1], *(values.shape[2:] or (1, 1)))
         step = self._step(maps.shape[1] * maps.shape[2])
         classes = maps[:, ::step, ::step].argmax(0)
@@ -83,6 +88,10 @@ class ClassMaps:
         )
 
 
-def is_class_scores(values: NDArray[Any]) -> bool:
-    """Whether an output holds scores of classes: [1, classes] or [1, classes, height, width], several classes."""
+def shows_classes(values: NDArray[Any]) -> bool:
+    """Whether an output holds scores of several classes, [1, classes] or [1, classes, height, width], or whole numbers,
+    [1, height, width], that are classes.
+    """
+    if values.ndim == 3:
+        return values.shape[0] == 1 and values.dtype.kind in "iu"
     return values.ndim in (2, 4) and values.shape[0] == 1 and values.shape[1] > 1

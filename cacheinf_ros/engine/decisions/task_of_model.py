@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine.decisions.box_decisions import BoxDecisions
-from cacheinf_ros.engine.decisions.class_maps import ClassMaps, is_class_scores
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps, shows_classes
 from cacheinf_ros.engine.decisions.raw_values import RawValues
 from cacheinf_ros.engine.decisions.task import Task
 from cacheinf_ros.engine.decoders import Selection
@@ -40,6 +40,6 @@ def task_of_model(
         return BoxDecisions(card, selection)
     if len(outputs) == 1:
         ((name, values),) = outputs.items()
-        if is_class_scores(values):
+        if shows_classes(values):
             return ClassMaps(name, card.input_size, most_pixels=most_pixels)
     return RawValues(deviations, card.input_size)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cacheinf_ros.engine.decisions import Score, consensus_of_all, score_all
-from cacheinf_ros.engine.decisions.class_maps import ClassMaps
+from cacheinf_ros.engine.decisions.class_maps import ClassMaps, shows_classes
 
 TASK = ClassMaps("scores", (8, 8))
 
@@ -16,6 +16,13 @@ def test_the_best_class_of_each_pixel_is_read() -> None:
     scores = np.zeros((1, 3, 2, 2), np.float32)
     scores[0, 2, 0, 1] = scores[0, 1, 1, 1] = 1.0
     assert TASK.read({"scores": scores}, (2, 2)).tolist() == [[0, 2], [0, 1]]
+
+
+def test_classes_may_be_given_as_they_are() -> None:
+    classes = np.random.default_rng(0).integers(0, 5, (1, 64, 48))
+    task = ClassMaps("classes", (64, 48), most_pixels=200)
+    assert np.array_equal(task.read({"classes": classes}, (64, 48)), classes[0, ::4, ::4])
+    assert shows_classes(classes) and not shows_classes(classes.astype(np.float32))
 
 
 def test_a_vector_is_one_decision() -> None:
