@@ -62,7 +62,8 @@ def _findings() -> Iterator[Finding]:
     yield Finding(subject="processor", value=f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.machine()}")
     for name in ("torch", "numba", "opencv-python-headless", "rosbags"):
         yield _package(name, needed=True)
-    for name, purpose in (("torchvision", "torchvision:NAME models"), ("onnxruntime", "bench"), ("openvino", "bench")):
+    bounded = "mode bounded, which uses the fastest engine there is, and bench"
+    for name, purpose in (("torchvision", "torchvision:NAME models"), ("onnxruntime", bounded), ("openvino", bounded)):
         yield _package(name, needed=False, purpose=purpose)
     yield _asked("compiled kernels", _kernels, remedy="`make build` compiles them (needs g++)", needed=False)
     yield _asked("devices", _devices, remedy="")

@@ -248,7 +248,9 @@ class ReplayConfig(Config):
     image_topic: str = parameter("camera/image", "where to publish; '/compressed' is appended for compressed transport")
     image_transport: ImageTransport = parameter(ImageTransport.RAW, "type of the images: raw or compressed")
     frame_id: str = parameter("camera", "frame_id of the images' headers")
-    stamp: StampSource = parameter(StampSource.CLOCK, "stamps: this node's clock, or the source's time from 1 s on")
+    stamp: StampSource = parameter(
+        StampSource.CLOCK, "clock: stamps are this node's time; source: the source's, from 1 s on"
+    )
     publish_clock: bool = parameter(False, "publish the source's time on /clock; stamps are then the source's")
     wait_for_subscribers: int = parameter(0, "subscribers to the images to wait for before the first", low=0, high=100)
     wait_timeout_s: float = unlisted(60.0, "how long to wait for them, s", low=0.0, high=3600.0)
