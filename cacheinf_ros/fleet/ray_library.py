@@ -24,7 +24,7 @@ def ray() -> Any:
     try:
         return import_module("ray")
     except ImportError:
-        raise ConfigError("fleet: needs Ray, which is not installed: pip install 'cacheinf_ros[fleet]'") from None
+        raise ConfigError("fleet: needs Ray, which is not installed: pip install 'ray[default]'") from None
 
 
 def affinity(node: str) -> Any:

@@ -35,7 +35,7 @@ def simulate(fleet: SimulatedFleet) -> SimulationReport:
     try:
         simpy = import_module("simpy")
     except ImportError:
-        raise ConfigError("simulations need simpy: pip install 'cacheinf_ros[fleet]'") from None
+        raise ConfigError("simulations need simpy: pip install simpy") from None
     return _Simulation(fleet, simpy).run()
 
 

@@ -37,7 +37,7 @@ class RowWorkers:
             self._untimed.add(asked.network)
             _log.warning(
                 "the operators of %s could not be timed on %s, so that no robot shares frames with this server: only "
-                "compiled kernels can be (`make build` for device cpu, `pip install cacheinf_ros[gpu]` for cuda; "
+                "compiled kernels can be (`make build` for device cpu, `pip install triton` for cuda; "
                 "`cacheinf doctor` says what is there); robots with server.policy remote_jpeg are served all the same",
                 asked.model, partition.program.input.pixels.device,
             )  # fmt: skip

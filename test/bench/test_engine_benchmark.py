@@ -123,7 +123,6 @@ def test_changed_frames_bring_their_maps(pattern: str) -> None:
 
 
 def test_onnx_contenders_compute_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    pytest.importorskip("onnxscript", reason="the bench extra is not installed")
     model = mixed_model()
     wanted = (Contender.EAGER, Contender.ONNXRUNTIME, Contender.OPENVINO)
     contenders = build_contenders(model, wanted, threads=1).runs

@@ -64,7 +64,7 @@ def _on_gpu(
         try:
             from cacheinf_ros.engine.backends.triton_backend import TritonBackend
         except ImportError as error:
-            _log.warning("no Triton (%s): pip install cacheinf_ros[gpu]; using slower kernels in torch", error)
+            _log.warning("no Triton (%s): pip install triton; using slower kernels in torch", error)
         else:
             library = kernel_library()
             host = NativeBackend(library, threads) if library else None
