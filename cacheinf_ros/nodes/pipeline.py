@@ -239,7 +239,8 @@ class Pipeline:
         image, fold = prepared.image, prepared.fold
         self._note_gap(fold.gap)
         sharing = self._sharing if self._sharing is not None and not self._policy.sends_frames else None
-        was_dropped = self._runner.configure(self._node.parameters.get(EngineConfig))
+        config = self._node.parameters.get(EngineConfig)
+        was_dropped = self._runner.configure(config)
         cache_map = None if was_dropped else fold.cache_map
         if cache_map is None or cache_map.image_size != image.shape[:2]:
             self._runner.drop_cache()
@@ -247,7 +248,12 @@ class Pipeline:
         partner = sharing.partner() if sharing else None
         result = self._runner.infer(image, cache_map, partner, matching_ms=prepared.matching_ms or 0.0)
         compute_ms, was_shared = result.engine.stage_ms["compute"], result.engine.where != "local"
-        spent = sharing.computed(was_shared=was_shared, took_ms=compute_ms) if sharing else Spent(compute_ms=compute_ms)
+        is_dense = config.mode is Mode.BOUNDED and result.engine.mode is Mode.DENSE  # by a backend, not by the engine
+        spent = Spent(compute_ms=compute_ms)
+        if sharing is not None:
+            spent = sharing.computed(
+                was_shared=was_shared, took_ms=compute_ms, by_engine=not is_dense and result.mode != HELD
+            )
         self._note_unfollowed(cache_map, result)
         if prepared.matching_ms is not None:
             result = result.after({"match": prepared.matching_ms})

@@ -113,16 +113,21 @@ class RowSharing(LinkedSession):
         if self._scheduler is not None:
             self._scheduler.unsettle()
 
-    def computed(self, *, was_shared: bool, took_ms: float) -> Spent:
-        """Take note of what became of a frame. Returns the robot's part in it."""
+    def computed(self, *, was_shared: bool, took_ms: float, by_engine: bool = True) -> Spent:
+        """Take note of what became of a frame. Returns the robot's part in it.
+
+        Args:
+            by_engine: whether the answer is the engine's, which was perhaps only on trial: else the time says nothing
+                of how frames are to be divided.
+        """
         self._health.count("shared" if was_shared else "alone")
         choice, scheduler, partner = self._choice, self._scheduler, self._partner
-        waited_ms = partner.waited_ms if partner is not None else 0.0
+        waited_ms = partner.waited_ms if partner is not None and by_engine else 0.0
         robot_ms = took_ms - waited_ms
         self._health.count("robot_us", round(1e3 * robot_ms))
         self._health.count("local_permille", round(1e3 * choice.local_share) if choice and was_shared else 1000)
         is_as_chosen = choice is not None and was_shared == (choice.partition is not None)
-        if scheduler is not None and not is_as_chosen:
+        if scheduler is not None and by_engine and not is_as_chosen:
             scheduler.unsettle()
         if choice is None or scheduler is None or partner is None:
             return Spent(compute_ms=robot_ms)
@@ -133,7 +138,7 @@ class RowSharing(LinkedSession):
         self._health.count("bytes_received", partner.bytes_received)
         self._health.count("transmit_us", round(1e3 * transmit_ms))
         self._health.count("receive_us", round(1e3 * receive_ms))
-        if is_as_chosen:
+        if is_as_chosen and by_engine:
             scheduler.observe_robot(choice, robot_ms)
             scheduler.observe_frame(choice, took_ms)
         if was_shared:

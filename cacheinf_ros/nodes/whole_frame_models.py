@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog.serving import SplitModels
-from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine import EngineConfig, Mode
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.graph import Model, weight_bytes
 from cacheinf_ros.matching import MatchingConfig
@@ -55,7 +55,7 @@ class _LoadedModel:
         link = self._maps.link(image, stamp_ns, matching, mode=config.mode, dense_ms=runner.dense_ms)
         self._cached.add(link)
         result = self._cached.run(image, stamp_ns, config)
-        if result.outcome is Outcome.CACHED:
+        if result.outcome is Outcome.CACHED and result.engine.mode is not Mode.DENSE:
             self._maps.learn(stamp_ns, result.engine.active_share, result.engine.stage_ms["compute"])
         before = {"match": link.matching_ms}
         if self.load_ms is not None:
