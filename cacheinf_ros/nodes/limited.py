@@ -15,7 +15,7 @@ from rclpy.publisher import Publisher
 from cacheinf_ros.errors import ConfigError
 from cacheinf_ros.install_paths import share_folder
 from cacheinf_ros.offload import LimitedLink, Trace, read_trace
-from cacheinf_ros.pipeline.guard import THROTTLE
+from cacheinf_ros.pipeline import THROTTLE
 from cacheinf_ros.pipeline.node_configs import LimitConfig
 
 _log = logging.getLogger(__name__)

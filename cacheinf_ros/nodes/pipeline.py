@@ -249,11 +249,10 @@ class Pipeline:
         result = self._runner.infer(image, cache_map, partner, matching_ms=prepared.matching_ms or 0.0)
         compute_ms, was_shared = result.engine.stage_ms["compute"], result.engine.where != "local"
         is_dense = config.mode is Mode.BOUNDED and result.engine.mode is Mode.DENSE  # by a backend, not by the engine
+        by_engine = not is_dense and result.mode != HELD
         spent = Spent(compute_ms=compute_ms)
         if sharing is not None:
-            spent = sharing.computed(
-                was_shared=was_shared, took_ms=compute_ms, by_engine=not is_dense and result.mode != HELD
-            )
+            spent = sharing.computed(was_shared=was_shared, took_ms=compute_ms, by_engine=by_engine)
         self._note_unfollowed(cache_map, result)
         if prepared.matching_ms is not None:
             result = result.after({"match": prepared.matching_ms})

@@ -39,8 +39,7 @@ from cacheinf_ros.offload.protocol.greeting import read_hello
 from cacheinf_ros.offload.protocol.packets import Kind, Send, cut
 from cacheinf_ros.offload.row_workers import RowWorkers
 from cacheinf_ros.offload.searching import ScheduleSearches
-from cacheinf_ros.pipeline import Health
-from cacheinf_ros.pipeline.guard import THROTTLE
+from cacheinf_ros.pipeline import THROTTLE, Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way, of all robots together

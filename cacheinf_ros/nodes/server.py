@@ -21,8 +21,7 @@ from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
-from cacheinf_ros.pipeline import WorkState
-from cacheinf_ros.pipeline.guard import THROTTLE
+from cacheinf_ros.pipeline import THROTTLE, WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,

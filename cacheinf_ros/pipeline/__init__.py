@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """One frame without ROS: which frame is next, what is reusable for it, the run, and how the node is doing."""
 
-from cacheinf_ros.pipeline.guard import Told, guarded
+from cacheinf_ros.pipeline.guard import THROTTLE, Told, guarded
 from cacheinf_ros.pipeline.health import PREPARING, Health, StampGaps, Status, WorkState
 from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap, MapUpdate
 from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Outcome, Paired
@@ -9,7 +9,7 @@ from cacheinf_ros.pipeline.polling import wait_until
 from cacheinf_ros.pipeline.worker import Inbox, Worker
 
 __all__ = [
-    "EMPTY", "LATE", "PREPARING", "FoldedMap", "FramePairing", "Health", "Inbox", "LatestQueue", "MapUpdate", "Outcome",
+    "EMPTY", "LATE", "PREPARING", "THROTTLE", "FoldedMap", "FramePairing", "Health", "Inbox", "LatestQueue", "MapUpdate", "Outcome",
     "Paired", "StampGaps", "Status", "Told", "WorkState", "Worker", "guarded", "wait_until",
 ]  # fmt: skip
 
