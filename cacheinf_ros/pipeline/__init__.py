@@ -9,8 +9,8 @@ from cacheinf_ros.pipeline.polling import wait_until
 from cacheinf_ros.pipeline.worker import Inbox, Worker
 
 __all__ = [
-    "EMPTY", "LATE", "PREPARING", "THROTTLE", "FoldedMap", "FramePairing", "Health", "Inbox", "LatestQueue", "MapUpdate", "Outcome",
-    "Paired", "StampGaps", "Status", "Told", "WorkState", "Worker", "guarded", "wait_until",
+    "EMPTY", "LATE", "PREPARING", "THROTTLE", "FoldedMap", "FramePairing", "Health", "Inbox", "LatestQueue",
+    "MapUpdate", "Outcome", "Paired", "StampGaps", "Status", "Told", "WorkState", "Worker", "guarded", "wait_until",
 ]  # fmt: skip
 
 # The parameters that several nodes declare.

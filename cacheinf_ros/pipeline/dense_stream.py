@@ -122,7 +122,11 @@ class DenseStream:
 
     def in_full_precision(self, image: Image) -> EngineResult:
         """Compute a frame by the fastest backend of float32."""
-        return self._in_float32(image, lambda: self._of_float32.best)[1]
+        backend, result = self._in_float32(image, lambda: self._of_float32.best)
+        self._of_float32.took(backend, result.total_ms)
+        if self._of_float32.look_again():
+            self._tell()
+        return result
 
     def in_burst(
         self, image: Image, task: Task[Any], read: Reader, turn: Turn, *, cached: bool, counts: bool
@@ -207,13 +211,7 @@ class DenseStream:
         """Compute a frame by the fastest backend of the precision that was chosen."""
         chosen = self._lower.chosen
         result = None if chosen is None else self._in_lower_precision(image, chosen)
-        if result is not None:
-            return result
-        backend, result = self._in_float32(image, lambda: self._of_float32.best)
-        self._of_float32.took(backend, result.total_ms)
-        if self._of_float32.look_again():
-            self._tell()
-        return result
+        return self.in_full_precision(image) if result is None else result
 
     def _in_float32(
         self, image: Image, choose: Callable[[], DenseBackend], *, cached: bool = False

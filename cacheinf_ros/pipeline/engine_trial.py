@@ -126,6 +126,10 @@ class EngineTrial:
             self.way = Way.DENSE
         return False
 
+    def lost(self) -> None:
+        """The burst that is going on begins anew, and the trial in it."""
+        self._begin()
+
     def distrust(self) -> None:
         """Compute frames densely until a trial has shown what may be lost now: that is less than before."""
         self.way = Way.DENSE
@@ -149,7 +153,7 @@ class EngineTrial:
             self._engine_ms.append(engine_ms)
         else:
             self._dense_ms.append(dense_ms)
-        if self._reuses and len(self._engine_ms) >= _ENOUGH and self._dense_ms:
+        if len(self._engine_ms) >= _ENOUGH and self._dense_ms:
             self.is_on = median(self._engine_ms) <= _HOPELESS * median(self._dense_ms)
 
     def computed(self, milliseconds: float) -> None:

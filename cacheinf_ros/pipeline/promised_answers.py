@@ -132,6 +132,7 @@ class PromisedAnswers:
         self._unjudged = None
         self._burst_ms = 0.0
         self._dense.lost()
+        self.trial.lost()
         if self._holder is not None:
             self._holder.lost()
 
