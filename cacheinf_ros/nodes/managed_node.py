@@ -65,17 +65,6 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
         self._made_by_activate: list[Callable[[], object]] = []
         self._enable = self.create_service(SetBool, "~/enable", self._set_enabled)
 
-    @property
-    def failure(self) -> str:
-        """Why the last transition failed, after which the node rests against the user's wish; empty: none did."""
-        error = self._failure
-        if error is None:
-            return ""
-        told = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, START_ERRORS):
-            return told
-        return f"internal error, see the node's log: {type(error).__name__}: {told}"
-
     def configure(self) -> None:
         """Load what the node works with; may raise any of :data:`START_ERRORS`."""
 
@@ -169,16 +158,27 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
                 before.destroy_newer()
             is_expected = isinstance(error, START_ERRORS)
             if not self._is_starting:  # who starts the node says it
-                self.get_logger().error(self.failure if is_expected else traceback.format_exc())
+                self.get_logger().error(self._failure_told if is_expected else traceback.format_exc())
             return TransitionCallbackReturn.FAILURE if is_expected else TransitionCallbackReturn.ERROR
         self.standing = then
         self._failure = None
         return TransitionCallbackReturn.SUCCESS
 
+    @property
+    def _failure_told(self) -> str:
+        """Why the last transition failed, after which the node rests against the user's wish; empty: none did."""
+        error = self._failure
+        if error is None:
+            return ""
+        told = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, START_ERRORS):
+            return told
+        return f"internal error, see the node's log: {type(error).__name__}: {told}"
+
     def _set_enabled(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         """Answer the service: activate the node, configured before where it is not, or deactivate it."""
         response.success = self._enabled() if request.data else self._disabled()
-        response.message = self.failure or self.standing.value or "active"
+        response.message = self._failure_told or self.standing.value or "active"
         return response
 
     def _enabled(self) -> bool:
