@@ -23,12 +23,11 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fast_dds import LOSS_REMEDY
 from cacheinf_ros.nodes.image_messages import Arrival, CameraMessages
 from cacheinf_ros.nodes.topics import image_topic, overridden_reliability, profile, subscribe_to_images
-from cacheinf_ros.pipeline import Health, StampGaps
+from cacheinf_ros.pipeline import Health, Silence, StampGaps
 from cacheinf_ros.pipeline.node_configs import ImageConfig, Reliability
 
 _SAID_AGAIN_S = 60.0
 _REVIEW_S = 1.0
-_SILENCE_S = 5.0
 
 
 class Camera:
@@ -60,7 +59,9 @@ class Camera:
         self._asked = overridden_reliability(node, self._topic, config.image_reliability)
         self._is_reliable = self._asked is not Reliability.BEST_EFFORT
         self._review_soon = node.create_guard_condition(self._review)
-        self._silent_since: float | None = None
+        self._silence = Silence(self._topic)
+        self._told_silence = ""
+        self._arrived_s: float | None = None
         self._subscription = self._subscribe()
         health.counted("image_publishers", lambda: self._subscription.get_publisher_count())
         # events may come before the graph knows of what they tell, and not every middleware has them
@@ -118,21 +119,20 @@ class Camera:
             self._subscription = self._subscribe()
 
     def _note_silence(self, *, is_published: bool) -> None:
-        """Say where a camera publishes, as far as the graph knows, and nothing arrives: all of it may be lost."""
-        now = time.monotonic()
-        if not is_published or self._silent_since is None:
-            self._silent_since = now
-        is_silent = now - self._silent_since > _SILENCE_S
-        reason = f"nothing arrives on {self._topic}, although somebody publishes there" if is_silent else ""
+        """Say where nothing arrives: all of it may be lost, or no camera publishes, as far as the graph knows."""
+        reason = self._silence.reason(time.monotonic(), self._arrived_s, is_published=is_published)
         self._health.silent(reason)
-        if is_silent:
+        if reason and is_published:
             self._node.get_logger().warning(
                 f"{reason}: if the camera works, {LOSS_REMEDY}", throttle_duration_sec=_SAID_AGAIN_S
             )
+        elif reason and reason != self._told_silence:  # once: a camera may be switched off for hours
+            self._node.get_logger().warning(f"{reason}: start the camera, or correct image_topic")
+        self._told_silence = reason
 
     def _receive(self, serialized: bytes) -> None:
         self._health.count("received")
-        self._silent_since = time.monotonic()
+        self._arrived_s = time.monotonic()
         try:
             arrival = Arrival(self._messages.read(serialized))
         except MessageError as error:

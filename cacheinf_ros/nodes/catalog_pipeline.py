@@ -102,7 +102,7 @@ class CatalogPipeline:
         if failure:
             message = self._nothing(asked.model, arrival, failure.reason)
         self._results.publish(message)
-        self._node.health.result(arrival.age_ms, message.reuse_ratio, message.error)
+        self._node.health.result(arrival.age_ms, message.reuse_ratio, message.error, asked.model)
         if self._figures[asked.model].publisher.get_subscription_count():
             self._publish_figures(asked.model, message, arrival.age_ms)
         self._report.answered(asked.model, variant=message.variant, where=message.where, error=message.error)
@@ -119,7 +119,11 @@ class CatalogPipeline:
         self._view = None
 
     def close(self) -> None:
-        """End the sessions with a server and what runs in the background; when the node does not spin any more."""
+        """End the sessions with a server and what runs in the background, when no request is served.
+
+        To be called by the executor's thread, before the node's publishers are destroyed.
+        """
+        self._node.health.counted("result_subscribers", lambda: 0)
         self._device.drop_all()
         if self._connection is not None:
             self._connection.close()

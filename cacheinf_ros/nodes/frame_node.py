@@ -46,7 +46,7 @@ class FrameNode(ManagedNode):
             self,
             self.health,
             config=lambda: self.parameters.get(WatchConfig),
-            work=lambda: replace(self.work_state(), at_rest=self.standing.value),
+            work=lambda: replace(self.work_state(), at_rest=self.standing.value, failure=self._failure_told),
         )
 
     def activate(self) -> None:

@@ -123,7 +123,9 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
 
     def _on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Called after a bug in another of these; where not even this goes well, the node is finalized."""
+        cause = self._failure
         result = self._attempt(self._free_all, Standing.UNCONFIGURED)
+        self._failure = cause or self._failure  # that all was freed well is not what the user wants to know
         if result is not TransitionCallbackReturn.SUCCESS:
             self.standing = Standing.FINALIZED
         return result
@@ -156,16 +158,27 @@ class ManagedNode(LifecycleNodeMixin, ConfiguredNode):
                 before.destroy_newer()
             is_expected = isinstance(error, START_ERRORS)
             if not self._is_starting:  # who starts the node says it
-                told = " ".join(str(error).split()) if is_expected else traceback.format_exc()
-                self.get_logger().error(told)
+                self.get_logger().error(self._failure_told if is_expected else traceback.format_exc())
             return TransitionCallbackReturn.FAILURE if is_expected else TransitionCallbackReturn.ERROR
         self.standing = then
+        self._failure = None
         return TransitionCallbackReturn.SUCCESS
+
+    @property
+    def _failure_told(self) -> str:
+        """Why the last transition failed, after which the node rests against the user's wish; empty: none did."""
+        error = self._failure
+        if error is None:
+            return ""
+        told = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, START_ERRORS):
+            return told
+        return f"internal error, see the node's log: {type(error).__name__}: {told}"
 
     def _set_enabled(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         """Answer the service: activate the node, configured before where it is not, or deactivate it."""
         response.success = self._enabled() if request.data else self._disabled()
-        response.message = str(self._failure) if self._failure is not None else self.standing.value or "active"
+        response.message = self._failure_told or self.standing.value or "active"
         return response
 
     def _enabled(self) -> bool:

@@ -135,6 +135,7 @@ class WholeFrameModels:
         with self._lock:
             self._asked.pop(session, None)
             loaded = self._loaded.pop(session, None)
+            self._health.forget(session)
         if loaded is not None:
             loaded.close()
 
@@ -153,16 +154,24 @@ class WholeFrameModels:
             stamp_ns, picture = stamp_and_picture(content)
             result = self.run(session, decode_picture(picture), stamp_ns)
         except CacheinfError as error:
-            self._health.result(1e3 * (time.monotonic() - started), 0.0, str(error))
+            self._tell_failed(session, 1e3 * (time.monotonic() - started), str(error))
             raise
         finally:
             with self._lock:
                 del self._started[session]
-        self._health.result(1e3 * (time.monotonic() - started), result.engine.reuse_ratio)
+        self._health.result(1e3 * (time.monotonic() - started), result.engine.reuse_ratio, source=session)
         self._health.note("variants_mb", f"{self.used_bytes / 1e6:.0f}")
         message = result_message(Header(), result, self._parameters.get(ResultConfig).max_output_bytes)
         message.where = "server"
         return result_content(message)
+
+    def _tell_failed(self, session: str, latency_ms: float, error: str) -> None:
+        """Under the lock, as nobody would take back the error of a session that was forgotten meanwhile."""
+        with self._lock:
+            if session in self._asked:
+                self._health.result(latency_ms, 0.0, error, session)
+            else:
+                self._health.failed(error)
 
     def _load(self, session: str, asked: Identity) -> _LoadedModel:
         started = time.perf_counter()

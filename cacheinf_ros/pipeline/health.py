@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from statistics import fmean, median
 PREPARING = "being prepared"
 """What diagnostics say of the dense backends of bounded mode until there are some."""
 _WINDOW = 100
+_SOURCES = 64  # whose last errors are kept: of more, those that failed longest ago are gone
 _LOSS_WINDOW = 1000  # frames over which the share of lost ones is told
 _LOSS_JUDGED = 100  # fewer say nothing
 _LOSS_WARNED = 0.01
@@ -20,6 +22,8 @@ _KNOWN = 8  # periods before a gap that say what the camera's period is
 _CONFIRMED = 5  # periods after it that must be the same
 _TOLERANCE = 0.25  # of a period
 _PAUSE = 10  # periods: a longer gap is a pause
+
+_log = logging.getLogger(__name__)
 
 
 class Level(IntEnum):
@@ -54,7 +58,9 @@ class WorkState:
         dropped: how many frames made room for newer ones.
         is_owed: whether a frame waits or is worked on, so that a result is to come.
         has_died: whether a thread has ended without being asked to.
-        at_rest: why no frames are taken at present, by the user's wish; empty: they are.
+        at_rest: why no frames are taken at present; empty: they are.
+        failure: what went wrong when the node last came to rest or should have begun; empty: it rests by the user's
+            wish.
     """
 
     busy_s: float = 0.0
@@ -62,6 +68,7 @@ class WorkState:
     is_owed: bool = False
     has_died: bool = False
     at_rest: str = ""
+    failure: str = ""
 
 
 class Health:
@@ -74,10 +81,11 @@ class Health:
         self._lost_since = 0
         self._latency_ms: deque[float] = deque(maxlen=_WINDOW)
         self._reuse: deque[float] = deque(maxlen=_WINDOW)
-        self._last_error = ""
+        self._errors: dict[str, str] = {}  # by source, of those whose last frame failed; the latest last
         self._unreported = ""
         self._notes: dict[str, str] = {}
         self._counted: dict[str, Callable[[], int]] = {}
+        self._uncountable: set[str] = set()
         self._silence = ""
         self._answered = 0  # results at the last report
         self._owed_since_s: float | None = None  # since which report a result is owed and none has gone out
@@ -101,7 +109,7 @@ class Health:
             self._lost_since = 0
 
     def silent(self, reason: str) -> None:
-        """Nothing arrives although somebody publishes, for this reason; empty: it does."""
+        """Nothing arrives, for this reason; empty: it does."""
         with self._lock:
             self._silence = reason
 
@@ -119,14 +127,30 @@ class Health:
         total = worst + len(self._arrived)
         return worst / total if total >= _LOSS_JUDGED else 0.0
 
-    def result(self, latency_ms: float, reuse_ratio: float, error: str = "") -> None:
-        """A frame was answered, so many milliseconds after it was received."""
+    def result(self, latency_ms: float, reuse_ratio: float, error: str = "", source: str = "") -> None:
+        """A frame was answered, so many milliseconds after it was received.
+
+        Args:
+            latency_ms: since it was received.
+            reuse_ratio: of its result.
+            error: why it has none; stands until the same source succeeds.
+            source: which of several models or sessions answered.
+        """
         with self._lock:
             self._counts["results"] += 1
             self._counts["errors"] += bool(error)
             self._latency_ms.append(latency_ms)
             self._reuse.append(reuse_ratio)
-            self._last_error = error
+            self._errors.pop(source, None)
+            if error:
+                self._errors[source] = error
+            if len(self._errors) > _SOURCES:
+                del self._errors[next(iter(self._errors))]
+
+    def forget(self, source: str) -> None:
+        """No more results are to come from there: that the last one failed is no matter any more."""
+        with self._lock:
+            self._errors.pop(source, None)
 
     def failed(self, reason: str) -> None:
         """Something failed that has no result to say so: the next report does."""
@@ -139,7 +163,8 @@ class Health:
         with self._lock:
             self._latency_ms.clear()
             self._reuse.clear()
-            self._last_error = self._unreported = self._silence = ""
+            self._errors.clear()
+            self._unreported = self._silence = ""
             self._owed_since_s = None
 
     def note(self, name: str, text: str) -> None:
@@ -148,13 +173,17 @@ class Health:
             self._notes[name] = text
 
     def counted(self, name: str, count: Callable[[], int]) -> None:
-        """Report under this name what ``count`` says at that time; it is called by who asks for the status."""
+        """Report under this name what ``count`` says at that time; it is called by who asks for the status.
+
+        Where it raises, "n/a" is reported.
+        """
         self._counted[name] = count
+        self._uncountable.discard(name)
 
     def status(self, work: WorkState, *, latency_budget_ms: float, stuck_after_s: float, now_s: float) -> Status:
         """Judge the node: ERROR when stuck or failing, WARN above the latency budget, "n/a" before the first frame.
 
-        A node at rest is OK, and says that it is.
+        A node at rest is OK, and says that it is; unless a failure brought it there.
 
         Args:
             work: of its threads, now.
@@ -165,17 +194,19 @@ class Health:
             latency = sorted(self._latency_ms)
             self._counts["dropped"] = work.dropped
             values = {name: str(count) for name, count in self._counts.items()} | self._notes
-            error, self._unreported = self._last_error or self._unreported, ""
+            error, self._unreported = self._standing_error() or self._unreported, ""
             reuse, lost_share = list(self._reuse), self._lost_share()
             silence, stalled_s = self._silence, self._stalled_s(work, now_s)
         middle = latency[len(latency) // 2] if latency else None
-        values |= {name: str(count()) for name, count in self._counted.items()}
+        values |= {name: self._count_of(name) for name in self._counted}
         values["latency_ms"] = "n/a" if middle is None else f"{middle:.1f}"
         values["latency_max_ms"] = "n/a" if not latency else f"{latency[-1]:.1f}"
         values["lost_share"] = f"{lost_share:.3f}"
         values["reuse_ratio"] = "n/a" if not reuse else f"{sum(reuse) / len(reuse):.3f}"
         if work.at_rest:
-            return Status(level=Level.OK, message=work.at_rest, values=values)
+            level = Level.ERROR if work.failure else Level.OK
+            message = f"{work.failure} ({work.at_rest})" if work.failure else work.at_rest
+            return Status(level=level, message=message, values=values)
         stuck = _stuck(work, stalled_s, stuck_after_s)
         if stuck:
             return Status(level=Level.ERROR, message=stuck, values=values)
@@ -192,6 +223,24 @@ class Health:
             message = f"latency {middle:.0f} ms is above the budget of {latency_budget_ms:g} ms"
             return Status(level=Level.WARN, message=message, values=values)
         return Status(level=Level.OK, message=f"latency {middle:.0f} ms", values=values)
+
+    def _standing_error(self) -> str:
+        """The latest error of a source that has not succeeded since, and how many others there are."""
+        if not self._errors:
+            return ""
+        source, error = next(reversed(self._errors.items()))
+        others = len(self._errors) - 1
+        return (f"{source}: " if source else "") + error + (f" (and {others} more fail)" if others else "")
+
+    def _count_of(self, name: str) -> str:
+        """What a counter says; that it cannot be asked must not end the node that reports."""
+        try:
+            return str(self._counted[name]())
+        except Exception:
+            if name not in self._uncountable:
+                self._uncountable.add(name)
+                _log.exception("%s cannot be counted (said once)", name)
+            return "n/a"
 
     def _stalled_s(self, work: WorkState, now_s: float) -> float:
         """For how long results have been owed and none has gone out, as far as the reports saw."""

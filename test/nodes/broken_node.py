@@ -1,15 +1,32 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node whose work on frames has a bug that no guard catches: by its name, its thread ends, or it never begins."""
+"""A node with a bug that no guard catches: by its name, its thread ends, its work never begins, or it cannot begin."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
+from cacheinf_ros.harness import NodeCommand
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.pipeline.node_configs import ImageConfig
 from cacheinf_ros.pipeline.pairing import LatestQueue
 
-MORTAL, IDLE = "mortal", "idle"
+MORTAL, IDLE, CLUMSY = "mortal", "idle", "clumsy"
+
+TESTS = Path(__file__).parents[1]
+
+
+def broken_command(name: str, **parameters: Any) -> NodeCommand:
+    """The command of such a node, that finds this file and the package beside it."""
+    return NodeCommand(
+        executable="nodes.broken_node",
+        name=name,
+        parameters={"image_topic": "camera/image", "image_reliability": "reliable", **parameters},
+        environment={"PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS.parent)))},
+    )
 
 
 class BrokenNode(FrameNode):
@@ -19,6 +36,8 @@ class BrokenNode(FrameNode):
 
     def activate(self) -> None:
         self._camera = Camera(self, self.parameters.get(ImageConfig), self.health, self._store_image)
+        if self.get_name() == CLUMSY:
+            raise RuntimeError("stumbled")
         self.begin(self._queue, self._work)
 
     def _store_image(self, arrival: Arrival) -> None:

@@ -31,7 +31,7 @@ from cacheinf_ros.nodes.results import outputs_from
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
 from cacheinf_ros.pipeline.frame_result import FrameResult
-from cacheinf_ros.pipeline.health import Health
+from cacheinf_ros.pipeline.health import Health, Level, WorkState
 from cacheinf_ros.pipeline.node_configs import ModelConfig, ResultConfig
 
 OTHER = f"{Path(__file__).parents[1] / 'networks' / 'small.py'}:mixed"
@@ -114,6 +114,26 @@ def test_each_robot_has_its_own_cache_and_is_forgotten(catalog: CatalogFolder) -
     assert models.used_bytes == alone
     with pytest.raises(MessageError, match="one was forgotten"):
         run(models, "one", 2)
+
+
+def test_an_error_stands_with_its_session_whatever_others_do() -> None:
+    health, parameters = Health(), Given()
+    models = WholeFrameModels(SplitModels(load_model(TINY), []), 1.0, parameters, health)  # type: ignore[arg-type]
+    bad, good = (models.open(session, Identity.of(load_model(TINY))) for session in ("bad", "good"))
+
+    def told() -> tuple[Level, str]:
+        status = health.status(WorkState(), latency_budget_ms=1e9, stuck_after_s=10.0, now_s=0.0)
+        return status.level, status.message.split(":")[0]
+
+    with pytest.raises(MessageError):
+        bad(whole_frame(1, b"no picture"))
+    good(whole_frame(1, encode("png", IMAGE, 90)))
+    assert told() == (Level.ERROR, "bad")
+    models.forget("bad")
+    assert told()[0] is Level.OK
+    with pytest.raises(MessageError):
+        bad(whole_frame(2, encode("png", IMAGE, 90)))  # its thread may be late
+    assert [told()[0] for _ in range(2)] == [Level.ERROR, Level.OK]
 
 
 def test_a_robot_that_is_forgotten_leaves_no_engine_behind(catalog: CatalogFolder) -> None:

@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from catalogs import catalog_command, two_catalogs
 
+from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.pipeline.polling import wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from nodes.broken_node import CLUMSY, broken_command
 from std_srvs.srv import SetBool
 
 DEADLINE_S = 60.0
 STEP_NS = 100_000_000
-OK = b"\0"
+OK, ERROR = b"\0", b"\2"
 
 
 class Managed:
@@ -36,6 +39,12 @@ class Managed:
         """The state after a transition; not whether it succeeded, as an answer may be lost and asked for again."""
         self._station.ask(f"{self._node}/change_state", ChangeState, transition=Transition(label=transition))
         return self.state
+
+    def report(self) -> Any:
+        """The next one in /diagnostics."""
+        self._station.diagnostics.clear()
+        assert wait_until(lambda: self._node in self._station.diagnostics, DEADLINE_S)
+        return self._station.diagnostics[self._node]
 
     @property
     def state(self) -> str:
@@ -54,9 +63,7 @@ def test_a_disabled_node_receives_nothing_and_begins_anew(rig: Any) -> None:
     assert managed.enable(False)[0]
     assert managed.state == "inactive"
     assert wait_until(lambda: station.camera(same[0]).get_subscription_count() == 0, DEADLINE_S)
-    station.diagnostics.clear()
-    assert wait_until(lambda: "cached_inference" in station.diagnostics, DEADLINE_S)
-    status = station.diagnostics["cached_inference"]
+    status = managed.report()
     assert (status.level, status.message.split(":")[0]) == (OK, "inactive")
     station.publish(same[2])
     station.expect(2)
@@ -68,9 +75,16 @@ def test_a_disabled_node_receives_nothing_and_begins_anew(rig: Any) -> None:
     assert node.stop() == 0
 
 
-@pytest.mark.parametrize("executable", ["matcher", "inference", "cached_inference", "server"])
-def test_a_node_may_go_round_all_states(rig: Any, executable: str) -> None:
+@pytest.fixture(scope="module")
+def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return two_catalogs(tmp_path_factory, {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000)})
+
+
+@pytest.mark.parametrize("executable", ["matcher", "inference", "cached_inference", "catalog_inference", "server"])
+def test_a_node_may_go_round_all_states(rig: Any, executable: str, catalogs: list[str]) -> None:
     command = rig.command(executable, autostart=False, **{"server.use": executable == "cached_inference"})
+    if executable == "catalog_inference":
+        command = catalog_command(catalogs, autostart=False)
     node = rig.nodes.start(command)
     managed = Managed(rig.station, executable)
     assert managed.state == "unconfigured"
@@ -83,6 +97,8 @@ def test_a_node_may_go_round_all_states(rig: Any, executable: str) -> None:
         ("cleanup", "unconfigured"),
     ):
         assert managed.change(transition) == state, node.output
+    status = managed.report()  # asks nothing of publishers that are destroyed
+    assert (status.level, status.message.split(":")[0]) == (OK, "unconfigured"), node.output
     assert managed.enable(True) == (True, "active")
     assert managed.change("shutdown") == "finalized"
     assert not managed.enable(True)[0]
@@ -97,9 +113,29 @@ def test_what_cannot_be_configured_says_why_and_stays(rig: Any, tmp_path: Path) 
     success, message = managed.enable(True)
     assert not success and str(late) in message
     assert managed.state == "unconfigured"
+    status = managed.report()
+    assert status.level == ERROR and str(late) in status.message
     late.write_text((Path(__file__).parents[1] / "networks" / "tiny.py").read_text())
     assert managed.enable(True) == (True, "active")
+    assert managed.report().level == OK
     assert node.stop() == 0
+
+
+def test_a_bug_in_a_transition_is_reported_until_the_user_wants_rest(rig: Any) -> None:
+    """The camera's subscription is destroyed by then, and what counts its publishers still asks it."""
+    node = rig.nodes.start(broken_command(CLUMSY, autostart=False))
+    managed = Managed(rig.station, CLUMSY)
+    assert managed.report().level == OK
+    success, message = managed.enable(True)
+    assert not success and "stumbled" in message
+    for _ in range(2):
+        status = managed.report()
+        assert status.level == ERROR and "stumbled" in status.message and "unconfigured" in status.message
+        assert rig.station.said(CLUMSY)["image_publishers"] == "n/a"
+    assert managed.enable(False)[0]
+    assert managed.report().level == OK
+    assert node.stop() == 0
+    assert node.output.count("image_publishers cannot be counted") == 1
 
 
 def test_each_camera_has_a_node_in_the_namespace_of_its_topic(rig: Any) -> None:

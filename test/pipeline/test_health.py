@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterable
 
@@ -73,6 +74,55 @@ def test_a_frame_that_failed_is_an_error_until_one_succeeds() -> None:
     health.result(1.0, 0.0)
     assert judged(health).level is Level.OK
     assert judged(health).values["errors"] == "1"
+
+
+def test_an_error_stands_until_its_own_source_succeeds() -> None:
+    """However often others do meanwhile: each model is asked at its own rate."""
+    health = Health()
+    health.result(1.0, 0.0, "no weights", "rare")
+    for _ in range(200):
+        health.result(1.0, 0.0, source="frequent")
+    assert (judged(health).level, judged(health).message) == (Level.ERROR, "rare: no weights")
+    health.result(1.0, 0.0, "no room", "frequent")
+    assert judged(health).message == "frequent: no room (and 1 more fail)"
+    health.result(1.0, 0.0, source="frequent")
+    assert judged(health).message == "rare: no weights"
+    health.result(1.0, 0.0, source="rare")
+    assert judged(health).level is Level.OK
+
+
+def test_errors_of_sources_that_are_gone_do_not_stand() -> None:
+    health = Health()
+    health.result(1.0, 0.0, "no such model", "session 0")
+    health.forget("session 0")
+    assert judged(health).level is Level.OK
+    for i in range(1000):  # of whom nobody says that they have gone
+        health.result(1.0, 0.0, "no such model", f"session {i}")
+    assert judged(health).message == "session 999: no such model (and 63 more fail)"
+    health.restart()
+    assert judged(health).level is Level.OK
+
+
+def test_a_counter_that_raises_is_said_once_and_the_others_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> int:
+        raise RuntimeError("destroyed")
+
+    health = Health()
+    health.counted("subscribers", broken)
+    health.counted("publishers", lambda: 3)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            values = judged(health).values
+            assert (values["subscribers"], values["publishers"]) == ("n/a", "3")
+    assert [record.getMessage() for record in caplog.records] == ["subscribers cannot be counted (said once)"]
+    health.counted("subscribers", lambda: 1)
+    assert judged(health).values["subscribers"] == "1"
+
+
+def test_a_node_that_a_failure_brought_to_rest_is_not_well() -> None:
+    resting = WorkState(at_rest="inactive", failure="no such topic")
+    status = Health().status(resting, latency_budget_ms=100.0, stuck_after_s=10.0, now_s=0.0)
+    assert (status.level, status.message) == (Level.ERROR, "no such topic (inactive)")
 
 
 def test_a_node_at_rest_is_well_and_begins_anew() -> None:
