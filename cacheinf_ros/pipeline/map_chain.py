@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, fold
-from cacheinf_ros.errors import CacheinfError, CacheMapError
+from cacheinf_ros.errors import CacheMapError
 from cacheinf_ros.pipeline.guard import guarded
 
 MAPS_KEPT = 32
@@ -91,7 +91,7 @@ class MapSequencer:
         self._last_stamp_ns = stamp_ns
         try:
             cache_map = self._stream.match(image)
-        except CacheinfError:
+        except Exception:  # a bug too may leave parts of a frame in the reference that no cache has seen
             self.reset("the frame before it could not be matched")
             raise
         reference = None if cache_map.reason else self._reference
