@@ -50,6 +50,11 @@ class LatestQueue(Generic[T]):
         """When :meth:`take` may answer otherwise without a new frame: never."""
         return None
 
+    def drop_all(self) -> None:
+        """Drop the frames that are there."""
+        self.dropped += len(self._items)
+        self._items.clear()
+
 
 class Outcome(Enum):
     """What a frame did to the cache."""
@@ -139,6 +144,10 @@ class FramePairing(Generic[T]):
     def deadline_ns(self) -> int | None:
         """When the first frame that waits will have waited long enough."""
         return self._frames[0].since_ns + self._map_timeout_ns if self._frames else None
+
+    def drop_all(self) -> None:
+        """Drop the frames that are there."""
+        self._drop(len(self._frames))
 
     def _paired(self, waiting: _Waiting[T]) -> Paired[T]:
         if waiting.epoch != self._taken_epoch:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cacheinf_ros.harness import NodeCommand
 from cacheinf_ros.pipeline.polling import wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
@@ -66,6 +68,35 @@ def test_a_disabled_node_receives_nothing_and_begins_anew(rig: Any) -> None:
     assert [station.answer(image).mode for image in same[3:]] == ["dense", "exact"]
     assert station.diagnostics["cached_inference"].level == OK
     assert node.stop() == 0
+
+
+def test_a_node_put_to_rest_finishes_its_frame_and_says_where_it_could_not(rig: Any) -> None:
+    parameters = {"image_topic": "camera/image", "image_reliability": "reliable"}
+    environment = {"PYTHONPATH": f"{Path(__file__).parents[1]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    node = rig.nodes.start(NodeCommand(executable="nodes.slow_node", parameters=parameters, environment=environment))
+    node.wait_ready()
+    station, managed = rig.station, Managed(rig.station, "slow")
+    camera = station.camera(rig.image(0))
+
+    def begin_one_and_let_another_wait(seconds: int) -> None:
+        assert wait_until(lambda: camera.get_subscription_count() == 1, DEADLINE_S)
+        received = int(station.said("slow")["received"])
+        station.publish(rig.image(seconds * 10**9))
+        assert wait_until(lambda: f"begun {seconds}" in node.output, DEADLINE_S)
+        station.publish(rig.image(seconds * 10**9 + 1))
+        assert wait_until(lambda: int(station.said("slow")["received"]) == received + 2, DEADLINE_S)
+
+    assert wait_until(lambda: "slow" in station.diagnostics, DEADLINE_S)
+    begin_one_and_let_another_wait(seconds=7)
+    assert managed.enable(False)[0]
+    assert "finished 7" in node.output
+    assert "not finished" not in node.output
+    assert wait_until(lambda: station.said("slow")["dropped"] == "1", DEADLINE_S)
+
+    assert managed.enable(True)[0]
+    begin_one_and_let_another_wait(seconds=60)
+    assert node.stop() == 0
+    assert node.output.count("the frame at hand was not finished in 3 s: its result may never come") == 1
 
 
 @pytest.mark.parametrize("executable", ["matcher", "inference", "cached_inference", "server"])

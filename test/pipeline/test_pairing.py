@@ -101,6 +101,16 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     assert again.fold.cache_map is None
 
 
+def test_what_is_left_at_the_end_is_dropped() -> None:
+    pairs, queue = pairing(queue_size=2), LatestQueue[str](2)
+    for i, name in enumerate("ab"):
+        pairs.add_frame(name, stamp_ns=i, now_ns=0)
+        queue.put(name)
+    for inbox in (pairs, queue):
+        inbox.drop_all()
+        assert (inbox.take(TIMEOUT), inbox.waiting, inbox.dropped) == (None, 0, 2)
+
+
 def test_a_map_that_cannot_be_folded_costs_no_frame() -> None:
     """Chaining its motion overflows. This ended the thread that takes frames, and with it the work of the node."""
     pairs = pairing()
