@@ -3,14 +3,14 @@
 
 from cacheinf_ros.pipeline.guard import Told, guarded
 from cacheinf_ros.pipeline.health import PREPARING, Health, StampGaps, Status, WorkState
-from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, FoldedMap, MapUpdate
+from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, UNORDERED, FoldedMap, MapUpdate
 from cacheinf_ros.pipeline.pairing import FramePairing, LatestQueue, Outcome, Paired
 from cacheinf_ros.pipeline.polling import wait_until
 from cacheinf_ros.pipeline.worker import Inbox, Worker
 
 __all__ = [
-    "EMPTY", "LATE", "PREPARING", "FoldedMap", "FramePairing", "Health", "Inbox", "LatestQueue", "MapUpdate", "Outcome",
-    "Paired", "StampGaps", "Status", "Told", "WorkState", "Worker", "guarded", "wait_until",
+    "EMPTY", "LATE", "PREPARING", "UNORDERED", "FoldedMap", "FramePairing", "Health", "Inbox", "LatestQueue",
+    "MapUpdate", "Outcome", "Paired", "StampGaps", "Status", "Told", "WorkState", "Worker", "guarded", "wait_until",
 ]  # fmt: skip
 
 # The parameters that several nodes declare.

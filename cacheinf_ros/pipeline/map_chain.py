@@ -23,6 +23,7 @@ MAPS_KEPT = 32
 """Maps held at most, and so the longest fold: over a longer gap little is reusable, and computing is cheaper."""
 
 EMPTY = "the cache holds nothing"
+UNORDERED = "the stamps of images do not increase"
 LATE = "the frame's cache map did not arrive"
 BROKEN = "a cache map between the cached frame and this one is missing"
 UNUSABLE = "a cache map contradicts itself, see the node's log"

@@ -37,6 +37,8 @@ def arrangement(
     yield request.param
     assert [process.stop() for process in processes] == [0] * len(processes)
     assert not any("Traceback" in process.output for process in processes)
+    told = "stamps of /camera/image do not increase: nothing is reused; is /clock published?"
+    assert processes[-1].output.count(told) == 1  # by the test of such stamps
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +104,25 @@ def test_a_looping_bag_drops_the_cache(listening: Any, stamps: Iterator[int], ca
     next_image = camera_image(next(stamps))
     listening.publish(next_image)
     assert listening.expect(9)[8].reuse_ratio == pytest.approx(1.0)
+
+
+def test_stamps_that_do_not_increase_are_one_warning_and_a_count(
+    listening: Any, arrangement: str, stamps: Iterator[int], camera_image: Callable[..., Any]
+) -> None:
+    """As of a driver that leaves them at 0: each frame looks as if a bag had begun anew, and nothing is reused."""
+    node = "inference" if arrangement == "two processes" else "cached_inference"
+
+    def counted() -> int:
+        return int(listening.said(node).get("unordered", 0))
+
+    before, still = counted(), [camera_image(0) for _ in range(6)]
+    for image in still:
+        listening.answer(image)
+    results = listening.expect(6)
+    assert [result.reuse_ratio for result in results] == [0.0] * 6
+    assert wait_until(lambda: counted() >= before + 3, 10.0)
+    listening.publish(camera_image(next(stamps)), camera_image(next(stamps)))
+    assert listening.expect(8)[7].reuse_ratio == pytest.approx(1.0)
 
 
 def test_the_image_size_may_change(listening: Any, stamps: Iterator[int], camera_image: Callable[..., Any]) -> None:
