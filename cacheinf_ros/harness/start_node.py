@@ -18,6 +18,7 @@ if sys.flags.no_site:
 
 import logging
 import os
+import traceback
 from importlib import import_module
 from importlib.util import find_spec
 from typing import NoReturn
@@ -31,7 +32,11 @@ def main(name: str) -> NoReturn:
     """Import a node, which takes seconds, run it, and end the process with its exit code."""
     end_quietly_on_signals()
     _log_to_stderr()
-    code = _run(name)
+    try:
+        code = _run(name)
+    except Exception:  # a bug ends the process like anything else: Python's own end would wait for threads
+        traceback.print_exc()
+        code = 1
     sys.stdout.flush()
     sys.stderr.flush()
     # Everything is closed. Python would now take modules away while threads of torch, numba and Fast DDS still live,

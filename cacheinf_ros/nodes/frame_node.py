@@ -27,6 +27,8 @@ from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, igno
 READY = "ready"
 """What a node logs when it takes frames."""
 
+_FINISHED_S = 10.0  # until a frame is not waited for any more by who puts its node to rest
+_FINISHED_AT_THE_END_S = 3.0  # Ctrl-C is not to be pressed again, and launch files end what does not end by itself
 _GIVE_WAY_S = 0.005  # parameter services wait no longer for it
 _SIGNAL_PATIENCE_S = 0.2  # Python sees a signal only when the executor returns
 
@@ -42,6 +44,7 @@ class FrameNode(ManagedNode):
         self._workers: list[Worker[Any]] = []
         self._dropped = 0  # by workers of before
         self._gives_way = True
+        self._patience_s = _FINISHED_S
         Watch(
             self,
             self.health,
@@ -83,9 +86,16 @@ class FrameNode(ManagedNode):
         self.get_logger().info(READY)
 
     def deactivate(self) -> None:
-        """Finish the frames at hand; those that wait are dropped."""
-        for worker in self._workers:
-            worker.stop()
+        """Finish the frames at hand, unless that takes long; those that wait are dropped."""
+        if not all([worker.stop(self._patience_s) for worker in self._workers]):
+            self.get_logger().warning(
+                f"the frame at hand was not finished in {self._patience_s:g} s: its result may never come"
+            )
+
+    def close(self) -> None:
+        """Finish what is at hand, which is not waited for as long as otherwise, and free what is loaded."""
+        self._patience_s = _FINISHED_AT_THE_END_S
+        super().close()
 
     def store(self, change: Callable[[], None]) -> None:
         """Change the inbox, under the lock that the worker reads it with."""

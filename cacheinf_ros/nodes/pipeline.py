@@ -24,16 +24,18 @@ from cacheinf_ros.nodes.live_selection import LiveSelection
 from cacheinf_ros.nodes.results import ResultTopics, decoded_from, result_message, with_decoded, without_outputs
 from cacheinf_ros.nodes.row_sharing import MakeScheduler, RowSharing
 from cacheinf_ros.nodes.server_connection import ServerConnection
+from cacheinf_ros.nodes.topics import image_topic
 from cacheinf_ros.nodes.whole_frames import WholeFrames
 from cacheinf_ros.offload import Identity, OffloadConfig
 from cacheinf_ros.offload.planning import Contention, Scheduler
 from cacheinf_ros.offload_policy import OffloadPolicy
-from cacheinf_ros.pipeline import EMPTY, LATE, FoldedMap, Outcome, guarded
+from cacheinf_ros.pipeline import EMPTY, LATE, UNORDERED, FoldedMap, Outcome, guarded
 from cacheinf_ros.pipeline.box_tracks import BoxTracks
 from cacheinf_ros.pipeline.frame_result import HELD, FrameResult
 from cacheinf_ros.pipeline.model_pool import ModelPool
 from cacheinf_ros.pipeline.node_configs import (
     AnswerConfig,
+    ImageConfig,
     LimitConfig,
     ModelConfig,
     Outputs,
@@ -42,6 +44,9 @@ from cacheinf_ros.pipeline.node_configs import (
     UseServerConfig,
 )
 from cacheinf_ros.pipeline.runner import Runner
+
+_COUNTED = {LATE: "map_timeouts", UNORDERED: "unordered"}  # and gaps for the others
+_SAID_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,11 +279,22 @@ class Pipeline:
         return self._node.parameters.get(UseServerConfig).offload_policy
 
     def _note_gap(self, gap: str) -> None:
-        if gap not in ("", EMPTY):
-            self._node.health.count("map_timeouts" if gap == LATE else "gaps")
-        if gap and gap != EMPTY and gap not in self._told_gaps:
+        if gap in ("", EMPTY):
+            return
+        self._node.health.count(_COUNTED.get(gap, "gaps"))
+        if gap == UNORDERED:
+            self._tell_unordered()
+        elif gap not in self._told_gaps:
             self._told_gaps.add(gap)
             self._node.get_logger().warning(f"{gap}: nothing is reused (said once, counted in /diagnostics)")
+
+    def _tell_unordered(self) -> None:
+        config = self._node.parameters.get(ImageConfig)
+        topic = self._node.resolve_topic_name(image_topic(config.image_topic, config.image_transport)[1])
+        self._node.get_logger().warning(
+            f"stamps of {topic} do not increase: nothing is reused; is /clock published? (counted in /diagnostics)",
+            throttle_duration_sec=_SAID_AGAIN_S,
+        )
 
     def _note_unfollowed(self, cache_map: CacheMap | None, result: FrameResult) -> None:
         mode = self._node.parameters.get(EngineConfig).mode

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, fold
-from cacheinf_ros.errors import CacheinfError, CacheMapError
+from cacheinf_ros.errors import CacheMapError
 from cacheinf_ros.pipeline.guard import guarded
 
 MAPS_KEPT = 32
 """Maps held at most, and so the longest fold: over a longer gap little is reusable, and computing is cheaper."""
 
 EMPTY = "the cache holds nothing"
+UNORDERED = "the stamps of images do not increase"
 LATE = "the frame's cache map did not arrive"
 BROKEN = "a cache map between the cached frame and this one is missing"
 UNUSABLE = "a cache map contradicts itself, see the node's log"
@@ -91,7 +92,7 @@ class MapSequencer:
         self._last_stamp_ns = stamp_ns
         try:
             cache_map = self._stream.match(image)
-        except CacheinfError:
+        except Exception:  # a bug too may leave parts of a frame in the reference that no cache has seen
             self.reset("the frame before it could not be matched")
             raise
         reference = None if cache_map.reason else self._reference

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, TypeVar
 
-from cacheinf_ros.pipeline.map_chain import MAPS_KEPT, CacheChain, FoldedMap, MapUpdate
+from cacheinf_ros.pipeline.map_chain import EMPTY, MAPS_KEPT, UNORDERED, CacheChain, FoldedMap, MapUpdate
 
 T = TypeVar("T")
 
@@ -50,6 +50,11 @@ class LatestQueue(Generic[T]):
         """When :meth:`take` may answer otherwise without a new frame: never."""
         return None
 
+    def drop_all(self) -> None:
+        """Drop the frames that are there."""
+        self.dropped += len(self._items)
+        self._items.clear()
+
 
 class Outcome(Enum):
     """What a frame did to the cache."""
@@ -82,6 +87,7 @@ class _Waiting(Generic[T]):
     stamp_ns: int
     since_ns: int
     epoch: int  # how often time had gone backwards
+    is_unordered: bool  # time went backwards, or stood still, at this frame and at the one before it
 
 
 class FramePairing(Generic[T]):
@@ -96,14 +102,26 @@ class FramePairing(Generic[T]):
         self._maps_silent = False  # the last wait was in vain, and no map has come since
         self._epoch = self._taken_epoch = 0
         self._last_stamp_ns: int | None = None
+        self._not_after = 0  # how many frames in a row were not after the one before them
 
     def add_frame(self, frame: T, stamp_ns: int, now_ns: int) -> None:
         """Take a frame; one whose stamp is not after the last one's says that time went backwards."""
         if self._last_stamp_ns is not None and stamp_ns <= self._last_stamp_ns:
             self._epoch += 1
+            self._not_after += 1
             self.chain.invalidate_from(stamp_ns)
+        else:
+            self._not_after = 0
         self._last_stamp_ns = stamp_ns
-        self._frames.append(_Waiting(frame=frame, stamp_ns=stamp_ns, since_ns=now_ns, epoch=self._epoch))
+        self._frames.append(
+            _Waiting(
+                frame=frame,
+                stamp_ns=stamp_ns,
+                since_ns=now_ns,
+                epoch=self._epoch,
+                is_unordered=self._not_after > 1,  # a bag that loops goes on in order
+            )
+        )
         self._drop(len(self._frames) - max(WAITING_FRAMES, self._queue_size))
 
     def add_map(self, link: MapUpdate) -> None:
@@ -140,18 +158,20 @@ class FramePairing(Generic[T]):
         """When the first frame that waits will have waited long enough."""
         return self._frames[0].since_ns + self._map_timeout_ns if self._frames else None
 
+    def drop_all(self) -> None:
+        """Drop the frames that are there."""
+        self._drop(len(self._frames))
+
     def _paired(self, waiting: _Waiting[T]) -> Paired[T]:
         if waiting.epoch != self._taken_epoch:
             self.chain.invalidate()
         self._taken_epoch = waiting.epoch
         timed_out = self.chain.find(waiting.stamp_ns) is None
         self._maps_silent |= timed_out
-        return Paired(
-            frame=waiting.frame,
-            stamp_ns=waiting.stamp_ns,
-            fold=self.chain.fold(waiting.stamp_ns),
-            timed_out=timed_out,
-        )
+        fold = self.chain.fold(waiting.stamp_ns)
+        if fold.gap == EMPTY and waiting.is_unordered:
+            fold = replace(fold, gap=UNORDERED)
+        return Paired(frame=waiting.frame, stamp_ns=waiting.stamp_ns, fold=fold, timed_out=timed_out)
 
     def _is_overdue(self, waiting: _Waiting[T], now_ns: int) -> bool:
         return self._maps_silent or now_ns - waiting.since_ns >= self._map_timeout_ns

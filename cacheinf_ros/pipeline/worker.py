@@ -35,6 +35,10 @@ class Inbox(Protocol[T_co]):
         """When to ask again, though nothing was told."""
         ...
 
+    def drop_all(self) -> None:
+        """Drop what is there, as nothing is taken any more."""
+        ...
+
 
 class Worker(Generic[T]):
     """Takes items from an inbox and works on them, one at a time, in its own thread.
@@ -66,13 +70,19 @@ class Worker(Generic[T]):
         """Begin to work."""
         self._thread.start()
 
-    def stop(self, timeout_s: float = 3.0) -> None:
-        """Finish the item at hand and end."""
+    def stop(self, timeout_s: float = 3.0) -> bool:
+        """Finish the item at hand and end; what is left in the inbox is dropped.
+
+        Returns:
+            whether the thread has ended in this time.
+        """
         with self._changed:
             self._stopping = True
+            self._inbox.drop_all()
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def tell(self, change: Callable[[], None]) -> None:
         """Change the inbox (store a frame in it), and let the worker look into it again."""
@@ -124,7 +134,7 @@ class Worker(Generic[T]):
             with guarded("work on a frame") as working:
                 self._work(item)
             with guarded("work between frames") as resting:
-                if not self._is_waiting():
+                if not (self._stopping or self._is_waiting()):
                     self._rest()
             if working or resting:
                 self._failed(working.reason or resting.reason)

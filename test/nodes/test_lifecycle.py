@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from catalogs import catalog_command, two_catalogs
 
 from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.harness import NodeCommand
 from cacheinf_ros.pipeline.polling import wait_until
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
@@ -78,6 +80,35 @@ def test_a_disabled_node_receives_nothing_and_begins_anew(rig: Any) -> None:
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return two_catalogs(tmp_path_factory, {Place.DEVICE: Cost(energy_j=1.0, memory_bytes=10_000)})
+
+
+def test_a_node_put_to_rest_finishes_its_frame_and_says_where_it_could_not(rig: Any) -> None:
+    parameters = {"image_topic": "camera/image", "image_reliability": "reliable"}
+    environment = {"PYTHONPATH": f"{Path(__file__).parents[1]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    node = rig.nodes.start(NodeCommand(executable="nodes.slow_node", parameters=parameters, environment=environment))
+    node.wait_ready()
+    station, managed = rig.station, Managed(rig.station, "slow")
+    camera = station.camera(rig.image(0))
+
+    def begin_one_and_let_another_wait(seconds: int) -> None:
+        assert wait_until(lambda: camera.get_subscription_count() == 1, DEADLINE_S)
+        received = int(station.said("slow")["received"])
+        station.publish(rig.image(seconds * 10**9))
+        assert wait_until(lambda: f"begun {seconds}" in node.output, DEADLINE_S)
+        station.publish(rig.image(seconds * 10**9 + 1))
+        assert wait_until(lambda: int(station.said("slow")["received"]) == received + 2, DEADLINE_S)
+
+    assert wait_until(lambda: "slow" in station.diagnostics, DEADLINE_S)
+    begin_one_and_let_another_wait(seconds=7)
+    assert managed.enable(False)[0]
+    assert "finished 7" in node.output
+    assert "not finished" not in node.output
+    assert wait_until(lambda: station.said("slow")["dropped"] == "1", DEADLINE_S)
+
+    assert managed.enable(True)[0]
+    begin_one_and_let_another_wait(seconds=60)
+    assert node.stop() == 0
+    assert node.output.count("the frame at hand was not finished in 3 s: its result may never come") == 1
 
 
 @pytest.mark.parametrize("executable", ["matcher", "inference", "cached_inference", "catalog_inference", "server"])

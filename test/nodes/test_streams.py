@@ -104,6 +104,37 @@ def test_a_looping_bag_drops_the_cache(listening: Any, stamps: Iterator[int], ca
     assert listening.expect(9)[8].reuse_ratio == pytest.approx(1.0)
 
 
+def test_stamps_that_do_not_increase_are_one_warning_and_a_count(
+    listening: Any, arrangement: str, stamps: Iterator[int], camera_image: Callable[..., Any]
+) -> None:
+    """As of a driver that leaves them at 0: each frame looks as if a bag had begun anew, and nothing is reused."""
+    from rcl_interfaces.msg import Log
+
+    from cacheinf_ros.nodes.topics import profile
+
+    node = "inference" if arrangement == "two processes" else "cached_inference"
+    logged: list[Any] = []
+    listening.node.create_subscription(Log, "/rosout", logged.append, profile(1000, latched=True))
+    warning = "stamps of /camera/image do not increase: nothing is reused; is /clock published?"
+
+    def warnings() -> int:
+        return sum(line.name == node and line.msg.startswith(warning) for line in list(logged))
+
+    def counted() -> int:
+        return int(listening.said(node).get("unordered", 0))
+
+    before, still = counted(), [camera_image(0) for _ in range(6)]
+    for image in still:
+        listening.answer(image)
+    results = listening.expect(6)
+    assert [result.reuse_ratio for result in results] == [0.0] * 6
+    assert wait_until(lambda: counted() >= before + 3, 10.0)
+    assert wait_until(lambda: warnings() > 0, 10.0)
+    assert warnings() == 1
+    listening.publish(camera_image(next(stamps)), camera_image(next(stamps)))
+    assert listening.expect(8)[7].reuse_ratio == pytest.approx(1.0)
+
+
 def test_the_image_size_may_change(listening: Any, stamps: Iterator[int], camera_image: Callable[..., Any]) -> None:
     sizes = [(48, 64)] * 2 + [(60, 80)] * 2 + [(48, 64)] * 2
     messages = [camera_image(next(stamps), size=size) for size in sizes]

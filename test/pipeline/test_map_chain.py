@@ -187,3 +187,27 @@ def test_a_stream_that_fails_drops_its_reference() -> None:
     linker = MapSequencer(Unmatchable(), "a")
     with pytest.raises(MatchingError, match="empty"):
         linker.link(np.zeros((*SIZE, 3), np.uint8), 100)
+
+
+class FailsHalfWay(IdenticalBlocks):
+    """Takes a frame into its reference, and fails before it has said what of it is reusable."""
+
+    def match(self, image: NDArray[np.uint8]) -> CacheMap:
+        cache_map = super().match(image)
+        if image.max() == 2:
+            raise MemoryError("a picture more")
+        return cache_map
+
+
+def test_a_frame_that_failed_by_a_bug_is_no_reference() -> None:
+    """No cache holds it: of a frame that looks the same nothing may be called reusable."""
+    first, second = frames_with_changing_blocks([0, 1])
+    linker = MapSequencer(FailsHalfWay(), "a")
+    linker.link(first, 100)
+    with pytest.raises(MemoryError):
+        linker.link(second, 101)
+    third = second.copy()
+    third[0, 0] = 3  # one that does not fail
+    link = linker.link(third, 102)
+    assert link.reference_sequence == 0
+    assert link.cache_map.is_empty

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.cache_map import CacheMap, Motion
-from cacheinf_ros.pipeline.map_chain import LATE, MapUpdate
-from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestQueue
+from cacheinf_ros.pipeline.map_chain import EMPTY, LATE, UNORDERED, MapUpdate
+from cacheinf_ros.pipeline.pairing import WAITING_FRAMES, FramePairing, LatestQueue, Outcome
 
 TIMEOUT = 100
 
@@ -99,6 +99,37 @@ def test_when_time_goes_backwards_nothing_is_reused() -> None:
     again = pairs.take(TIMEOUT)
     assert again is not None
     assert again.fold.cache_map is None
+
+
+def test_what_is_left_at_the_end_is_dropped() -> None:
+    pairs, queue = pairing(queue_size=2), LatestQueue[str](2)
+    for i, name in enumerate("ab"):
+        pairs.add_frame(name, stamp_ns=i, now_ns=0)
+        queue.put(name)
+    for inbox in (pairs, queue):
+        inbox.drop_all()
+        assert (inbox.take(TIMEOUT), inbox.waiting, inbox.dropped) == (None, 0, 2)
+
+
+def gaps_of(stamps: list[int]) -> list[str]:
+    """Why nothing is reused of each frame, where each has a map that reuses all of the one before."""
+    pairs, gaps = pairing(), []
+    for sequence, stamp in enumerate(stamps, start=1):
+        pairs.add_frame("frame", stamp_ns=stamp, now_ns=0)
+        everything = CacheMap.of_blocks(np.ones((1, 1), np.bool_), (4, 4), 4, Motion.none())
+        pairs.add_map(replace(link(stamp, sequence), reference_sequence=sequence - 1, cache_map=everything))
+        paired = pairs.take(0)
+        assert paired is not None
+        gaps.append(paired.fold.gap)
+        pairs.note(paired, Outcome.CACHED)
+    return gaps[1:]
+
+
+def test_stamps_that_do_not_increase_are_told_from_a_bag_that_loops() -> None:
+    """A camera driver that stamps nothing, or a simulated clock that stands still: nothing is ever reused."""
+    assert gaps_of([10, 20, 30, 10, 20, 30, 10]) == ["", "", EMPTY, "", "", EMPTY]
+    assert gaps_of([0, 0, 0, 0]) == [EMPTY, UNORDERED, UNORDERED]
+    assert gaps_of([30, 20, 10, 20, 30]) == [EMPTY, UNORDERED, "", ""]
 
 
 def test_a_map_that_cannot_be_folded_costs_no_frame() -> None:

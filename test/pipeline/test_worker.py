@@ -51,7 +51,7 @@ def test_it_wakes_when_a_frame_has_waited_long_enough() -> None:
 
 
 def test_it_may_be_stopped_before_it_started() -> None:
-    Worker(LatestQueue[int](1), lambda item: None).stop()
+    assert Worker(LatestQueue[int](1), lambda item: None).stop()
 
 
 def test_an_item_that_fails_is_not_the_last() -> None:
@@ -93,6 +93,30 @@ def test_who_gives_way_goes_on_when_the_work_is_done_or_takes_too_long() -> None
     assert finished == [quick]
     slow.set()
     worker.stop()
+
+
+def test_who_stops_it_knows_whether_it_has_ended_and_what_was_left() -> None:
+    queue: LatestQueue[int] = LatestQueue(10)
+    busy, free = threading.Event(), threading.Event()
+
+    def work(item: int) -> None:
+        busy.set()
+        assert free.wait(DEADLINE_S)
+
+    rested: list[int] = []
+    worker = Worker(queue, work, lambda: rested.append(0))
+    worker.start()
+    worker.tell(lambda: queue.put(0))
+    assert busy.wait(DEADLINE_S)
+    for i in range(1, 4):
+        worker.tell(lambda i=i: queue.put(i))
+    assert worker.dropped == 0
+    assert not worker.stop(0.01)
+    assert (worker.is_owed, worker.dropped) == (True, 3)
+    free.set()
+    assert worker.stop(DEADLINE_S)
+    assert (worker.is_owed, worker.dropped) == (False, 3)
+    assert rested == []  # which may take long
 
 
 class Spoilt(LatestQueue[int]):

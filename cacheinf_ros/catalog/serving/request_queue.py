@@ -104,6 +104,14 @@ class RequestQueue(Generic[T]):
             return 0
         return min(self._due().values(), default=None)
 
+    def drop_all(self) -> None:
+        """Forget the image, and the requests that are due."""
+        self.dropped += self._frame is not None and not self._was_taken
+        self._promised.clear()
+        self._frame = None
+        for model in self._models.values():
+            model.image = self._image
+
     def _due(self) -> dict[str, int]:
         """Since when, or from when on, of the models that have not been asked about the latest image."""
         periods = self._periods_ns()

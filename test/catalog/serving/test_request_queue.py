@@ -50,6 +50,18 @@ def test_each_model_is_asked_at_its_own_rate_on_the_latest_image() -> None:
     assert [image for model, image in found if model == "slow"] == [0, 25, 50, 75]
 
 
+def test_what_is_left_at_the_end_is_dropped_unless_a_model_was_asked_about_it() -> None:
+    inbox, clock = asking(fast=10.0, slow=4.0)
+    inbox.put(0)
+    assert inbox.take(clock()) is not None
+    assert inbox.waiting == 1
+    inbox.drop_all()
+    assert (inbox.waiting, inbox.take(clock()), inbox.deadline_ns(), inbox.dropped) == (0, None, None, 0)
+    inbox.put(1)
+    inbox.drop_all()
+    assert (inbox.waiting, inbox.dropped) == (0, 1)
+
+
 def test_what_is_computed_together_is_asked_together() -> None:
     """Also where computing takes longer than a camera's period, and where the models began at different times."""
     clock = Clock()
