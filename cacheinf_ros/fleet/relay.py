@@ -120,6 +120,11 @@ class RelaySession:
         return self._is_open
 
     @property
+    def busy_s(self) -> float:
+        """0: another process computes its frames, and counts as lost where it says nothing."""
+        return 0.0
+
+    @property
     def network(self) -> str:
         """Hash of its model; empty: the robot has not said."""
         return self._hello.network if self._hello is not None else ""

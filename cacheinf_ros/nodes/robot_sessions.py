@@ -110,6 +110,11 @@ class RobotSessions:
             self._own_packets = subscribe_to_one(node, SplitPacket, own, self._receive, profile(_DEPTH))
         self._timer = node.create_timer(_PERIOD_S, self._every_second, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
+    @property
+    def busy_s(self) -> float:
+        """For how long a session has been at one frame, of all the longest."""
+        return max((robot.session.busy_s for robot in list(self._robots.values())), default=0.0)
+
     def close(self) -> None:
         """End all sessions, and what is searched for them."""
         robots, self._robots = list(self._robots.values()), OrderedDict()

@@ -43,6 +43,7 @@ class ServerNode(FrameNode):
             CatalogServerConfig, LimitConfig,
         )  # fmt: skip
         self._whole: WholeFrameModels | None = None
+        self._sessions: RobotSessions | None = None
 
     def configure(self) -> None:
         """Load the model, and prepare what catalogs need."""
@@ -66,9 +67,10 @@ class ServerNode(FrameNode):
     def deactivate(self) -> None:
         """Finish the frames at hand, and end all sessions: robots compute alone, and greet the server again."""
         assert self._whole is not None
+        assert self._sessions is not None
         self._sessions.close()
         self._whole.close()
-        del self._sessions
+        self._sessions = None
         if self._gateway is not None:
             self._gateway.close()
             self._gateway = None
@@ -80,7 +82,8 @@ class ServerNode(FrameNode):
 
     def work_state(self) -> WorkState:
         """How the sessions' threads are."""
-        return WorkState(busy_s=0.0 if self._whole is None else self._whole.busy_s)
+        of_rows = 0.0 if self._sessions is None else self._sessions.busy_s
+        return WorkState(busy_s=max(of_rows, 0.0 if self._whole is None else self._whole.busy_s))
 
     def _join(self, models: SplitModels) -> FleetGateway:
         """Become a gateway of the fleet."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Protocol
@@ -89,11 +90,18 @@ class ServerSession:
         self._worker: Worker | None = None
         self._asked: tuple[Identity, Work] | None = None  # of the worker
         self._is_open = True
+        self._serving_since_s: float | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether it serves, or will."""
         return self._is_open
+
+    @property
+    def busy_s(self) -> float:
+        """For how long it has been at the frame at hand; where none comes, never more than :data:`IDLE_S`."""
+        since_s = self._serving_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
 
     def receive(self, packet: Packet) -> None:
         """Take what came from the robot; what is damaged, late or not for this session is left out."""
@@ -184,12 +192,15 @@ class ServerSession:
         )
 
     def _serve_frame(self, channel: Channel, service: Service) -> None:
+        self._serving_since_s = time.monotonic()
         try:
             service.serve()
         except CacheinfError as error:
             self._end_epoch(str(error))
             if str(error) not in (_ANEW, _ENDS):
                 self._complain(f"{self.name}: {error}")
+        finally:
+            self._serving_since_s = None
 
     def _end_epoch(self, reason: str) -> None:
         epoch, self._epoch = self._epoch, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 import time
 import zlib
 
@@ -19,9 +20,11 @@ from cacheinf_ros.cache_map import CacheMap
 from cacheinf_ros.engine import Caching, FrameStart, Partition, PartitionWorker, Side
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.partition.exchange import Exchange
+from cacheinf_ros.errors import LinkError
 from cacheinf_ros.offload.protocol import robot_session
 from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import Kind, Packet, cut
+from cacheinf_ros.offload.protocol.server_session import IDLE_S
 from cacheinf_ros.offload.protocol.transfer import Served
 
 MODEL = mixed_model()
@@ -244,6 +247,27 @@ def test_a_lost_packet_does_not_end_the_catching_up_for_good(
         monkeypatch.setattr(sessions, "faults", arrive)
         film_until_shared(sessions)
         assert lost and sessions.robot.epoch > first + 1
+
+
+def test_a_session_says_how_long_it_has_been_at_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose kernel hangs is stuck, and must say so."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        begun.set()
+        goes_on.wait(PATIENCE_S)
+        raise LinkError("it hung")
+
+    monkeypatch.setattr(PartitionWorker, "compute_part", hang)
+    with both(MODEL, config=QUICK) as sessions:
+        sessions.connect()
+        assert sessions.engine.shared is not None
+        everything = sessions.engine.shared.space.everything_at(Side.SERVER)
+        sessions.engine.run(np.zeros((90, 80, 3), np.uint8), None, sessions.robot.frame(lambda _: everything))
+        assert begun.wait(PATIENCE_S)
+        until(lambda: sessions.server.busy_s > 2 * IDLE_S)
+        goes_on.set()
+        until(lambda: sessions.server.busy_s <= IDLE_S)
 
 
 def test_another_network_is_refused() -> None:
