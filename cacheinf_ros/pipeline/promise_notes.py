@@ -23,12 +23,18 @@ def backend_text(best: DenseBackend, lower: LowerPrecision) -> str:
     return full if lower.lookout is None else f"{full}; while nothing is seen {lower.lookout.name}"
 
 
-def loss_text(report: LossReport, max_loss: float) -> str:
-    """What a burst showed to be lost, of what holding answers was allowed to."""
+def loss_text(report: LossReport, allowed: float, max_loss: float) -> str:
+    """What a burst showed to be lost by holding answers.
+
+    Args:
+        allowed: of that, by which it was judged.
+        max_loss: what is promised: engine and precision may use some of it up.
+    """
     measured, uncertain = report.measured, report.uncertain
+    asked = f"{max_loss:g} asked" if allowed == max_loss else f"{allowed:g} left for holding, of {max_loss:g} asked"
     return (
         f"{measured.whole:.3f} +- {uncertain.whole:.3f} "
-        f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {max_loss:g} allowed"
+        f"({measured.moving:.3f} +- {uncertain.moving:.3f} where things move) of {asked}"
     )
 
 

@@ -279,11 +279,15 @@ class PromisedAnswers:
         if found := self.trial.judge(report.engine, self._dense.milliseconds, self._max_loss, report.moved):
             self._note("cached_engine", found)
         self._holder.promise(self._room)
-        self._note("loss", loss_text(report, allowed))
+        shown = loss_text(report, allowed, self._max_loss)
+        self._note("loss", shown)
         self._note("limits", limits_text(self._holder.holding, self._holder.scale))
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
         if not report.kept:
-            _log.warning("a burst of dense frames shows a loss of %s: limits are tightened", loss_text(report, allowed))
+            _log.warning(
+                "a burst of dense frames shows a loss of %s: limits are tightened",
+                loss_text(report, allowed, self._max_loss),
+            )
 
     @property
     def _room(self) -> float:
