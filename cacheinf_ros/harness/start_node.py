@@ -16,6 +16,7 @@ if sys.flags.no_site:
 
     site.main()
 
+import faulthandler
 import logging
 import os
 import traceback
@@ -31,6 +32,7 @@ EXECUTABLES = ("cached_inference", "catalog_inference", "inference", "matcher", 
 def main(name: str) -> NoReturn:
     """Import a node, which takes seconds, run it, and end the process with its exit code."""
     end_quietly_on_signals()
+    faulthandler.enable()  # a crash of compiled code says where it was
     _log_to_stderr()
     try:
         code = _run(name)

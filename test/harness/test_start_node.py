@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,32 @@ def main():
 """
 
 
-def test_a_node_that_ends_by_a_bug_waits_for_no_thread(tmp_path: Path) -> None:
-    (tmp_path / "some").mkdir()
-    (tmp_path / "some" / "buggy_node.py").write_text(HAS_A_BUG)
-    with NodeGroup(tmp_path / "logs") as group:
-        environment = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+CRASHES = """
+import ctypes
+
+def main():
+    ctypes.string_at(0)
+"""
+
+
+def ended(folder: Path, code: str) -> tuple[int, str]:
+    """The exit code of a node with this code, and what it has said."""
+    (folder / "some").mkdir()
+    (folder / "some" / "buggy_node.py").write_text(code)
+    with NodeGroup(folder / "logs") as group:
+        environment = {"PYTHONPATH": f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
         node = group.start(NodeCommand(executable="some.buggy_node", environment=environment))
-        assert node.wait(DEADLINE_S) == 1
-    assert "Traceback" in node.output
-    assert "RuntimeError: a bug" in node.output
+        return node.wait(DEADLINE_S), node.output
+
+
+def test_a_node_that_ends_by_a_bug_waits_for_no_thread(tmp_path: Path) -> None:
+    code, output = ended(tmp_path, HAS_A_BUG)
+    assert code == 1
+    assert "Traceback" in output
+    assert "RuntimeError: a bug" in output
+
+
+def test_a_node_that_crashes_says_where(tmp_path: Path) -> None:
+    code, output = ended(tmp_path, CRASHES)
+    assert code == -signal.SIGSEGV
+    assert "Segmentation fault" in output and "string_at" in output
