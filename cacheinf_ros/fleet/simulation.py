@@ -147,6 +147,7 @@ class _Robot:
         self._ready_s = self._next_ask_s = 0.0
         self._refusals = 0
         self._is_dense = True
+        self._working: Any = None  # what its session computes, whether the robot still waits for that or not
         self._lost: int | None = None  # frames alone since its machine was lost
         self._meter = DemandMeter()
         fleet, measured = simulation.fleet, simulation.fleet.measured
@@ -192,8 +193,12 @@ class _Robot:
         service_s = fleet.measured.dense_ms / 1e3 if self._is_dense else of.draw(fleet.measured.frame_ms)
         overhead_s = of.draw(fleet.measured.overhead_ms)
         self._meter.start(began)
-        working = env.process(self._work(machine, service_s, lost))  # to its end, whether the robot still waits or not
-        yield working | lost | env.timeout(deadline_s)
+        too_late = env.timeout(deadline_s)
+        if self._working is not None and self._working.is_alive:  # with a frame of before, to its end
+            yield self._working | lost | too_late
+        if not too_late.processed and not lost.triggered:
+            self._working = env.process(self._work(machine, service_s, lost))
+            yield self._working | lost | too_late
         if lost.triggered:
             self._lose()
         elif env.now - began + overhead_s > deadline_s:
@@ -266,6 +271,7 @@ class _Robot:
     def _take(self, place: Place) -> None:
         self.host, self.machine = place.host, self._of.machines[place.machine]
         self.is_served, self._is_dense, self._refusals = True, True, 0
+        self._working = None
 
     def _follow(self) -> None:
         """A planned move, between two frames, as soon as the new process is ready."""
