@@ -129,8 +129,7 @@ def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: 
     for _ in range(_WARM):
         own.frame()
     for each in (own, robot):
-        each.took_ms.clear()
-        each.busy_ms.clear()
+        each.forget_times()
     for number in range(frames):
         for each in (own, robot) if number % 2 else (robot, own):
             each.frame()
@@ -144,8 +143,7 @@ def _overhead(model: Model, recording: Recording, robot: ReplayedRobot, frames: 
 def _measured(joined: _Joined, rate: float, seconds: float) -> Measured:
     """What frames take of one robot, alone, at its rate: between them others use the processor's cache."""
     robot = joined.robots[0]
-    robot.took_ms.clear()
-    robot.busy_ms.clear()
+    robot.forget_times()
     _film([robot], rate, seconds, _phases(1, 0))
     beside = np.maximum(0.0, np.array(robot.took_ms) - np.array(robot.busy_ms))
     return Measured(
@@ -158,8 +156,7 @@ def _compared(
 ) -> dict[str, float]:
     """A real fleet and a simulated one that film at the same times, by the quantiles of what frames took."""
     for robot in robots:
-        robot.took_ms.clear()
-        robot.busy_ms.clear()
+        robot.forget_times()
     fleet = SimulatedFleet(
         robots=len(robots), machines=1, measured=measured, cores=cores, hz=rate, deadline_ms=_NO_DEADLINE_MS,
         seconds=_SIMULATED * seconds / _ROUNDS, rules=FleetRules(standby=False, most_busy=0.95),

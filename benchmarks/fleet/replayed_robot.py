@@ -146,6 +146,11 @@ class ReplayedRobot:
         threading.Thread(target=self._keep, daemon=True).start()
         return took_s
 
+    def forget_times(self) -> None:
+        """Note what frames take from now on only."""
+        self.took_ms.clear()
+        self.busy_ms.clear()
+
     def leave(self) -> None:
         """End the session."""
         with self._changed:

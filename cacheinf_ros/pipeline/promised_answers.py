@@ -284,10 +284,7 @@ class PromisedAnswers:
         self._note("limits", limits_text(self._holder.holding, self._holder.scale))
         self._note("bursts", f"{self._holder.bursts}, promise broken in {self._holder.broken}")
         if not report.kept:
-            _log.warning(
-                "a burst of dense frames shows a loss of %s: limits are tightened",
-                loss_text(report, allowed, self._max_loss),
-            )
+            _log.warning("a burst of dense frames shows a loss of %s: limits are tightened", shown)
 
     @property
     def _room(self) -> float:

@@ -38,13 +38,12 @@ class ClassMaps:
         """See :meth:`Task.read`."""
         values = outputs[self._output]
         if values.ndim == 3:
-            step = self._step(values[0].size)
-            classes = values[0, ::step, ::step].astype(np.uint8)  # as users get them
-            return classes if motion is None else move_class_map(classes, motion, self._input_size)
-        maps = values.reshape(values.shape[1], *(values.shape[2:] or (1, 1)))
-        step = self._step(maps.shape[1] * maps.shape[2])
-        classes = maps[:, ::step, ::step].argmax(0)
-        narrow = classes.astype(np.uint8 if values.shape[1] <= _NARROW else np.int32)
+            narrow = self.of_map(values[0]).astype(np.uint8)  # as users get them
+        else:
+            maps = values.reshape(values.shape[1], *(values.shape[2:] or (1, 1)))
+            step = self._step(maps.shape[1] * maps.shape[2])
+            classes = maps[:, ::step, ::step].argmax(0)
+            narrow = classes.astype(np.uint8 if values.shape[1] <= _NARROW else np.int32)
         return narrow if motion is None else move_class_map(narrow, motion, self._input_size)
 
     def of_map(self, classes: Classes) -> Classes:
