@@ -74,6 +74,7 @@ struct BFloat16Format : Dot {
   static Vector activated(const Conv& c, Vector v, int64_t channel, int width) {
     return activate(c.activation, v, channel, width);
   }
+  static Bounds bounds(const Conv& c) { return bounds_of(c.activation); }
   static void store_narrow(const Conv&, float* out, int64_t at, Vector v) {
     Dot::store(values_of<BFloat16>(out) + at, v);
   }

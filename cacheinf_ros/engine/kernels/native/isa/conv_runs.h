@@ -76,11 +76,9 @@ template <class Format, int ROWS, int VECTORS>
 inline void finish(const Job<Format>& job, int start, int64_t channel, int width,
                    const typename Format::Sum (&sums)[ROWS][VECTORS]) {
   const auto& c = *job.conv;
-  const bool is_common = c.activation.kind <= CI_CLAMP && !(c.residual && c.residual_last) && Format::is_narrow(c);
+  const bool is_common = only_bounds(c.activation) && !(c.residual && c.residual_last) && Format::is_narrow(c);
   if (is_common && width == VECTORS * kLanes) {
-    const bool clamps = c.activation.kind == CI_CLAMP;
-    const Vector low = all(clamps ? c.activation.low : -__builtin_inff());
-    const Vector high = all(clamps ? c.activation.high : __builtin_inff());
+    const Bounds bounds = Format::bounds(c);
 #pragma GCC unroll 2
     for (int v = 0; v < VECTORS; ++v) {
       const int64_t k = channel + v * kLanes;
@@ -89,7 +87,7 @@ inline void finish(const Job<Format>& job, int start, int64_t channel, int width
       for (int r = 0; r < ROWS; ++r) {
         Vector value = Format::value(sums[r][v], factor);
         if (c.residual) value += Format::residual(c, job.rows[start + r], k, kLanes);
-        Format::store_narrow(c, job.out, job.to[start + r] * job.pitch + k, smallest(largest(value, low), high));
+        Format::store_narrow(c, job.out, job.to[start + r] * job.pitch + k, bounds.of(value));
       }
     }
     return;

@@ -51,10 +51,34 @@ inline bool write_pixel(const ci_input& input, int64_t pixel, const uint8_t* fro
   return true;
 }
 
+// Takes over the new values of neighbours, all of which count as changed.
+template <class Value>
+inline void write_run(const ci_input& input, const Value* table, int64_t first, int count, const uint8_t* from) {
+  std::memcpy(input.composed + first * 3, from, count * 3);
+  std::memcpy(input.seen + first * 3, from, count * 3);
+  const int a = input.order[0], b = input.order[1], c = input.order[2];
+  Value* out = static_cast<Value*>(input.out) + first * input.pitch;
+  for (int i = 0; i < count; ++i, from += 3, out += input.pitch) {
+    out[0] = table[from[a]];
+    out[1] = table[256 + from[b]];
+    out[2] = table[512 + from[c]];
+  }
+}
+
 void write_task(void* context, int task, int) {
   const Job& job = *static_cast<Job*>(context);
+  const ci_input& input = *job.input;
   const int32_t* rows = ci::rows_of(*job.touched);
-  for (int i = task * kChunk; i < std::min(job.touched->count, (task + 1) * kChunk); ++i)
+  const int start = task * kChunk, count = std::min(job.touched->count - start, kChunk), first = rows[start];
+  if (job.all && rows[start + count - 1] - first == count - 1) {  // a whole frame
+    const uint8_t* from = job.image + int64_t(first) * 3;
+    if (input.value_bytes == 1) write_run(input, static_cast<const uint8_t*>(input.kept), first, count, from);
+    else if (input.value_bytes == 2) write_run(input, static_cast<const BFloat16*>(input.kept), first, count, from);
+    else write_run(input, input.table, first, count, from);
+    std::memset(job.changed->mask + first, 1, count);
+    return;
+  }
+  for (int i = start; i < start + count; ++i)
     job.changed->mask[rows[i]] = write_pixel(*job.input, rows[i], job.image + int64_t(rows[i]) * 3, job.all);
 }
 

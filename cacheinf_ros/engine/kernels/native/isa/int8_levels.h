@@ -10,9 +10,17 @@
 namespace CI_ISA {
 namespace {
 
-// Whole numbers, 0 to 255, nearest to levels, ties to even; `levels` without the zero point.
-inline Bits rounded_levels(Vector levels, int32_t zero) {
-  levels = smallest(largest(levels, all(float(-zero))), all(float(255 - zero)));
+// What levels lie between, without their zero point.
+inline Bounds level_bounds(int32_t zero) { return {all(float(-zero)), all(float(255 - zero))}; }
+
+// Those of an activation and of levels at once.
+inline Bounds level_bounds(const ci_activation& a, int32_t zero) {
+  const Bounds levels = level_bounds(zero), values = bounds_of(a);
+  return {levels.of(values.low), levels.of(values.high)};
+}
+
+// Whole numbers nearest to levels, ties to even; `levels` without the zero point, within their bounds.
+inline Bits rounded(Vector levels, int32_t zero) {
 #if defined(__AVX512F__)
   return (Bits)_mm512_maskz_cvtps_epi32(kAll, (__m512)levels) + zero;
 #elif defined(__AVX2__)
@@ -31,6 +39,8 @@ inline Bits rounded_levels(Vector levels, int32_t zero) {
 // Stores the first `width` whole numbers, of 0 to 255.
 inline void store_whole(uint8_t* p, Bits whole, int width) {
 #if defined(__AVX512F__)
+  if (__builtin_constant_p(width >= kLanes) && width >= kLanes)
+    return _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_maskz_cvtepi32_epi8(kAll, (__m512i)whole));
   _mm512_mask_cvtepi32_storeu_epi8(p, first_lanes(width), (__m512i)whole);
 #else
   uint8_t lanes[kLanes];
@@ -51,7 +61,7 @@ inline void store_whole(uint8_t* p, Bits whole, int width) {
 
 // Stores the first `width` levels; `levels` without the zero point.
 inline void store_levels(uint8_t* p, Vector levels, int32_t zero, int width) {
-  store_whole(p, rounded_levels(levels, zero), width);
+  store_whole(p, rounded(level_bounds(zero).of(levels), zero), width);
 }
 
 // The activation of values in units of the result. Activations that are straight through zero, or bounds in those units,

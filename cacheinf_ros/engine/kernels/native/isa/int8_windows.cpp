@@ -18,7 +18,8 @@ constexpr bool kDotPays = true;
 template <bool DOT>
 struct Depthwise : WindowOperator<ci_conv_int8, uint8_t, Bits> {
   const int32_t* weights = reinterpret_cast<const int32_t*>(p.weight);
-  const bool simple = false;
+  const bool simple = !p.residual && only_bounds(p.activation) && p.out.scale != 0;
+  const Bounds bounds = level_bounds(p.activation, p.out.zero);
 
   // Only taps inside the image count, and only of them the zero point must be taken out.
   Bits start(const Taps& taps, int64_t k, int width) const {
@@ -32,7 +33,10 @@ struct Depthwise : WindowOperator<ci_conv_int8, uint8_t, Bits> {
     const Bits whole = load_whole(levels, width);
     return DOT ? ByteDot::add(sum, whole, weight) : sum + product(whole, weight);
   }
-  void store_simple(int64_t, Bits, const Taps&, int) const {}
+  void store_simple(int64_t at, int64_t k, Bits sum, const Taps&, int width) const {
+    const Vector value = __builtin_convertvector(sum, Vector) * load_part(p.multiplier + k, width);
+    store_whole(values_of<uint8_t>(out) + at, rounded(bounds.of(value), p.out.zero), width);
+  }
   void store(const Pixel<uint8_t>& pixel, Bits sum, int64_t k, int width) const {
     store_as(p.out, out, pixel.out + k, finished(p, sum, pixel.row, k, width), width);
   }
@@ -50,13 +54,13 @@ struct Maximum : Pool {
     const Bits whole = load_whole(levels, width);
     return whole > sum ? whole : sum;
   }
-  void store_simple(int64_t at, Bits sum, const Taps&, int width) const { store_whole(place(at), sum, width); }
+  void store_simple(int64_t at, int64_t, Bits sum, const Taps&, int width) const { store_whole(place(at), sum, width); }
 };
 
 struct Average : Pool {
   static Bits add(Bits sum, const uint8_t* levels, int width, Bits) { return sum + load_whole(levels, width); }
   float factor(const Inside& y, const Inside& x) const { return pooling.factor / averaged_pixels(p, y, x); }
-  void store_simple(int64_t at, Bits sum, const Taps& taps, int width) const {
+  void store_simple(int64_t at, int64_t, Bits sum, const Taps& taps, int width) const {
     const Vector levels = __builtin_convertvector(sum - taps.count * pooling.in_zero, Vector) * taps.factor;
     store_levels(place(at), levels, pooling.out_zero, width);
   }

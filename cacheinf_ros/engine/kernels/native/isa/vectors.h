@@ -138,6 +138,8 @@ inline Vector load_part(const BFloat16* p, int width) {
 // Levels as whole numbers; the lanes beyond the first `width` are zero.
 inline Bits load_whole(const uint8_t* p, int width) {
 #if defined(__AVX512F__)
+  if (__builtin_constant_p(width >= kLanes) && width >= kLanes)
+    return (Bits)_mm512_maskz_cvtepu8_epi32(kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return (Bits)_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first_lanes(width), p));
 #else
   uint8_t lanes[kLanes] = {};
@@ -224,6 +226,20 @@ inline Vector activate(const ci_activation& a, Vector v, int64_t channel, int wi
     case CI_PRELU: return largest(v, all(0)) + smallest(v, all(0)) * load_part(a.slope + channel, width);
     default: return activate_curved(a, v);
   }
+}
+
+// What values lie between.
+struct Bounds {
+  Vector low, high;
+
+  Vector of(Vector v) const { return smallest(largest(v, low), high); }
+};
+
+// Activations that only bound values, if at all.
+inline bool only_bounds(const ci_activation& a) { return a.kind <= CI_CLAMP; }
+inline Bounds bounds_of(const ci_activation& a) {
+  const bool clamps = a.kind == CI_CLAMP;
+  return {all(clamps ? a.low : -__builtin_inff()), all(clamps ? a.high : __builtin_inff())};
 }
 
 // Declared here, defined in the files beside: one per ci_kernel, or of float and of BFloat16 one each.

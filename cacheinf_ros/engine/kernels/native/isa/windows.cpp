@@ -10,18 +10,16 @@ template <class V>
 struct Depthwise : WindowOperator<ci_conv, V, Vector, V> {
   using WindowOperator<ci_conv, V, Vector, V>::p;
   using WindowOperator<ci_conv, V, Vector, V>::out;
-  const bool clamps = p.activation.kind == CI_CLAMP;
-  const bool simple = !p.residual && (clamps || p.activation.kind == CI_LINEAR);
-  const Vector low = all(clamps ? p.activation.low : -__builtin_inff());
-  const Vector high = all(clamps ? p.activation.high : __builtin_inff());
+  const bool simple = !p.residual && only_bounds(p.activation);
+  const Bounds bounds = bounds_of(p.activation);
 
   Vector start(const Taps&, int64_t k, int width) const { return load_part(p.bias + k, width); }
   Vector weight(int64_t at, int width) const { return load_part(p.weight + at, width); }
   static Vector add(Vector sum, const V* values, int width, Vector weight) {
     return sum + load_part(values, width) * weight;
   }
-  void store_simple(int64_t at, Vector sum, const Taps&, int width) const {
-    store_part(out + at, smallest(largest(sum, low), high), width);
+  void store_simple(int64_t at, int64_t, Vector sum, const Taps&, int width) const {
+    store_part(out + at, bounds.of(sum), width);
   }
   Vector finished(const Pixel<V>& pixel, Vector sum, int64_t k, int width) const {
     if (!p.residual) return activate(p.activation, sum, k, width);
@@ -38,7 +36,9 @@ template <class V>
 struct Maximum : PoolOf<V, Vector, V> {
   static Vector start(const Taps&, int64_t, int) { return all(-__builtin_inff()); }
   static Vector add(Vector sum, const V* values, int width, Vector) { return largest(sum, load_part(values, width)); }
-  void store_simple(int64_t at, Vector sum, const Taps&, int width) const { store_part(this->out + at, sum, width); }
+  void store_simple(int64_t at, int64_t, Vector sum, const Taps&, int width) const {
+    store_part(this->out + at, sum, width);
+  }
 };
 
 template <class V>
@@ -46,7 +46,7 @@ struct Average : PoolOf<V, Vector, V> {
   static Vector start(const Taps&, int64_t, int) { return Vector{}; }
   static Vector add(Vector sum, const V* values, int width, Vector) { return sum + load_part(values, width); }
   float factor(const Inside& y, const Inside& x) const { return 1.0f / averaged_pixels(this->p, y, x); }
-  void store_simple(int64_t at, Vector sum, const Taps& taps, int width) const {
+  void store_simple(int64_t at, int64_t, Vector sum, const Taps& taps, int width) const {
     store_part(this->out + at, sum * taps.factor, width);
   }
 };

@@ -119,7 +119,7 @@ inline void compute_block(const Operator& o, const Taps& taps, const Pixel<typen
     for (int i = 0; i < PIXELS; ++i)
 #pragma GCC unroll 4
       for (int v = 0; v < VECTORS; ++v)
-        o.store_simple(pixels[i].out + k + v * kLanes, sums[i][v], taps, width);
+        o.store_simple(pixels[i].out + k + v * kLanes, k + v * kLanes, sums[i][v], taps, width);
     return;
   }
   Sum kept[PIXELS][VECTORS];  // sums are in registers only if they are never indexed by a variable
