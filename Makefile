@@ -2,7 +2,7 @@
 #
 #   make build    virtual environment in .venv, pinned packages, messages, kernels, this package (editable)
 #   make demo     build, then the nodes on built-in scenes
-#   make test     build, then format, lint, types, layers, decoders with their coverage, all other tests
+#   make test     build, then format, lint, types, layers, decoders with their coverage, all other tests, a fleet on Ray
 #   make fuzz     every decoder under Atheris, sharing so many seconds: make fuzz SECONDS=60
 #   make sanitize kernels with ASan and UBSan, then with TSan, and the tests that run them: minutes
 #   make clean    remove what was built; `make distclean` removes .venv too
@@ -64,14 +64,24 @@ DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test
 	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py)
 TEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
-test: build
-	@echo "[1/6] format";  $(BIN)/ruff format --check .
-	@echo "[2/6] lint";    $(BIN)/ruff check .
-	@echo "[3/6] types";   $(BIN)/mypy cacheinf_ros benchmarks
-	@echo "[4/6] layers";  $(BIN)/lint-imports
+# Ray lies beside the other packages, where only these find it: without it nothing may be different.
+RAY := $(VENV)/ray
+RAY_TESTS := test/fleet/test_ray_fleet.py test/harness/test_fleet_demo.py
+
+$(DONE)/ray: requirements-fleet.txt $(DONE)/requirements
+	@rm -rf $(RAY)
+	@$(PIP) install -q --no-deps --target $(RAY) -r $<
+	@touch $@
+
+test: build $(DONE)/ray
+	@echo "[1/7] format";  $(BIN)/ruff format --check .
+	@echo "[2/7] lint";    $(BIN)/ruff check .
+	@echo "[3/7] types";   $(BIN)/mypy cacheinf_ros benchmarks
+	@echo "[4/7] layers";  $(BIN)/lint-imports
 	@mkdir -p build/coverage
-	@echo "[5/6] decoders"; $(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
-	@echo "[6/6] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS))
+	@echo "[5/7] decoders"; $(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
+	@echo "[6/7] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS) $(RAY_TESTS))
+	@echo "[7/7] fleet";    PYTHONPATH=$(CURDIR)/$(RAY) $(BIN)/python -m pytest -q --durations=5 $(RAY_TESTS)
 
 # Targets share the seconds; what is found stays in build/fuzzing, and the next run goes on from there.
 SECONDS ?= 60

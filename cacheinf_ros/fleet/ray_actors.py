@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cacheinf_ros.fleet.held_models import HeldModels
@@ -15,10 +16,11 @@ from cacheinf_ros.fleet.ray_library import ray
 from cacheinf_ros.fleet.ray_models import RayModels
 from cacheinf_ros.fleet.status import FleetStatus, status_of
 from cacheinf_ros.fleet.upkeep import keep_up
+from cacheinf_ros.low_priority import with_low_priority
 
 if TYPE_CHECKING:  # torch is for the processes that compute
     from cacheinf_ros.fleet.frame_stream import Address
-    from cacheinf_ros.fleet.host import HostSetting
+    from cacheinf_ros.fleet.host import HostSetting, SessionHost
 
 NAMESPACE = "cacheinf"
 DIRECTOR = "cacheinf_director"
@@ -97,11 +99,11 @@ class HostActor:
     """A :class:`.host.SessionHost` on a machine of the cluster."""
 
     def __init__(self, setting: HostSetting) -> None:
-        from cacheinf_ros.fleet.host import SessionHost
-
         context = ray().get_runtime_context()
         models = RayModels(ray().get_actor(DIRECTOR), context.get_node_id(), context.get_actor_name())
-        self._host = SessionHost(setting, ray().util.get_node_ip_address(), models)
+        # torch takes seconds, which others on this machine compute frames in
+        made = with_low_priority(lambda: import_module("cacheinf_ros.fleet.host")).SessionHost
+        self._host: SessionHost = made(setting, ray().util.get_node_ip_address(), models)
 
     def where(self) -> tuple[Address, bytes]:
         """Where it listens, and its key."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +16,7 @@ from cacheinf_ros.catalog.specialists.specialiser import SkewRules, Specialiser
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, original_name, read_specialise
 from cacheinf_ros.errors import CacheinfError
 from cacheinf_ros.graph import Model
-
-_NICE = 10
+from cacheinf_ros.low_priority import lower_priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +81,7 @@ class SpecialistThread:
         self._cancelled.set()
 
     def _run(self, work: Callable[[Callable[[], bool]], Made | Rejected | None]) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        lower_priority()
         torch.set_num_threads(1)  # of this thread: so small a problem is slower with more, beside frames several times
         try:
             self.outcome = work(self._cancelled.is_set)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 
 from cacheinf_ros.errors import CacheinfError, MessageError
+from cacheinf_ros.low_priority import lower_priority
 from cacheinf_ros.offload.planning.plan_table import ScheduleTable
 from cacheinf_ros.offload.planning.planner import Scheduler
 from cacheinf_ros.offload.planning.stored_plans import kept_table, load_or_solve
@@ -17,7 +17,6 @@ from cacheinf_ros.offload.protocol.schedule_request import ScheduleRequest
 from cacheinf_ros.offload.searching.search_messages import most_table_bytes, question_bytes, table_of
 
 _log = logging.getLogger(__name__)
-_NICE = 10
 
 
 class ScheduleFinder:
@@ -101,7 +100,7 @@ class ScheduleFinder:
         threading.Thread(target=self._solve, args=(reason,), daemon=True).start()
 
     def _solve(self, reason: str) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        lower_priority()
         here = f"here, for the server does not: {reason}"
         self._note(f"waiting for another search {here}")
         with self._searching:

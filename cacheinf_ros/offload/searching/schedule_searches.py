@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -18,6 +17,7 @@ import numpy as np
 
 from cacheinf_ros.engine import Layout, PartitionSpace
 from cacheinf_ros.errors import CacheinfError, SearchError
+from cacheinf_ros.low_priority import lower_priority
 from cacheinf_ros.offload.planning.plan_table import ScheduleTable
 from cacheinf_ros.offload.planning.stored_plans import identity, kept_table
 from cacheinf_ros.offload.planning.workload import Numbers, Workload
@@ -28,7 +28,6 @@ from cacheinf_ros.offload.searching.search_process import SearchProcess
 
 _log = logging.getLogger(__name__)
 
-_NICE = 10
 _MOST_WAITING = 8  # questions
 _MOST_KEPT = 100  # tables on the disk: robots may ask whatever they like
 _MOST_KNOWN = 16  # results in memory
@@ -146,7 +145,7 @@ class ScheduleSearches:
             self._waiting.pop(key, None)
 
     def _work(self) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # workloads are made here
+        lower_priority()  # workloads are made here
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or not self._is_open)

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-_NICE = 10
+from cacheinf_ros.low_priority import NICE
 
 
 def _end_with_parent(pipe: int) -> None:
@@ -32,5 +32,5 @@ def _main() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
-    os.nice(_NICE)
+    os.nice(NICE)
     _main()
