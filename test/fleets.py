@@ -75,7 +75,7 @@ class OneProcess:
 
     def lose_host(self, host: str) -> None:
         with self._lock:
-            self.ledger.lose_host(host)
+            self.ledger.host_died(host, time.monotonic())
 
     def leave(self, session: str) -> None:
         with self._lock:

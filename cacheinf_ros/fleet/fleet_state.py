@@ -60,6 +60,7 @@ class FleetState:
     Attributes:
         machines: that are there, by name.
         draining: names of those that are to become empty.
+        doubted: those on which a process has died, until when they are avoided.
         hosts, sessions, gateways: by name.
         orders: for each gateway, until its next report.
         counts: of admissions, refusals, moves and losses so far.
@@ -69,6 +70,7 @@ class FleetState:
         self.rules = rules
         self.machines: dict[str, Machine] = {}
         self.draining: set[str] = set()
+        self.doubted: dict[str, float] = {}
         self.hosts: dict[str, HostEntry] = {}
         self.sessions: dict[str, SessionEntry] = {}
         self.gateways: dict[str, GatewayEntry] = {}
@@ -77,8 +79,9 @@ class FleetState:
 
     @property
     def loads(self) -> list[MachineLoad]:
-        """What the machines that take sessions have to do."""
-        return [load for load in self.all_loads if load.machine.name not in self.draining]
+        """What the machines that take sessions have to do; those in doubt take some only where there are no others."""
+        taking = [load for load in self.all_loads if load.machine.name not in self.draining]
+        return [load for load in taking if load.machine.name not in self.doubted] or taking
 
     @property
     def all_loads(self) -> list[MachineLoad]:

@@ -48,7 +48,7 @@ class Cluster(Protocol):
         ...
 
     def lose_host(self, host: str) -> None:
-        """As :meth:`.FleetLedger.lose_host`."""
+        """As :meth:`.FleetLedger.host_died`."""
         ...
 
     def leave(self, session: str) -> None:

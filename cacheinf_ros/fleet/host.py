@@ -8,7 +8,6 @@ import secrets
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, Listener
 
@@ -18,7 +17,6 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream
 from cacheinf_ros.fleet.shared_weights import ModelStore, shared_model
 from cacheinf_ros.graph import Model
-from cacheinf_ros.low_priority import with_low_priority
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
 from cacheinf_ros.offload.row_workers import RowWorkers
 from cacheinf_ros.pipeline.node_configs import ModelConfig
@@ -52,7 +50,7 @@ class SessionHost:
     """Takes connections of gateways, each for one session, as soon as it is made."""
 
     def __init__(self, setting: HostSetting, host: str = "127.0.0.1", store: ModelStore | None = None) -> None:
-        """Load the model, after whatever else this machine computes, compile it, and listen.
+        """Load and compile the model, and listen.
 
         Args:
             host: address of this machine that gateways reach.
@@ -62,7 +60,7 @@ class SessionHost:
             CacheinfError: there is no such model on this machine, or it cannot be compiled.
         """
         self._setting = setting
-        self._model = with_low_priority(partial(self._opened, store))
+        self._model = self._opened(store)
         self._lock = threading.Lock()
         self._compiling = threading.Lock()
         self._rows = RowWorkers()
@@ -147,7 +145,9 @@ class SessionHost:
                 self._spare = self._compiled()
 
     def _compiled(self) -> PartitionWorker:
-        return PartitionWorker(self._model, self._setting.engine)
+        worker = PartitionWorker(self._model, self._setting.engine)
+        worker.warm_up()
+        return worker
 
 
 class _Served:

@@ -19,6 +19,7 @@ from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders,
 
 _REMEMBERED = 1000
 _LEAST_CORES = 0.01
+_DOUBT_S = 20.0  # for which a machine on which a process died gets no other one: Ray takes 13 to call a node dead
 _SILENT_S = 5.0  # after which a gateway is taken to be gone
 _UNKNOWN_MS = 20.0  # of a frame of a model that nobody has computed yet
 _GRACE_S = 5.0  # for a session between its admission and the first report of it
@@ -73,8 +74,15 @@ class FleetLedger:
         """A session has ended."""
         self.state.sessions.pop(session, None)
 
+    def host_died(self, host: str, now_s: float) -> None:
+        """A process was found dead, and perhaps its machine is, which Ray notices much later: see :meth:`lose_host`."""
+        entry = self.state.hosts.get(host)
+        if entry is not None:
+            self.state.doubted[entry.machine] = now_s + _DOUBT_S
+        self.lose_host(host)
+
     def lose_host(self, host: str) -> None:
-        """A process has died; its sessions keep their claim to another place."""
+        """A process is gone; its sessions keep their claim to another place."""
         self._dead.append(host)
         if self.state.hosts.pop(host, None) is None:
             return
@@ -189,13 +197,14 @@ class FleetLedger:
 
     def _least_host(self, network: str) -> str | None:
         """The running process that has the model and the fewest sessions; None: there is none."""
-        counts = self.state.counted
+        counts, hosts = self.state.counted, self.state.hosts
         ready = [
             name
-            for name, host in self.state.hosts.items()
+            for name, host in hosts.items()
             if host.network == network and host.is_ready and host.machine not in self.state.draining
         ]
-        return min(ready, key=lambda name: (counts[name], name)) if ready else None
+        doubted = self.state.doubted
+        return min(ready, key=lambda name: (hosts[name].machine in doubted, counts[name], name)) if ready else None
 
     def _room_by_priority(self, demand: Demand) -> MachineLoad | None:
         """A machine that has room without sessions of lower priority; those are told to go."""
@@ -242,7 +251,7 @@ class FleetLedger:
                 session.host = at
         gone = [name for name, host in self.state.hosts.items() if self._is_gone(host, name, report, now_s)]
         for name in gone:
-            self.lose_host(name)
+            self.host_died(name, now_s)
         for name, session in list(self.state.sessions.items()):
             is_missing = session.gateway == report.gateway and name not in report.sessions
             if is_missing and now_s - session.since_s > _GRACE_S:

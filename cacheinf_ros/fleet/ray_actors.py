@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 import time
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cacheinf_ros.fleet.held_models import HeldModels
@@ -16,11 +15,10 @@ from cacheinf_ros.fleet.ray_library import ray
 from cacheinf_ros.fleet.ray_models import RayModels
 from cacheinf_ros.fleet.status import FleetStatus, status_of
 from cacheinf_ros.fleet.upkeep import keep_up
-from cacheinf_ros.low_priority import with_low_priority
 
 if TYPE_CHECKING:  # torch is for the processes that compute
     from cacheinf_ros.fleet.frame_stream import Address
-    from cacheinf_ros.fleet.host import HostSetting, SessionHost
+    from cacheinf_ros.fleet.host import HostSetting
 
 NAMESPACE = "cacheinf"
 DIRECTOR = "cacheinf_director"
@@ -51,9 +49,9 @@ class Director:
             return self._ledger.report(report, time.monotonic())
 
     def lose_host(self, host: str) -> None:
-        """As :meth:`.FleetLedger.lose_host`."""
+        """As :meth:`.FleetLedger.host_died`."""
         with self._lock:
-            self._ledger.lose_host(host)
+            self._ledger.host_died(host, time.monotonic())
 
     def leave(self, session: str) -> None:
         """As :meth:`.FleetLedger.leave`."""
@@ -99,11 +97,11 @@ class HostActor:
     """A :class:`.host.SessionHost` on a machine of the cluster."""
 
     def __init__(self, setting: HostSetting) -> None:
+        from cacheinf_ros.fleet.host import SessionHost
+
         context = ray().get_runtime_context()
         models = RayModels(ray().get_actor(DIRECTOR), context.get_node_id(), context.get_actor_name())
-        # torch takes seconds, which others on this machine compute frames in
-        made = with_low_priority(lambda: import_module("cacheinf_ros.fleet.host")).SessionHost
-        self._host: SessionHost = made(setting, ray().util.get_node_ip_address(), models)
+        self._host = SessionHost(setting, ray().util.get_node_ip_address(), models)
 
     def where(self) -> tuple[Address, bytes]:
         """Where it listens, and its key."""

@@ -16,11 +16,13 @@ from cacheinf_ros.fleet.machine_choice import MachineLoad, best_machine, objecti
 from cacheinf_ros.fleet.messages import Orders, Place
 
 _UNEVEN = 0.25  # share of their cores by which two machines may differ before a session moves from one to the other
-_MOVES_AT_ONCE = 2  # of planned ones: processes that start take time from those that compute
+_MOVES_AT_ONCE = 1  # of planned ones: processes that start take time from those that compute
 
 
 def keep_up(ledger: FleetLedger, now_s: float) -> None:
     """Find out what is to be done, and leave it for the gateways' next reports."""
+    doubted = ledger.state.doubted
+    ledger.state.doubted = {machine: until_s for machine, until_s in doubted.items() if until_s > now_s}
     _shed(ledger)
     shed, move = _shed_orders(ledger), _moves(ledger, now_s)
     start, stop = _standbys(ledger, now_s), _idle(ledger, now_s)

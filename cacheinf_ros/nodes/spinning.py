@@ -13,6 +13,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
+from cacheinf_ros.fast_dds import set_up_middleware
 from cacheinf_ros.nodes.topics import profile
 
 _JOIN_S = 5.0
@@ -30,6 +31,7 @@ class SpinningNode:
 
     def __init__(self, name: str, domain: int, failed: Callable[[Exception], None] | None = None) -> None:
         """``failed``: takes what a callback has raised, which ends the thread; None: it is printed."""
+        set_up_middleware()  # with the default one's sockets large results are lost and sent again, which takes long
         self._context = rclpy.Context()
         rclpy.init(context=self._context, domain_id=domain)
         self.node: Node = rclpy.create_node(name, context=self._context)

@@ -202,3 +202,33 @@ def test_a_session_whose_process_still_starts_keeps_its_place() -> None:
     assert 0.0 < orders.busy < 1.0, "it is told what has been promised"
     assert isinstance(place, Place) and ledger.state.sessions["r0"].host == place.host
     assert ledger.state.counts["moved"] == 0
+
+
+def test_where_a_process_has_died_none_is_placed_for_a_while() -> None:
+    """As Ray notices late that a node is dead, and its machine then looks as if it had nothing to do."""
+    ledger, gateway = FleetLedger(FleetRules()), Gateway("g0")
+    ledger.see(MACHINES[:2])
+
+    def greet(robot: str, now_s: float) -> Place:
+        place = ledger.admit(asked(robot, "g0"), now_s)
+        assert isinstance(place, Place)
+        if place.is_new:
+            gateway.start(place, demand_of(robot).network)
+        gateway.sessions[robot] = place.host
+        return place
+
+    first = greet("r0", 0.0)
+    ledger.report(gateway.report(), 0.5)
+    ledger.host_died(first.host, 1.0)
+    del gateway.hosts[first.host]
+    again = greet("r0", 1.1)
+    assert again.machine != first.machine
+    keep_up(ledger, 1.2)
+    orders = ledger.report(gateway.report(), 1.5)
+    assert not orders.start and not orders.move
+    keep_up(ledger, 30.0)
+    assert [place.machine for place, _ in ledger.report(gateway.report(), 30.0).start] == [first.machine]
+
+    ledger.see(MACHINES[:1])
+    ledger.host_died(greet("r2", 31.0).host, 32.0)
+    assert greet("r3", 32.1).machine == MACHINES[0].name, "there is no other"

@@ -25,7 +25,7 @@ from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.input import InputWriter
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.lifetimes import map_bytes
-from cacheinf_ros.engine.partition.exchange import Exchange
+from cacheinf_ros.engine.partition.exchange import Exchange, Patch
 from cacheinf_ros.engine.partition.partition import Partition, Rows, Side
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
@@ -220,6 +220,16 @@ def _are_finite(outputs: dict[str, torch.Tensor]) -> bool:
     return all(bool(torch.isfinite(output).all()) for output in outputs.values())
 
 
+class _Nobody:
+    """An :class:`Exchange` with a machine that computes nothing and hears nothing."""
+
+    def send(self, tensor: str, patch: Patch) -> None:
+        pass
+
+    def receive(self, tensor: str, rows: Rows) -> Patch:
+        raise LinkError(f"nobody computes {tensor}")
+
+
 class PartitionWorker:
     """The server's part: computes its rows of the frames of one robot. Not thread-safe.
 
@@ -250,6 +260,16 @@ class PartitionWorker:
         self._writer = backend.input(preprocessor, self.program.input, on_host=True)
         self._image = np.zeros((*preprocessor.size, 3), np.uint8)
         self._touched = np.zeros(preprocessor.size, np.uint8)
+
+    def warm_up(self) -> None:
+        """Compute a black picture: the first frame of a robot then takes no longer than those after it."""
+        mask, image = np.ones(self._touched.shape, np.uint8), np.zeros_like(self._image)
+        start = FrameStart(
+            partition=self.space.everything_at(Side.SERVER), refresh=True, outside=Border.NONE, shift=NO_SHIFT,
+            pixels=Pixels(rows=(0, len(image)), mask=mask, image=image),
+        )  # fmt: skip
+        self.compute_part(start, _Nobody())
+        self.forget()
 
     def forget(self) -> None:
         """Start anew: this machine has nothing, and neither has the robot."""

@@ -148,6 +148,8 @@ def test_frames_equal_dense(seed: int, breaks: bool) -> None:
     """Any partitions, one after the other; links that break in the middle of a frame, and frames that prepare."""
     rng = np.random.default_rng(seed)
     engine, server = Engine(MIXED, CONFIG, with_server=True), Server()
+    if rng.random() < 0.5:
+        server.helper.warm_up()
     image = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8)
     cache_map: CacheMap | None = None
     for _ in range(7):
