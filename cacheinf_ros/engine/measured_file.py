@@ -12,18 +12,21 @@ import torch
 from cacheinf_ros.disk_cache import cache_folder
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.quantisation.scales import scales_digest
-from cacheinf_ros.graph import Model, graph_hash
+from cacheinf_ros.graph import Model, graph_hash, structure_hash
 
 
-def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str, *, backend: str = "") -> Path:
+def measured_file(
+    kind: str, model: Model, config: EngineConfig, suffix: str, *, backend: str = "", whatever_weights: bool = False
+) -> Path:
     """A file keyed by all that its content depends on: graph, weights, shapes, machine, device, threads, versions.
 
     Args:
+        whatever_weights: whether the content does not depend on them: networks that differ in them alone share it.
         backend: name of what computes, where the content depends on that: what there was at one start may be missing
             at the next.
     """
     parts = (
-        graph_hash(model.graph),
+        structure_hash(model.graph) if whatever_weights else graph_hash(model.graph),
         platform.node(),
         platform.processor(),
         config.device,
@@ -33,5 +36,6 @@ def measured_file(kind: str, model: Model, config: EngineConfig, suffix: str, *,
         *([backend] if backend else []),
     )
     key = "/".join(map(str, (*parts, torch.__version__, suffix)))
-    name = f"{Path(model.name).name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.{suffix}"
-    return cache_folder() / kind / name
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+    name = digest if whatever_weights else f"{Path(model.name).name}-{digest}"
+    return cache_folder() / kind / f"{name}.{suffix}"

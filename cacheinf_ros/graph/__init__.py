@@ -6,7 +6,7 @@ from cacheinf_ros.graph.card import TRUSTED, ModelCard, Resize, read_card
 from cacheinf_ros.graph.dense_operators import COMBINED_BY
 from cacheinf_ros.graph.fuse import renamed
 from cacheinf_ros.graph.graph_io import decode_graph, encode_graph
-from cacheinf_ros.graph.identity import graph_hash
+from cacheinf_ros.graph.identity import graph_hash, structure_hash
 from cacheinf_ros.graph.interpret import DeferredGraph, DenseGraph
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.kept_model import load_kept_model
@@ -22,7 +22,8 @@ __all__ = [
     "COMBINED_BY", "TRUSTED", "Activation", "ActivationKind", "AxisTaps", "DeferredGraph", "DenseGraph", "Graph",
     "Model", "ModelCard", "Resize", "Shared", "SharedValues", "WeightsOrigin", "Window", "decode_graph",
     "encode_graph", "exact_border", "graph_hash", "has_all_weights", "load_card", "load_kept_model", "load_model",
-    "load_module", "model_names", "model_of", "possible_cards", "read_card", "recognised", "renamed", "weight_bytes",
+    "load_module", "model_names", "model_of", "possible_cards", "read_card", "recognised", "renamed", "structure_hash",
+    "weight_bytes",
 ]  # fmt: skip
 
 # The vocabulary: the kinds of operators, and what cards say of outputs.

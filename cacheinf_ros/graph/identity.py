@@ -26,6 +26,14 @@ def graph_hash(graph: Graph) -> str:
     return digest.hexdigest()[:32]
 
 
+def structure_hash(graph: Graph) -> str:
+    """Hexadecimal digest of the operators and all shapes, whatever the weights: how long computing takes follows."""
+    digest = hashlib.sha256()
+    _update(digest, (graph.operators, graph.input, graph.outputs), contents=False)
+    _update(digest, sorted((s.name, s.shape, s.levels is not None) for s in graph.tensors.values()))
+    return digest.hexdigest()[:32]
+
+
 def operator_hash(operator: Operator) -> str:
     """Hexadecimal digest of what an operator does to which tensors, whatever it and its output are called."""
     digest = hashlib.sha256()
@@ -33,21 +41,23 @@ def operator_hash(operator: Operator) -> str:
     return digest.hexdigest()[:32]
 
 
-def _update(digest: Any, value: Any) -> None:
+def _update(digest: Any, value: Any, *, contents: bool = True) -> None:
+    """``contents``: whether those of arrays count, and not their shapes alone."""
     if isinstance(value, torch.Tensor):
-        _update(digest, value.detach().cpu().contiguous().numpy())
+        _update(digest, value.detach().cpu().contiguous().numpy(), contents=contents)
     elif isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode())
-        digest.update(value.tobytes())
+        if contents:
+            digest.update(value.tobytes())
     elif dataclasses.is_dataclass(value):
         digest.update(type(value).__name__.encode())
         for field in dataclasses.fields(value):
-            _update(digest, getattr(value, field.name))
+            _update(digest, getattr(value, field.name), contents=contents)
     elif isinstance(value, (tuple, list)):
         for item in value:
-            _update(digest, item)
+            _update(digest, item, contents=contents)
     elif isinstance(value, dict):
-        _update(digest, sorted(value.items()))
+        _update(digest, sorted(value.items()), contents=contents)
     elif isinstance(value, Enum):
         digest.update(str(value).encode())
     elif callable(value):

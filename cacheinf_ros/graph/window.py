@@ -25,8 +25,9 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether output pixel i depends on input pixel i alone."""
-        return self.kernel == (1, 1) and self.stride == (1, 1) and self.padding == (0, 0)
+        """Whether output pixel i depends on input pixel i alone, of a map of the same size."""
+        is_one_tap = self.kernel == (1, 1) and self.stride == (1, 1) and self.padding == (0, 0)
+        return is_one_tap and self.in_size == self.out_size
 
 
 def exact_border(window: Window) -> tuple[int, int, int, int]:

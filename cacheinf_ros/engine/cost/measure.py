@@ -19,7 +19,7 @@ from cacheinf_ros.engine.program import Program
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.ir import Conv, Operator
 
-_VERSION = 3
+_VERSION = 4
 _RUNS = 3
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,8 @@ def load_or_measure(make: Callable[[], Program], model: Model, config: EngineCon
 
 
 def _load_or_measure(make: Callable[[], Program], model: Model, config: EngineConfig, backend: Backend) -> CostModel:
-    path = measured_file("costs", model, config, f"{_VERSION}.json", backend=backend.name)
+    suffix = f"{_VERSION}.json"
+    path = measured_file("costs", model, config, suffix, backend=backend.name, whatever_weights=True)
     file = KeptFile(path=path, what="cost model", remedy="measuring")
     stored = file.read_json(_parsed)
     if stored is not None:

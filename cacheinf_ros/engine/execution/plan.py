@@ -223,6 +223,7 @@ class Planning:
         if len(distinct) == 1:
             return distinct[0]
         if key not in self._unions:
+            assert len({source.size for source in distinct}) == 1, "compiled code trusts that"
             target, union = self._new(distinct[0].size), distinct[0]
             for source in distinct[1:]:
                 self.steps.append(Union(first=union, second=source, target=target))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from cacheinf_ros.engine.backends import NativeBackend, choose_backend
 from cacheinf_ros.engine.backends.reference_backend import ReferenceBackend
 from cacheinf_ros.engine.cost import CostModel, load_or_measure
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.graph import graph_hash, structure_hash
 from cacheinf_ros.graph.ir import Conv
 
 CONFIG = EngineConfig()
@@ -40,6 +42,28 @@ def test_measured_once_and_found_again(tmp_path: Path, monkeypatch: pytest.Monke
     assert set(measured().curves) == set(first.curves), "a broken file is replaced"
     assert measured(EngineConfig(threads=1)), "another number of threads is another file"
     assert len(list(path.parent.iterdir())) == 2
+
+
+def test_networks_that_differ_in_weights_alone_are_measured_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model, backend = mixed_model(), choose_backend("cpu", 1)
+    operators = tuple(
+        replace(each, weight=each.weight + 1) if isinstance(each, Conv) else each for each in model.graph.operators
+    )
+    tuned = replace(
+        model, graph=replace(model.graph, operators=operators), card=model.card.model_copy(update={"name": "tuned"})
+    )
+    assert graph_hash(tuned.graph) != graph_hash(model.graph)
+    first = load_or_measure(lambda: Program(model.graph, backend), model, CONFIG, backend)
+
+    def must_not() -> Program:
+        raise AssertionError("it has been measured")
+
+    assert load_or_measure(must_not, tuned, CONFIG, backend) == first
+    other = replace(model, graph=replace(model.graph, outputs=model.graph.outputs[:1]))
+    assert structure_hash(other.graph) != structure_hash(model.graph)
 
 
 def test_what_other_kernels_took_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

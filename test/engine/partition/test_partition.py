@@ -23,7 +23,7 @@ from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.partition.partition import Partition, PartitionSpace, Side, Transfer
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph.ir import Pointwise
+from cacheinf_ros.graph.ir import Conv, Pointwise
 
 
 @settings(max_examples=25)
@@ -41,6 +41,30 @@ def test_random_networks(seed: int, share: float) -> None:
 def test_the_reference_executor_does_the_same() -> None:
     graph = mixed_model().graph
     assert_one_and_two_agree(graph, 1, lambda: ReferenceBackend(torch.device("cpu")), rounding=1e-5)
+
+
+class _Larger(nn.Module):
+    """Its transposed convolution becomes one of single pixels, of which the last line and column are beside the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 6, 1, stride=3)
+        self.up = nn.ConvTranspose2d(6, 2, 3, stride=3, output_padding=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(torch.relu(self.second(torch.relu(self.first(x)))))
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_an_output_larger_than_what_it_reads_pixel_by_pixel(is_merged: bool) -> None:
+    torch.manual_seed(0)
+    graph = graph_of(_Larger().eval(), (27, 18))
+    sizes = [(o.window.in_size, o.window.out_size) for o in graph.operators if isinstance(o, Conv)]
+    assert ((9, 6), (10, 7)) in sizes
+    dropped = frozenset(droppable(lay_out(graph))) if is_merged else frozenset()
+    assert bool(dropped) == is_merged
+    for seed in range(3):
+        assert_one_and_two_agree(graph, seed, caching=Caching(dropped=dropped))
 
 
 class _Chain(nn.Module):

@@ -329,7 +329,7 @@ void run(ci_threads* threads, const void* params, const ci_rows& rows, float* ou
   job.panel_bytes = int64_t(job.row_bytes) * kPanel;
   job.panels = (c.out_channels + kPanel - 1) / kPanel;
   job.pointwise = w.kernel_y == 1 && w.kernel_x == 1 && w.stride_y == 1 && w.stride_x == 1 && w.pad_y == 0 &&
-                  w.pad_x == 0 && w.out_width == w.in_width;
+                  w.pad_x == 0 && w.out_width == w.in_width && w.out_height <= w.in_height;
   const int spans = divide(job, job.panels * job.panel_bytes <= kFewWeights, kLargeBytes / Space::block_bytes(job));
   ci::parallel_for(threads, spans * job.panel_groups, run_task<Format>, &job);
 }
