@@ -44,7 +44,7 @@ def test_the_reference_executor_does_the_same() -> None:
 
 
 class _Larger(nn.Module):
-    """Its transposed convolution becomes one of single pixels, of which the last line and column are beside the input."""
+    """Its transposed convolution becomes one of single pixels, whose last line and column lie beside its input."""
 
     def __init__(self) -> None:
         super().__init__()
