@@ -45,13 +45,7 @@ def draw(times: dict[str, dict[str, float]], path: Path) -> None:
         axes.tick_params(labelsize="x-small")
         axes.set_title(name, fontsize="small")
         axes.set_xlabel("ms", fontsize="x-small")
-        if axes is not figure.axes[0] and order == _labels(figure.axes[0]):
-            axes.set_yticklabels([])
     figure.savefig(path, dpi=110)
-
-
-def _labels(axes: Any) -> list[str]:
-    return [label.get_text() for label in axes.get_yticklabels()]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 """bfloat16 in Triton's interpreter, repaired while tests run it; compilers and GPUs know it.
 
 numpy has no bfloat16, so the interpreter keeps its bits as uint16. Triton 3.7.1 cuts them off where GPUs round to the
-nearest, and multiplies them in ``tl.dot`` as if they were numbers.
+nearest, and multiplies them in ``tl.dot`` as if they were numbers. And ``np.matmul``, by which it multiplies, may round
+a row of a tile differently at another place in it (OpenBLAS on Zen 5), which no GPU does.
 """
 
 from __future__ import annotations
@@ -46,4 +47,6 @@ def _repaired_cast(self: Any, src: Any, dst_type: Any) -> Any:
 
 def _repaired_dot(self: Any, a: Any, b: Any, d: Any, *options: Any) -> Any:
     a, b = (TensorHandle(widened(x.data), tl.float32) if x.dtype.scalar == tl.bfloat16 else x for x in (a, b))
-    return _dot(self, a, b, d, *options)
+    if a.data.ndim != 2 or a.data.dtype != np.float32:
+        return _dot(self, a, b, d, *options)
+    return TensorHandle(np.einsum("ik,kj->ij", a.data, b.data) + d.data, d.dtype.scalar)
