@@ -64,24 +64,24 @@ DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test
 	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py)
 TEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
-# Ray lies beside the other packages, where only these find it: without it nothing may be different.
-RAY := $(VENV)/ray
-RAY_TESTS := test/fleet/test_ray_fleet.py test/harness/test_fleet_demo.py
+# Ray and ncnn lie beside the other packages, where only these find them: without them nothing may be different.
+EXTRA := $(VENV)/extra
+EXTRA_TESTS := test/bench/test_ncnn_engine.py test/fleet/test_ray_fleet.py test/harness/test_fleet_demo.py
 
-$(DONE)/ray: requirements-fleet.txt $(DONE)/requirements
-	@rm -rf $(RAY)
-	@$(PIP) install -q --no-deps --target $(RAY) -r $<
+$(DONE)/extra: requirements-fleet.txt requirements-ncnn.txt $(DONE)/requirements
+	@rm -rf $(EXTRA)
+	@$(PIP) install -q --no-deps --target $(EXTRA) -r requirements-fleet.txt -r requirements-ncnn.txt
 	@touch $@
 
-test: build $(DONE)/ray
+test: build $(DONE)/extra
 	@echo "[1/7] format";  $(BIN)/ruff format --check .
 	@echo "[2/7] lint";    $(BIN)/ruff check .
 	@echo "[3/7] types";   $(BIN)/mypy cacheinf_ros benchmarks
 	@echo "[4/7] layers";  $(BIN)/lint-imports
 	@mkdir -p build/coverage
 	@echo "[5/7] decoders"; $(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
-	@echo "[6/7] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS) $(RAY_TESTS))
-	@echo "[7/7] fleet";    PYTHONPATH=$(CURDIR)/$(RAY) $(BIN)/python -m pytest -q --durations=5 $(RAY_TESTS)
+	@echo "[6/7] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS) $(EXTRA_TESTS))
+	@echo "[7/7] extras";   PYTHONPATH=$(CURDIR)/$(EXTRA) $(BIN)/python -m pytest -q --durations=5 $(EXTRA_TESTS)
 
 # Targets share the seconds; what is found stays in build/fuzzing, and the next run goes on from there.
 SECONDS ?= 60

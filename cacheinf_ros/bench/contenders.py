@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from cacheinf_ros.bench.gpu_contenders import GpuContender, build_on_gpu
+from cacheinf_ros.bench.ncnn_engine import is_ncnn_installed, run_by_ncnn
 from cacheinf_ros.bench.shots import Image
 from cacheinf_ros.bench.torch_compiled import compiled_by_torch
 from cacheinf_ros.engine import DensePrecision
@@ -35,13 +36,14 @@ class Contender(Enum):
     OPENVINO_BFLOAT16 = Backend.OPENVINO_BFLOAT16.value
     OPENVINO_INT8 = Backend.OPENVINO_INT8.value
     ONNXRUNTIME_INT8 = Backend.ONNXRUNTIME_INT8.value
+    NCNN = "ncnn"
 
     @property
     def backend(self) -> Backend | None:
-        """What runs it; None: torch, in a way that no backend has."""
+        """What runs it; None: torch, in a way that no backend has, or ncnn."""
         if self is Contender.CHANNELS_LAST:
             return Backend.TORCH
-        return None if self in (Contender.EAGER, Contender.COMPILE) else Backend(self.value)
+        return None if self in (Contender.EAGER, Contender.COMPILE, Contender.NCNN) else Backend(self.value)
 
     @property
     def precision(self) -> DensePrecision:
@@ -55,8 +57,13 @@ _CALIBRATION_FRAMES = 32
 
 
 def contenders_on(device: str) -> tuple[AnyContender, ...]:
-    """Those that an engine on this device is compared with: on a GPU those that use it, elsewhere the others."""
-    return tuple(GpuContender) if device.partition(":")[0] == "cuda" else tuple(Contender)
+    """Those that an engine on this device is compared with: on a GPU those that use it, elsewhere the others.
+
+    ncnn only where it is installed: nothing else needs it.
+    """
+    if device.partition(":")[0] == "cuda":
+        return tuple(GpuContender)
+    return tuple(each for each in Contender if each is not Contender.NCNN or is_ncnn_installed())
 
 
 class Contenders(NamedTuple):
@@ -98,6 +105,8 @@ def build_contenders(
 
 
 def _build(contender: Contender, model: Model, threads: int, images: Sequence[Image]) -> Dense:
+    if contender is Contender.NCNN:
+        return run_by_ncnn(model, threads)
     backend = contender.backend
     if backend is None:
         if contender is Contender.EAGER:

@@ -16,7 +16,7 @@ from cacheinf_ros.fleet.machine_choice import MachineLoad, best_machine, objecti
 from cacheinf_ros.fleet.messages import Orders, Place
 
 _UNEVEN = 0.25  # share of their cores by which two machines may differ before a session moves from one to the other
-_MOVES_AT_ONCE = 1  # of planned ones: processes that start take time from those that compute
+_MOVES_AT_ONCE = 1  # planned ones, for each machine that takes sessions: what starts takes time from what computes
 
 
 def keep_up(ledger: FleetLedger, now_s: float) -> None:
@@ -72,6 +72,7 @@ def _shed_orders(ledger: FleetLedger) -> dict[str, list[tuple[str, str]]]:
 def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place]]]:
     """Away from machines that are to become empty; a move that has not come about is ordered again."""
     orders: dict[str, list[tuple[str, Place]]] = defaultdict(list)
+    most = _MOVES_AT_ONCE * len(ledger.state.loads)
     moving = sum(session.target in ledger.state.hosts for session in ledger.state.sessions.values())
     for name, session in ledger.state.sessions.items() if ledger.state.draining else ():
         host = ledger.state.hosts.get(session.host)
@@ -81,7 +82,7 @@ def _moves(ledger: FleetLedger, now_s: float) -> dict[str, list[tuple[str, Place
             if now_s - session.ordered_s < START_S:
                 continue
             session.target, moving = "", moving - 1
-        if moving >= _MOVES_AT_ONCE:
+        if moving >= most:
             continue
         place = ledger.find(session.demand, session.gateway, now_s)
         if isinstance(place, Place):
