@@ -35,7 +35,7 @@ def draw(times: dict[str, dict[str, float]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2.6 * len(times), 3.2), layout="constrained")
-    for axes, (name, ways) in zip(figure.subplots(1, len(times)), times.items(), strict=True):
+    for axes, (name, ways) in zip(figure.subplots(1, len(times), squeeze=False)[0], times.items(), strict=True):
         order = [*_ENGINES.values(), *sorted(set(ways) - set(_ENGINES.values()), key=ways.__getitem__, reverse=True)]
         colors = ["tab:gray" if way in _ENGINES.values() else "tab:blue" for way in order]
         bars = axes.barh(order, [ways[way] for way in order], color=colors)
