@@ -40,4 +40,4 @@ __all__ = [
 # Folders with doors of their own.
 __all__ += ["cost", "decisions", "decoders", "execution", "quantisation", "rematerialisation"]
 # What judges, moves or replaces an engine's outputs: no part of running one.
-__all__ += ["accuracy", "dense_backends", "following", "int8_content"]
+__all__ += ["accuracy", "dense_backends", "following", "int8_content", "onnx_content"]
