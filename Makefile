@@ -62,7 +62,8 @@ DECODER_TESTS := $(addprefix test/,fuzzing test_cache_map.py test_config.py test
 	offload/protocol/test_patches.py offload/protocol/test_pixels.py \
 	offload/searching/test_search_messages.py pipeline/test_map_chain.py \
 	sources/test_compressed.py sources/test_encoding.py sources/test_layouts.py sources/test_picture_files.py)
-TEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
+# A third worker, for two cores: half of the time they wait for nodes.
+TEST := $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 
 # Ray and ncnn lie beside the other packages, where only these find them: without them nothing may be different.
 EXTRA := $(VENV)/extra
