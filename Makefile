@@ -2,7 +2,7 @@
 #
 #   make build    virtual environment in .venv, pinned packages, messages, kernels, this package (editable)
 #   make demo     build, then the nodes on built-in scenes
-#   make test     build, then format, lint, types, layers, decoders with their coverage, all other tests, a fleet on Ray
+#   make test     build, then format, lint, types, layers, decoders with their coverage, all other tests, what needs Ray or ncnn
 #   make fuzz     every decoder under Atheris, sharing so many seconds: make fuzz SECONDS=60
 #   make sanitize kernels with ASan and UBSan, then with TSan, and the tests that run them: minutes
 #   make clean    remove what was built; `make distclean` removes .venv too
@@ -82,7 +82,7 @@ test: build $(DONE)/extra
 	@mkdir -p build/coverage
 	@echo "[5/7] decoders"; $(TEST) --hypothesis-profile=repeatable --cov --cov-config=test/fuzzing/coverage.cfg --cov-report=term $(DECODER_TESTS)
 	@echo "[6/7] tests";   $(TEST) $(addprefix --ignore=,$(DECODER_TESTS) $(EXTRA_TESTS))
-	@echo "[7/7] extras";   PYTHONPATH=$(CURDIR)/$(EXTRA) $(BIN)/python -m pytest -q --durations=5 $(EXTRA_TESTS)
+	@echo "[7/7] extras";  PYTHONPATH=$(CURDIR)/$(EXTRA) $(BIN)/python -m pytest -q --durations=5 $(EXTRA_TESTS)
 
 # Targets share the seconds; what is found stays in build/fuzzing, and the next run goes on from there.
 SECONDS ?= 60
