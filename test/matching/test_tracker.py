@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 from cameras import corner_error
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import textured
@@ -46,6 +46,7 @@ def seen(picture: Image, motion: Motion, margin: int = 60) -> Image:
 
 
 @settings(max_examples=20)
+@example(numbers=(0, 1, 0, 0.75, 1, 0.3828125, 0, 0), index=3)  # what the robust estimator alone finds is 1.01 px off
 @given(
     numbers=st.tuples(*[st.floats(-1, 1)] * 8),
     index=st.integers(0, 3),
