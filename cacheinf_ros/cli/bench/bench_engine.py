@@ -60,7 +60,8 @@ class EngineOptions:
     mode: Annotated[
         Mode | None,
         typer.Option(
-            help="What is taken from the cache. Without it: exact; bounded with a matcher other than identity."
+            help="What is taken from the cache. Without it: exact; bounded with a matcher other than identity. dense "
+            "keeps no maps, whatever the budget.",
         ),
     ] = None
     max_error: Annotated[float, described(EngineConfig, "max_error")] = _DEFAULTS.max_error
@@ -112,7 +113,7 @@ def engine(options: EngineOptions) -> None:
         threads=measured.threads,
         precision=options.precision,
         cache=options.cache,
-        cache_budget_mb=options.cache_budget_mb,
+        cache_budget_mb=0.0 if mode is Mode.DENSE else options.cache_budget_mb,
         max_error=options.max_error,
         max_missed=options.max_missed,
     )

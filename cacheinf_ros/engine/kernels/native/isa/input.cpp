@@ -179,10 +179,12 @@ void paint_task(void* context, int row, int) {
 // all: every touched pixel counts as changed.
 void write_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_set& touched,
                  ci_set& changed, bool all) {
-  std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
+  const bool is_whole = all && ci::is_full(touched);
+  if (!is_whole) std::memset(changed.mask, 0, int64_t(changed.height) * changed.width);
   Job job{&input, image, &touched, nullptr, &changed, all};
   ci::parallel_for(threads, (touched.count + kChunk - 1) / kChunk, write_task, &job);
-  list(changed);
+  if (is_whole) changed.count = touched.count;
+  else list(changed);
 }
 
 void paint_input(ci_threads* threads, const ci_input& input, const uint8_t* image, const ci_view& view,
