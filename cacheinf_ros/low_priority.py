@@ -8,6 +8,8 @@ import threading
 
 NICE = 10
 """Niceness of such work: where all cores are busy it still gets about a tenth of one."""
+LOWEST = 19
+"""Niceness of what nobody waits for."""
 
 
 def lower_priority() -> None:

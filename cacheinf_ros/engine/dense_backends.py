@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -25,11 +25,14 @@ from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice, as_array
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
+from cacheinf_ros.engine.quantisation import Scales
 from cacheinf_ros.graph import DenseGraph, Model, Shared
 
 _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]
 """float32 [1, 3, height, width] -> outputs, in the model's order."""
+InInt8: TypeAlias = bytes | Scales
+"""A model quantised: as an ONNX file for other engines, or scales for ours."""
 _NEARLY = 2.0  # times the time of the fastest
 CLEARLY = 0.9
 """Share of the time in float32 that a lower precision must not exceed to be worth its bursts and its loss."""
@@ -49,6 +52,7 @@ class Backend(Enum):
     OWN_BFLOAT16 = "cacheinf_bf16"
     OPENVINO_INT8 = "openvino_int8"
     ONNXRUNTIME_INT8 = "onnxruntime_int8"
+    OWN_INT8 = "cacheinf_int8"
     OWN_CUDA = "cacheinf_cuda"
     OWN_CUDA_FLOAT16 = "cacheinf_cuda_f16"
     OWN_CUDA_BFLOAT16 = "cacheinf_cuda_bf16"
@@ -75,6 +79,7 @@ _LOWER = {
     Backend.OWN_BFLOAT16: DensePrecision.BFLOAT16,
     Backend.OPENVINO_INT8: DensePrecision.INT8,
     Backend.ONNXRUNTIME_INT8: DensePrecision.INT8,
+    Backend.OWN_INT8: DensePrecision.INT8,
     Backend.TORCH_CUDA_TF32: DensePrecision.FLOAT16,  # as many bits of mantissa
     Backend.TORCH_CUDA_FLOAT16: DensePrecision.FLOAT16,
     Backend.TORCH_CUDA_BFLOAT16: DensePrecision.BFLOAT16,
@@ -157,7 +162,7 @@ def faster_backends(
     threads: int,
     full: DenseBackend,
     backends: Sequence[Backend],
-    int8: bytes | None = None,
+    int8: InInt8 | None = None,
     device: str = "cpu",
 ) -> tuple[DenseBackend, ...]:
     """Prepare a model for backends of lower precision, and choose those that are clearly faster.
@@ -198,7 +203,7 @@ def _backend(backend: Backend, prepared: Prepared, milliseconds: float) -> Dense
 
 
 def _prepared(
-    backend: Backend, model: Model, threads: int, int8: bytes | None = None, device: str = "cpu"
+    backend: Backend, model: Model, threads: int, int8: InInt8 | None = None, device: str = "cpu"
 ) -> Prepared | None:
     """Prepare a model for a backend; None, and a line in the log, where it is not installed or cannot run the model."""
     try:
@@ -215,20 +220,23 @@ def _prepared(
     return None
 
 
-def prepare(backend: Backend, model: Model, threads: int, int8: bytes | None = None, device: str = "cpu") -> Prepared:
+def prepare(backend: Backend, model: Model, threads: int, int8: InInt8 | None = None, device: str = "cpu") -> Prepared:
     """Prepare a model for a backend; raises what the backend raises where it cannot run the model.
 
     Args:
-        int8: the model quantised (:func:`cacheinf_ros.engine.int8_content.int8_content`), for a backend of int8.
+        int8: the model quantised, for a backend of int8: scales for ``OWN_INT8``, for the others what
+            :func:`cacheinf_ros.engine.int8_content.int8_content` makes.
         device: of backends on a GPU; in tests the CPU.
     """
     if backend in _OWN:
-        program = DenseProgram(model, threads, Precision(backend.precision.value), device if backend.on_gpu else "cpu")
+        scales = int8 if isinstance(int8, Scales) else None
+        where = device if backend.on_gpu else "cpu"
+        program = DenseProgram(model, threads, Precision(backend.precision.value), where, scales)
         return Prepared(read=program.read, run=program.run)
     return Prepared(read=Preprocessor(model.card).input, run=_run_elsewhere(backend, model, threads, int8, device))
 
 
-def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | None, device: str) -> Dense:
+def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: InInt8 | None, device: str) -> Dense:
     if dtype := _TORCH_ON_GPU.get(backend):
         return TorchOnDevice(model.graph, torch.device(device), dtype, tf32=backend is Backend.TORCH_CUDA_TF32)
     if backend is Backend.ONNXRUNTIME_CUDA:
@@ -236,7 +244,7 @@ def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: bytes | N
     if backend is Backend.TORCH:
         return run_by_torch(DenseGraph(model.graph), memory_format=torch.channels_last)
     if backend.precision is DensePrecision.INT8:
-        assert int8 is not None
+        assert isinstance(int8, bytes)
         return (run_by_openvino if backend is Backend.OPENVINO_INT8 else run_by_onnxruntime)(int8, threads)
     shared, kind = model.shared, (backend, threads)
     if backend is Backend.ONNXRUNTIME:

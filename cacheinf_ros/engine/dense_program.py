@@ -13,7 +13,7 @@ from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.engine.quantisation import executed_model
+from cacheinf_ros.engine.quantisation import Scales, executed_model
 from cacheinf_ros.graph import Model
 
 
@@ -21,19 +21,28 @@ class DenseProgram:
     """A model compiled for dense execution. For one thread at a time."""
 
     def __init__(
-        self, model: Model, threads: int, precision: Precision = Precision.FLOAT32, device: str = "cpu"
+        self,
+        model: Model,
+        threads: int,
+        precision: Precision = Precision.FLOAT32,
+        device: str = "cpu",
+        scales: Scales | None = None,
     ) -> None:
         """Compile; packed weights are shared with the model's engines.
+
+        Args:
+            scales: in int8, of a model that has none of its own; None: those that ``cacheinf quantise`` kept.
 
         What its operators cost, and so which of their kernels are the fastest, is measured where no engine has done so.
 
         Raises:
             NotImplementedError: there are no compiled kernels, or they do not compute in this precision here.
+            EngineError: the precision is int8, and there are no scales.
         """
         if torch.device(device).type == "cpu":
             _check_compiled_kernels(precision)
         config = EngineConfig(device=device, threads=threads, precision=precision, cache_budget_mb=0)
-        executed, backend = executed_model(model, config)
+        executed, backend = executed_model(model, config, scales)
         self._program, cost = compile_program(executed, config, backend)
         self._program.profile.switch_kernels({name: curve.switch_from for name, curve in cost.curves.items()})
         self._input = backend.input(Preprocessor(model.card), self._program.input)

@@ -91,8 +91,8 @@ class EngineConfig(Config):
     )
     dense_precision: DensePrecision = unlisted(
         DensePrecision.BFLOAT16,
-        "bounded mode: how far down frames between bursts may go in other dense engines, where that is faster and "
-        "keeps the promise: float32, float16, bfloat16 or int8",
+        "bounded mode: how far down frames between bursts may go in dense engines, ours or others, where that is "
+        "faster and keeps the promise: float32, float16, bfloat16 or int8",
     )
     same_bits: bool = unlisted(
         False,

@@ -7,13 +7,11 @@ It is made by a process of low priority (:mod:`cacheinf_ros.engine.quantise_onnx
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +20,8 @@ from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.engine import quantise_onnx
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.engine.quantising_process import quantised_by
 from cacheinf_ros.graph import Model, graph_hash
-
-_LOOK_S = 0.2  # how often it is asked whether to go on
-
-
-class QuantisationError(CacheinfError):
-    """A model could not be quantised, or nobody waits for it any more."""
 
 
 def int8_content(model: Model, images: Sequence[NDArray[np.uint8]], stopping: threading.Event | None = None) -> bytes:
@@ -51,7 +43,12 @@ def int8_content(model: Model, images: Sequence[NDArray[np.uint8]], stopping: th
     kept = _kept(model, hashlib.sha256(inputs.tobytes()).hexdigest()[:12])
     found = kept.read(bytes)
     if found is None:
-        found = _quantised(onnx_content(model), inputs, stopping or threading.Event())
+        files: dict[str, bytes | NDArray[Any]] = {
+            quantise_onnx.MODEL: onnx_content(model),
+            quantise_onnx.INPUTS: inputs,
+        }
+        program = Path(quantise_onnx.__file__)
+        found = quantised_by(program, files, quantise_onnx.QUANTISED, stopping or threading.Event())
         earlier = _all_kept(model)
         kept.write(found)
         for path in earlier:
@@ -87,29 +84,3 @@ def _prefix(model: Model) -> str:
     import onnxruntime
 
     return f"{graph_hash(model.graph)}-int8-onnxruntime{onnxruntime.__version__}-"
-
-
-def _quantised(content: bytes, inputs: NDArray[np.float32], stopping: threading.Event) -> bytes:
-    """Let a process of its own do it: that neither holds the interpreter, nor has to be waited for at the end."""
-    with tempfile.TemporaryDirectory(prefix="cacheinf_int8_") as name:
-        folder = Path(name)
-        (folder / quantise_onnx.MODEL).write_bytes(content)
-        np.save(folder / quantise_onnx.INPUTS, inputs)
-        # -P: the folder of that file holds modules whose names others have as well
-        command = [sys.executable, "-P", quantise_onnx.__file__, name]
-        with (
-            (folder / "errors.txt").open("wb") as errors,
-            subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
-            ) as process,
-        ):
-            while process.poll() is None:
-                if stopping.wait(_LOOK_S):
-                    process.kill()
-                    break
-        if stopping.is_set():
-            raise QuantisationError("the model was not quantised: nobody waits for it any more")
-        if process.returncode:
-            lines = (folder / "errors.txt").read_text(errors="replace").strip().splitlines()
-            raise QuantisationError(f"the model cannot be quantised: {lines[-1] if lines else process.returncode}")
-        return (folder / quantise_onnx.QUANTISED).read_bytes()

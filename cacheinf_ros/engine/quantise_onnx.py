@@ -1,26 +1,25 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Quantises an ONNX model to int8 after training: a program for :mod:`cacheinf_ros.engine.int8_content` to start.
 
-It imports nothing of this package, has the lowest priority, and ends when its standard input does: with its parent,
-whose files it then removes.
+It has the lowest priority, and ends when its standard input does: with its parent, whose files it then removes.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cacheinf_ros.background_process import end_with_parent
+from cacheinf_ros.low_priority import LOWEST
+
 MODEL, INPUTS, QUANTISED = "model.onnx", "inputs.npy", "int8.onnx"
 """Files in the folder that the program is given: what it reads, and what it leaves."""
 _PREPARED = "prepared.onnx"
-_LOWEST = 19
 _PER_CHANNEL, _CONVERTED = (
     13,
     17,
@@ -74,14 +73,8 @@ class _Reader:
         return None if image is None else {self._name: np.array(image[None])}
 
 
-def _end_with_parent(folder: Path) -> None:
-    os.read(sys.stdin.fileno(), 1)  # sys.stdin itself would be locked when the interpreter ends
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    os.nice(_LOWEST)
+    os.nice(LOWEST)
     given = Path(sys.argv[1])
-    threading.Thread(target=_end_with_parent, args=(given,), daemon=True).start()
+    end_with_parent(sys.stdin.fileno(), given)  # sys.stdin itself would be locked when the interpreter ends
     quantise(given)

@@ -17,17 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.engine import Preprocessor
-from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, faster_backends
-from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
+from cacheinf_ros.engine.dense_backends import DenseBackend
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.background_thread import start_background
 from cacheinf_ros.pipeline.guard import guarded
+from cacheinf_ros.pipeline.int8_backends import Int8Backends
 
 Image = NDArray[np.uint8]
 _FRAMES = 48  # that are kept, at the model's size
 _EVERY = 2  # frames of a burst
 _NOT_AGAIN = 3  # bursts after a try; doubled each time
-_BACKENDS = (Backend.OPENVINO_INT8, Backend.ONNXRUNTIME_INT8)
 _log = logging.getLogger(__name__)
 
 
@@ -41,17 +40,14 @@ class BackgroundQuantiser:
             full: the backend of float32 that int8 has to be faster than.
             offer: takes each backend that is.
         """
-        self._model = model
-        self._threads = threads
-        self._full = full
         self._offer = offer
         self._preprocessor = Preprocessor(model.card)
         self._burst: list[Image] = []
         self._frames: deque[Image] = deque(maxlen=_FRAMES)
         self._seen = 0
         self._pause, self._next_pause = 0, _NOT_AGAIN
-        self._is_worth_it = True
         self._stopping = threading.Event()
+        self._backends = Int8Backends(model, threads, full, self._stopping)
         self._thread = self._started(())
 
     @property
@@ -61,7 +57,7 @@ class BackgroundQuantiser:
 
     def see(self, image: Image) -> None:
         """Take note of a frame of a burst, uint8 [height, width, 3]."""
-        if self._is_worth_it and self._seen % _EVERY == 0:
+        if self._backends.are_worth_it and self._seen % _EVERY == 0:
             self._burst.append(self._preprocessor.resize(image).copy())
         self._seen += 1
 
@@ -81,7 +77,7 @@ class BackgroundQuantiser:
         self._burst.clear()
         if self._pause:
             self._pause -= 1
-        elif is_wanted and shows_something and self._is_worth_it and self.is_idle:
+        elif is_wanted and shows_something and self._backends.are_worth_it and self.is_idle:
             self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
             self._thread = self._started(tuple(self._frames))
 
@@ -99,20 +95,8 @@ class BackgroundQuantiser:
 
     def _prepare(self, frames: Sequence[Image]) -> None:
         with guarded("frames are not computed in int8"):
-            content: bytes | None
-            try:
-                if frames:
-                    _log.info("the model is quantised to int8 on %d frames, beside the others", len(frames))
-                    content = int8_content(self._model, frames, self._stopping)
-                else:
-                    content = kept_int8_content(self._model)
-            except ImportError as error:
-                self._is_worth_it = False
-                _log.warning("frames are not computed in int8: %s", error)
-                return
-            if content is None or self._stopping.is_set():
-                return
-            backends = faster_backends(self._model, self._threads, self._full, _BACKENDS, content)
-            self._is_worth_it = bool(backends)
-            for backend in backends[-1:]:  # the fastest
+            if frames:
+                _log.info("the model is quantised to int8 on %d frames, beside the others", len(frames))
+            backend = self._backends.made(frames) if frames else self._backends.kept()
+            if backend is not None and not self._stopping.is_set():
                 self._offer(backend)

@@ -23,7 +23,9 @@ from cacheinf_ros.engine.dense_backends import (
     fastest_backends,
     prepare,
 )
-from cacheinf_ros.engine.int8_content import QuantisationError, int8_content, kept_int8_content
+from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
+from cacheinf_ros.engine.quantisation import quantise
+from cacheinf_ros.engine.quantising_process import QuantisationError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
@@ -59,11 +61,12 @@ def test_lower_precision_computes_nearly_the_same(model: Model, folder: Path) ->
     content = int8_content(model, photographs)
     assert len(list(folder.rglob("*int8*.onnx"))) == 1
     assert bytes(kept_int8_content(model) or b"") == content == int8_content(model, photographs)
+    scales = quantise(model, photographs, 1).scales
     full = prepare(Backend.OPENVINO, model, 1)
     expected = [[output.copy() for output in full.run(full.read(photograph))] for photograph in photographs]
     for backend in LOWER:
         try:
-            lower = prepare(backend, model, 1, content)
+            lower = prepare(backend, model, 1, scales if backend is Backend.OWN_INT8 else content)
         except NotImplementedError:
             continue  # not on this processor
         for photograph, dense in zip(photographs, expected, strict=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, fastest_backends
 from cacheinf_ros.graph import Model
-from cacheinf_ros.pipeline import background_quantiser
+from cacheinf_ros.pipeline import int8_backends
 from cacheinf_ros.pipeline.background_quantiser import BackgroundQuantiser
 
 pytest.importorskip("onnxruntime")
@@ -48,9 +48,10 @@ def calibrated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             ),
         )
 
-    monkeypatch.setattr(background_quantiser, "kept_int8_content", lambda _: b"kept")
-    monkeypatch.setattr(background_quantiser, "int8_content", content)
-    monkeypatch.setattr(background_quantiser, "faster_backends", offered)
+    monkeypatch.setattr(int8_backends, "kernel_library", lambda: None)
+    monkeypatch.setattr(int8_backends, "kept_int8_content", lambda _: b"kept")
+    monkeypatch.setattr(int8_backends, "int8_content", content)
+    monkeypatch.setattr(int8_backends, "faster_backends", offered)
     return counts
 
 

@@ -1,6 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Int8: from what a model computes on a user's frames to a graph whose feature maps are levels of 8 bits."""
 
+from cacheinf_ros.engine.quantisation.embedded import own_scales
 from cacheinf_ros.engine.quantisation.executed_model import (
     describe,
     executed_graph,
@@ -9,10 +10,10 @@ from cacheinf_ros.engine.quantisation.executed_model import (
 )
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
 from cacheinf_ros.engine.quantisation.quantiser import Quantised, quantise
-from cacheinf_ros.engine.quantisation.scales import Scales, keep_scales, kept_scales
+from cacheinf_ros.engine.quantisation.scales import Maker, Scales, keep_scales, kept_scales
+from cacheinf_ros.engine.quantisation.scales_of_frames import scales_of_frames
 
 __all__ = [
-    "Quantised", "Scales", "describe", "executed_graph", "executed_model", "graph_in_levels", "int8_graph",
-    "keep_scales", "kept_scales",
-    "quantise",
+    "Maker", "Quantised", "Scales", "describe", "executed_graph", "executed_model", "graph_in_levels", "int8_graph",
+    "keep_scales", "kept_scales", "own_scales", "quantise", "scales_of_frames",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from cacheinf_ros.engine.quantisation.scales import Scales
-from cacheinf_ros.graph import Graph, renamed
+from cacheinf_ros.graph import Graph, Model, renamed
 from cacheinf_ros.graph.ir import Conv, Levels, Operator, Pointwise
 
 _ROUND = torch.ops.aten.fake_quantize_per_tensor_affine.default
@@ -41,6 +41,11 @@ def embedded_scales(graph: Graph) -> tuple[Graph, Scales | None]:
     return replace(graph, operators=tuple(operators), outputs=outputs, tensors=tensors), Scales(
         levels=levels, weight_scales=units, round_outputs=True
     )
+
+
+def own_scales(model: Model) -> Scales | None:
+    """Those that a model was quantised with before it was loaded; None: it was not."""
+    return embedded_scales(model.graph)[1]
 
 
 def _levels(operator: Pointwise) -> Levels:

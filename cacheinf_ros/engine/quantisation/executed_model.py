@@ -14,7 +14,7 @@ from cacheinf_ros.engine.float_conversions import computed_in_float32, with_conv
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.quantisation.embedded import embedded_scales
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
-from cacheinf_ros.engine.quantisation.scales import kept_scales
+from cacheinf_ros.engine.quantisation.scales import Scales, kept_scales
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Graph, Model
 from cacheinf_ros.graph.ir import Conv, Int8Conv
@@ -22,18 +22,18 @@ from cacheinf_ros.graph.ir import Conv, Int8Conv
 _log = logging.getLogger(__name__)
 
 
-def executed_model(model: Model, config: EngineConfig) -> tuple[Model, Backend]:
+def executed_model(model: Model, config: EngineConfig, scales: Scales | None = None) -> tuple[Model, Backend]:
     """The model as an engine of this configuration runs it, and what runs it.
 
-    In int8 a file that was quantised has its own scales; others have those that ``cacheinf quantise`` kept. Of 16 bits
-    are feature maps where the backend keeps them so.
+    In int8 a file that was quantised has its own scales; others have those that are given, or that ``cacheinf
+    quantise`` kept. Of 16 bits are feature maps where the backend keeps them so.
 
     Raises:
         EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
     """
     backend = choose_backend(config.device, config.threads, config.precision, model.shared)
     if backend.takes_levels:
-        return replace(model, graph=graph_in_levels(model)), backend
+        return replace(model, graph=graph_in_levels(model, scales)), backend
     graph = _graph_in_floats(model.graph, backend.floats, mixes=backend.mixes_floats)
     if not backend.mixes_floats and graph is not model.graph and (left := computed_in_float32(graph)):
         _log.info("model %s: in bfloat16, but in float32: %s", model.name, ", ".join(left))
@@ -58,15 +58,14 @@ def _graph_in_floats(graph: Graph, floats: torch.dtype, *, mixes: bool) -> Graph
     return kept if mixes or kept is graph else with_conversions(kept)
 
 
-def graph_in_levels(model: Model) -> Graph:
-    """The graph as engines run it in int8, whatever this machine can run.
+def graph_in_levels(model: Model, scales: Scales | None = None) -> Graph:
+    """The graph as engines run it in int8, whatever this machine can run; scales as :func:`executed_model` takes them.
 
     Raises:
         EngineError: the model has no scales.
     """
-    graph, scales = embedded_scales(model.graph)
-    if scales is None:
-        scales = kept_scales(model)
+    graph, embedded = embedded_scales(model.graph)
+    scales = embedded or scales or kept_scales(model)
     if scales is None:
         raise EngineError(
             f"precision int8 needs scales for model {model.name!r}: make them with `cacheinf quantise MODEL --source "

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,38 @@ class Scales:
     round_outputs: bool = False
 
 
-def keep_scales(model: Model, scales: Scales) -> Path | None:
+class Maker(Enum):
+    """Who made scales; the value is the folder where they are kept.
+
+    A user chooses what they are made from, and has them for precision ``int8``. A node makes them from what it sees, to
+    compute frames between bursts, and must not replace the user's.
+    """
+
+    USER = "scales"
+    NODE = "scales_of_nodes"
+
+
+def keep_scales(model: Model, scales: Scales, maker: Maker = Maker.USER) -> Path | None:
     """Keep them for the next start, in place of earlier ones; None, after a warning, where that cannot be."""
+    file = _file(model, maker)
+    return file.path if file.write(scales_bytes(scales)) else None
+
+
+def kept_scales(model: Model, maker: Maker = Maker.USER) -> Scales | None:
+    """Those that were kept of a model; None where there are none."""
+    return _file(model, maker).read(scales_of)
+
+
+def scales_digest(model: Model) -> str:
+    """What the user's are told by from others of the same model; empty where there are none."""
+    try:
+        return hashlib.sha256(_file(model, Maker.USER).path.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
+
+
+def scales_bytes(scales: Scales) -> bytes:
+    """Scales as they are kept: an npz archive."""
     content = {
         "levels": {name: asdict(levels) for name, levels in scales.levels.items()},
         "floats": sorted(scales.floats),
@@ -52,29 +83,11 @@ def keep_scales(model: Model, scales: Scales) -> Path | None:
     arrays |= {f"weight:{name}": value.numpy() for name, value in scales.weight_scales.items()}
     written = BytesIO()
     np.savez(written, allow_pickle=False, **arrays, **{_CONTENT: np.array(json.dumps(content))})
-    file = _file(model)
-    return file.path if file.write(written.getvalue()) else None
+    return written.getvalue()
 
 
-def kept_scales(model: Model) -> Scales | None:
-    """Those that were kept of a model; None where there are none."""
-    return _file(model).read(_parsed)
-
-
-def scales_digest(model: Model) -> str:
-    """What the kept ones are told by from others of the same model; empty where there are none."""
-    try:
-        return hashlib.sha256(_file(model).path.read_bytes()).hexdigest()[:16]
-    except OSError:
-        return ""
-
-
-def _file(model: Model) -> KeptFile:
-    name = f"{Path(model.name).name}-{graph_hash(model.graph)}.{_VERSION}.npz"
-    return KeptFile(path=cache_folder() / "scales" / name, what="scales", remedy="quantising")
-
-
-def _parsed(data: memoryview) -> Scales:
+def scales_of(data: bytes | memoryview) -> Scales:
+    """What :func:`scales_bytes` wrote."""
     with np.load(BytesIO(data)) as file:
         content = json.loads(str(file[_CONTENT]))
         arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != _CONTENT}
@@ -88,3 +101,8 @@ def _parsed(data: memoryview) -> Scales:
 
 def _named(arrays: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _file(model: Model, maker: Maker) -> KeptFile:
+    name = f"{Path(model.name).name}-{graph_hash(model.graph)}.{_VERSION}.npz"
+    return KeptFile(path=cache_folder() / maker.value / name, what="scales", remedy="quantising")

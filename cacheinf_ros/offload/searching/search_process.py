@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Self
 
+from cacheinf_ros.background_process import command_of, program_environment
 from cacheinf_ros.errors import SearchError
 
 _PROGRAM = Path(__file__).with_name("search_program.py")
@@ -35,13 +35,10 @@ class SearchProcess:
         self._problem = problem
         self._time_limit_s = time_limit_s
         watched, self._held = os.pipe()  # the other end is in this process only, and goes with it
-        # -P: the folder of that file holds modules whose names others may have as well
-        command = [sys.executable, "-P", str(_PROGRAM), str(watched)]
-        environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[watched],
-                env=environment,
+                command_of(_PROGRAM, str(watched)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, pass_fds=[watched], env=program_environment(**_ONE_THREAD),
                 start_new_session=True,  # Ctrl-C in the terminal is for the parent
             )  # fmt: skip
         except OSError as error:

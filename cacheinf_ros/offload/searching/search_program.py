@@ -10,14 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 
+from cacheinf_ros.background_process import end_with_parent
 from cacheinf_ros.low_priority import NICE
-
-
-def _end_with_parent(pipe: int) -> None:
-    os.read(pipe, 1)
-    os._exit(1)
 
 
 def _main() -> None:
@@ -31,6 +26,6 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
+    end_with_parent(int(sys.argv[1]))
     os.nice(NICE)
     _main()

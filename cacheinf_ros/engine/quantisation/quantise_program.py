@@ -1,0 +1,39 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Finds a model's scales on some frames: a program for :func:`.scales_of_frames` to start.
+
+It has the lowest priority, and ends when its standard input does: with its parent, whose files it then removes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from cacheinf_ros.background_process import end_with_parent
+from cacheinf_ros.low_priority import LOWEST
+
+GRAPH, CARD, FRAMES, SCALES = "graph.safetensors", "card.json", "frames.npy", "scales.npz"
+"""Files in the folder that the program is given: what it reads, and what it leaves."""
+
+
+def _main(folder: Path) -> None:
+    # here: it takes seconds, in which the parent is already watched
+    import numpy as np
+
+    from cacheinf_ros.engine.quantisation.quantiser import quantise
+    from cacheinf_ros.engine.quantisation.scales import scales_bytes
+    from cacheinf_ros.graph import DeferredGraph, Model, ModelCard, decode_graph
+
+    graph = decode_graph(memoryview((folder / GRAPH).read_bytes()))
+    card = ModelCard.model_validate_json((folder / CARD).read_bytes())
+    model = Model(module=DeferredGraph(graph), graph=graph, card=card)
+    found = quantise(model, list(np.load(folder / FRAMES)), threads=1)
+    (folder / SCALES).write_bytes(scales_bytes(found.scales))
+
+
+if __name__ == "__main__":
+    os.nice(LOWEST)
+    given = Path(sys.argv[1])
+    end_with_parent(sys.stdin.fileno(), given)  # sys.stdin itself would be locked when the interpreter ends
+    _main(given)
