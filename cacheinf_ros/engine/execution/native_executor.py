@@ -20,6 +20,7 @@ from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_call, prepared_compute, prepared_poison
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.strip_encoding import in_strips
+from cacheinf_ros.engine.execution.torch_threads import by_few_threads
 from cacheinf_ros.engine.kernels.abi import NEVER, ChangeKind, CStep, CTapTable, CWindow, StepKind, failure
 from cacheinf_ros.engine.kernels.prepared import PreparedKernel
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
@@ -50,13 +51,14 @@ class NativeExecutor:
         encoded: list[CStep] = []
         for i, step in enumerate(steps):
             if isinstance(step, Call):
-                self._python[i] = prepared_call(step, tensors, _CPU)
+                self._python[i] = by_few_threads(prepared_call(step, tensors, _CPU), step.operator, tensors.specs)
             elif isinstance(step, Poison):
                 self._python[i] = prepared_poison(step, tensors)
             elif isinstance(step, (Send, Receive)):
                 self._transfers[i] = step, prepared_transfer(step, executable.replicas, tensors)
             elif isinstance(step, Compute) and (function := kernels[step.operator.output].function):
-                self._python[i] = prepared_compute(step, function, tensors, _CPU)
+                compute = prepared_compute(step, function, tensors, _CPU)
+                self._python[i] = by_few_threads(compute, step.operator, tensors.specs)
             is_compiled = i not in self._python and i not in self._transfers
             encoded.append(self._encoded(step, kernels, tensors.maps) if is_compiled else CStep(kind=StepKind.NOTHING))
         order, kept = in_strips(executable, encoded)
