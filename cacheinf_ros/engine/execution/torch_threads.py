@@ -13,7 +13,6 @@ from typing import Any, ParamSpec
 
 import torch
 
-from cacheinf_ros.graph.fusing.global_rewrites import Sequence
 from cacheinf_ros.graph.ir import Global, Operator, TensorSpec
 
 _FEW = 1 << 22  # numbers that are read and written: one thread takes some milliseconds
@@ -47,10 +46,8 @@ def is_light(operator: Operator, specs: Mapping[str, TensorSpec]) -> bool:
 
 
 def _calls(operator: Operator) -> Iterator[str]:
-    """Names of what an operator calls."""
+    """Names of what an operator calls, or of what the operators call that it stands for."""
     call: Any = getattr(operator, "call", None)
-    if isinstance(call, Sequence):
-        for each in call.operators:
-            yield from _calls(each)
-    else:
-        yield operator.target if isinstance(operator, Global) else str(call)
+    for each in getattr(call, "operators", ()):
+        yield from _calls(each)
+    yield operator.target if isinstance(operator, Global) else str(call)
