@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import torch
 
+from cacheinf_ros.engine.stem import Stem
 from cacheinf_ros.graph import Graph, renamed
 from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Convert, Global, Operator, Pointwise, TensorSpec
 
+_NO_STEM = Stem()
 _CALLED = (Global, Pointwise)  # which torch computes, in float32, from maps of any type into maps of any type
 
 
-def with_conversions(graph: Graph) -> Graph:
+def with_conversions(graph: Graph, stem: Stem = _NO_STEM) -> Graph:
     """The graph as the compiled kernels run it: all that an operator reads and writes is of one type.
 
-    But convolutions read 16 bits, whatever they write. Tensors keep their names and types.
+    But convolutions outside of the stem read 16 bits, whatever they write. Tensors keep their names and types.
     """
     tensors = dict(graph.tensors)
     operators: list[Operator] = []
@@ -38,9 +40,9 @@ def with_conversions(graph: Graph) -> Graph:
             operators.append(operator)
             continue
         out = tensors[operator.output]
-        floats = _type_of_inputs(operator, out)
+        floats = torch.float32 if operator.output in stem.convolutions else _type_of_inputs(operator, out)
         operator = renamed(operator, {name: read_as(name, floats) for name in operator.inputs})
-        if isinstance(operator, ChannelSoftmax) and out.floats is not floats:
+        if floats is torch.float32 and out.floats is not floats:
             beside = replace(out, name=f"{out.name}@float32", floats=floats)
             tensors[beside.name] = beside
             operators.append(replace(operator, output=beside.name))
@@ -51,8 +53,13 @@ def with_conversions(graph: Graph) -> Graph:
 
 
 def computed_in_float32(graph: Graph) -> list[str]:
-    """The operators that have no kernel on 16 bits, by name."""
-    return [operator.name for operator in graph.operators if isinstance(operator, (*_CALLED, ChannelSoftmax))]
+    """The operators that have no kernel on 16 bits, and the convolutions that read float32, by name."""
+    return [
+        operator.name
+        for operator in graph.operators
+        if isinstance(operator, (*_CALLED, ChannelSoftmax))
+        or (isinstance(operator, Conv) and graph.tensors[operator.inputs[0]].floats is torch.float32)
+    ]
 
 
 def _type_of_inputs(operator: Operator, out: TensorSpec) -> torch.dtype:

@@ -9,9 +9,11 @@ import torch
 
 from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.layout import lay_out
+from cacheinf_ros.engine.stem import Stem
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Graph
 
+_NO_STEM = Stem()
 _HALVES = {Precision.FLOAT16: torch.float16, Precision.BFLOAT16: torch.bfloat16}
 
 
@@ -32,8 +34,8 @@ def kept_floats(device: str, precision: Precision) -> torch.dtype:
     return torch.float32
 
 
-def with_maps_in(graph: Graph, floats: torch.dtype) -> Graph:
-    """The graph with its feature maps kept in a type of floats, but for what it returns and what that lies in.
+def with_maps_in(graph: Graph, floats: torch.dtype, stem: Stem = _NO_STEM) -> Graph:
+    """The graph with its feature maps kept in a type of floats, but for its stem, its outputs, and what those lie in.
 
     Outputs stay float32: decoders read coordinates from them, which 8 bits of mantissa would round to several pixels,
     and what computes them has sums in float32 anyway.
@@ -42,6 +44,6 @@ def with_maps_in(graph: Graph, floats: torch.dtype) -> Graph:
         return graph
     layout = lay_out(graph)
     wide = {layout.root(tensor) for _, tensor in graph.outputs}
-    narrow = {name for name in layout.maps if layout.root(name) not in wide}
+    narrow = {name for name in layout.maps if layout.root(name) not in wide | stem.maps}
     tensors = {name: replace(spec, floats=floats) if name in narrow else spec for name, spec in graph.tensors.items()}
     return replace(graph, tensors=tensors)

@@ -63,9 +63,11 @@ class NativeBackend:
 
         Args:
             bfloat16: whether feature maps are kept in it.
-            int8: whether graphs have levels. What is left in floats is then computed by one kernel for any number of
-                pixels: another order of its sums could become another level.
+            int8: whether graphs have levels.
             shared: holds packed weights for all backends that are given it.
+
+        In bfloat16 and int8 what is left in float32 is computed by one kernel for any number of pixels: another order
+        of its sums could round another way.
 
         Raises:
             EngineError: the system has no threads left.
@@ -102,7 +104,8 @@ class NativeBackend:
         call = self._kernels.prepare(operator, sources, channels, floats)
         if call is None:
             return PreparedKernel(function=self._torch.prepare(operator, sources, channels))
-        return PreparedKernel(call=call, alternative=None if self.takes_levels else self._kernels.alternative(call))
+        is_steady = self.takes_levels or self.floats is torch.bfloat16
+        return PreparedKernel(call=call, alternative=None if is_steady else self._kernels.alternative(call))
 
     def executor(self, executable: Executable) -> NativeExecutor:
         """See :meth:`Backend.executor`."""

@@ -15,6 +15,7 @@ from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.quantisation.embedded import embedded_scales
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
 from cacheinf_ros.engine.quantisation.scales import Scales, kept_scales
+from cacheinf_ros.engine.stem import stem_of
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Graph, Model
 from cacheinf_ros.graph.ir import Conv, Int8Conv
@@ -53,9 +54,11 @@ def executed_graph(model: Model, config: EngineConfig) -> Graph:
 
 
 def _graph_in_floats(graph: Graph, floats: torch.dtype, *, mixes: bool) -> Graph:
-    """The graph with maps of this type; with conversions unless operators read and write any (``mixes``)."""
-    kept = with_maps_in(graph, floats)
-    return kept if mixes or kept is graph else with_conversions(kept)
+    """The graph with maps of this type; unless operators take any (``mixes``), with a float32 stem and conversions."""
+    if mixes or floats is torch.float32:
+        return with_maps_in(graph, floats)
+    stem = stem_of(graph)
+    return with_conversions(with_maps_in(graph, floats, stem), stem)
 
 
 def graph_in_levels(model: Model, scales: Scales | None = None) -> Graph:
