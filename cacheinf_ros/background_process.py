@@ -12,6 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
+from cacheinf_ros.low_priority import LOWEST
+
 
 def command_of(program: Path, *arguments: str) -> list[str]:
     """What starts a program. -P: its folder holds modules whose names others may have as well."""
@@ -31,6 +33,17 @@ def end_with_parent(pipe: int, folder: Path | None = None) -> None:
         folder: of the parent's, to be removed then.
     """
     threading.Thread(target=_watch, args=(pipe, folder), daemon=True).start()
+
+
+def given_folder() -> Path:
+    """In a program that is given a folder of its parent's: the folder, at the lowest priority from now on.
+
+    Ends this process, and removes the folder, as soon as standard input ends.
+    """
+    os.nice(LOWEST)
+    folder = Path(sys.argv[1])
+    end_with_parent(sys.stdin.fileno(), folder)  # sys.stdin itself would be locked when the interpreter ends
+    return folder
 
 
 def _watch(pipe: int, folder: Path | None) -> None:

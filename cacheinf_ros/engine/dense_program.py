@@ -30,10 +30,10 @@ class DenseProgram:
     ) -> None:
         """Compile; packed weights are shared with the model's engines.
 
+        What its operators cost, and so which of their kernels are the fastest, is measured where no engine has done so.
+
         Args:
             scales: in int8, of a model that has none of its own; None: those that ``cacheinf quantise`` kept.
-
-        What its operators cost, and so which of their kernels are the fastest, is measured where no engine has done so.
 
         Raises:
             NotImplementedError: there are no compiled kernels, or they do not compute in this precision here.

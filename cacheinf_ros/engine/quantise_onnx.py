@@ -6,16 +6,13 @@ It has the lowest priority, and ends when its standard input does: with its pare
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cacheinf_ros.background_process import end_with_parent
-from cacheinf_ros.low_priority import LOWEST
+from cacheinf_ros.background_process import given_folder
 
 MODEL, INPUTS, QUANTISED = "model.onnx", "inputs.npy", "int8.onnx"
 """Files in the folder that the program is given: what it reads, and what it leaves."""
@@ -74,7 +71,4 @@ class _Reader:
 
 
 if __name__ == "__main__":
-    os.nice(LOWEST)
-    given = Path(sys.argv[1])
-    end_with_parent(sys.stdin.fileno(), given)  # sys.stdin itself would be locked when the interpreter ends
-    quantise(given)
+    quantise(given_folder())

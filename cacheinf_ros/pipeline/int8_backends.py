@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import kernel_library
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, InInt8, faster_backends
 from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
-from cacheinf_ros.engine.quantisation import Maker, kept_scales, own_scales, scales_of_frames
+from cacheinf_ros.engine.quantisation import Maker, Scales, kept_scales, own_scales, scales_of_frames
 from cacheinf_ros.graph import Model
 from cacheinf_ros.pipeline.guard import guarded
 
@@ -48,13 +49,13 @@ class Int8Backends:
 
         The file itself may be; else this node has found scales in an earlier run, or ``cacheinf quantise`` has.
         """
-        scales = own_scales(self._model) or kept_scales(self._model, Maker.NODE) or kept_scales(self._model)
+        scales = self._of_the_file or kept_scales(self._model, Maker.NODE) or kept_scales(self._model)
         own = self._by_own(scales) if self._own_pay and scales is not None else None
         return own or self._by_others(())
 
     def made(self, frames: Sequence[NDArray[np.uint8]]) -> DenseBackend | None:
         """One that is calibrated on these frames, uint8 [height, width, 3]; takes a minute or more."""
-        if self._own_pay and own_scales(self._model) is None:
+        if self._own_pay and self._of_the_file is None:
             with guarded("frames are not computed in int8 by the engine's kernels") as failure:
                 scales = scales_of_frames(self._model, frames, self._stopping)
             self._own_pay = not failure
@@ -62,7 +63,12 @@ class Int8Backends:
                 return own
         return self._by_others(frames)
 
-    def _by_own(self, scales: InInt8) -> DenseBackend | None:
+    @cached_property
+    def _of_the_file(self) -> Scales | None:
+        """The scales of a file that was quantised."""
+        return own_scales(self._model)
+
+    def _by_own(self, scales: Scales) -> DenseBackend | None:
         own = self._fastest((Backend.OWN_INT8,), scales)
         self._own_pay = own is not None
         return own

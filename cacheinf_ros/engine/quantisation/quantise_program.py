@@ -6,12 +6,9 @@ It has the lowest priority, and ends when its standard input does: with its pare
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
-from cacheinf_ros.background_process import end_with_parent
-from cacheinf_ros.low_priority import LOWEST
+from cacheinf_ros.background_process import given_folder
 
 GRAPH, CARD, FRAMES, SCALES = "graph.safetensors", "card.json", "frames.npy", "scales.npz"
 """Files in the folder that the program is given: what it reads, and what it leaves."""
@@ -33,7 +30,4 @@ def _main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(LOWEST)
-    given = Path(sys.argv[1])
-    end_with_parent(sys.stdin.fileno(), given)  # sys.stdin itself would be locked when the interpreter ends
-    _main(given)
+    _main(given_folder())
