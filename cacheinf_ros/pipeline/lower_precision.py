@@ -31,8 +31,8 @@ from cacheinf_ros.engine.dense_backends import CLEARLY, DenseBackend
 from cacheinf_ros.pipeline.guard import guarded
 from cacheinf_ros.pipeline.ratio_error import ratio_error
 
-MOST = 0.75
-"""Share of the promise that a lower precision may use up, at most."""
+MOST = 0.9
+"""Share of the promise that a lower precision may use up, at most: a tenth is left for held answers."""
 _LEAST = 0.1  # that is booked for it, as a loss cannot be known more exactly
 _MEMORY = 12  # bursts
 _NOT_AGAIN = 3  # bursts without a trial after one that failed; doubled each time
