@@ -71,6 +71,38 @@ def test_what_does_not_pay_is_tried_ever_more_rarely() -> None:
     assert [index for index, was_tried in enumerate(tried) if was_tried] == [0, 4, 11]
 
 
+def uneven_burst(lower: LowerPrecision, often_wrong: int, wrong: float = 0.06) -> int:
+    """Run a burst in which one is wrong on so many frames and right on the others; returns how often it was asked."""
+    answers = iter([wrong] * often_wrong + [0.0] * BURST)
+    asked: list[float] = []
+
+    def answer(of: DenseBackend) -> tuple[Any, float]:
+        asked.append(next(answers))
+        return with_wrong(asked[-1]), 1.0
+
+    for _ in range(BURST):
+        lower.compare(with_wrong(0.0), answer)
+    lower.judge(TASK, 0.02, FULL_MS, kept=True)
+    return len(asked)
+
+
+def test_what_one_burst_leaves_open_the_next_one_tells() -> None:
+    """Wrong on 0.06 of 2 of 12 frames: 0.01 +- 0.0065, which is 0.0229 with two errors of one burst; of 0.018."""
+    lower = LowerPrecision()
+    lower.offer(backend())
+    assert uneven_burst(lower, 2) and lower.chosen is None
+    assert uneven_burst(lower, 2) and lower.chosen is not None  # 0.01 + 1.5 x 0.0046
+
+
+def test_doubts_are_not_for_ever() -> None:
+    """Wrong on 0.14 of one of 12 frames: 0.0117, and too uncertain for as long as it is tried."""
+    lower = LowerPrecision()
+    lower.offer(backend())
+    tried = [uneven_burst(lower, 1, wrong=0.14) > 0 for _ in range(7)]
+    assert lower.chosen is None
+    assert tried == [True] * 4 + [False] * 3
+
+
 def test_a_loss_that_shows_later_ends_it() -> None:
     lower = LowerPrecision()
     lower.offer(backend())
