@@ -14,8 +14,8 @@ class Precision(Enum):
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
-    """Feature maps and weights rounded to 8 bits of mantissa: half of the memory, and faster where the processor
-    multiplies them, with another error; sums and outputs stay float32."""
+    """Feature maps and weights rounded to 8 bits of mantissa, on a CPU but for the first layers': less memory, and
+    faster where the processor multiplies them, with another error; sums and outputs stay float32."""
     FLOAT16 = "float16"
     """As BFLOAT16 on a GPU, with 11 bits of mantissa, and no value above 65504. Not on a CPU."""
     INT8 = "int8"
@@ -59,9 +59,9 @@ class EngineConfig(Config):
     threads: int = parameter(2, "threads of the engine's own kernels", low=1, high=256)
     precision: Precision = parameter(
         Precision.FLOAT32,
-        "what convolutions multiply: float32; bfloat16: less precise, feature maps take half of the memory, faster "
-        "with AVX512_BF16, on ARM BF16, or a GPU; float16: the same, more precise, with device cuda only; int8: "
-        "the fastest, a quarter of the memory, needs device cpu and scales from `cacheinf quantise`",
+        "what convolutions multiply: float32; bfloat16: less precise, feature maps take half of the memory to three "
+        "quarters, faster with AVX512_BF16, on ARM BF16, or a GPU; float16: the same, more precise, with device cuda "
+        "only; int8: the fastest, a quarter of the memory, needs device cpu and scales from `cacheinf quantise`",
     )
     cache: Cache = parameter(
         Cache.ALL,
