@@ -7,15 +7,14 @@ from dataclasses import replace
 
 import torch
 
-from cacheinf_ros.engine.stem import Stem
+from cacheinf_ros.engine.stem import NO_STEM, Stem
 from cacheinf_ros.graph import Graph, renamed
 from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Convert, Global, Operator, Pointwise, TensorSpec
 
-_NO_STEM = Stem()
 _CALLED = (Global, Pointwise)  # which torch computes, in float32, from maps of any type into maps of any type
 
 
-def with_conversions(graph: Graph, stem: Stem = _NO_STEM) -> Graph:
+def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
     """The graph as the compiled kernels run it: all that an operator reads and writes is of one type.
 
     But convolutions outside of the stem read 16 bits, whatever they write. Tensors keep their names and types.

@@ -9,11 +9,10 @@ import torch
 
 from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.engine.layout import lay_out
-from cacheinf_ros.engine.stem import Stem
+from cacheinf_ros.engine.stem import NO_STEM, Stem
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Graph
 
-_NO_STEM = Stem()
 _HALVES = {Precision.FLOAT16: torch.float16, Precision.BFLOAT16: torch.bfloat16}
 
 
@@ -34,7 +33,7 @@ def kept_floats(device: str, precision: Precision) -> torch.dtype:
     return torch.float32
 
 
-def with_maps_in(graph: Graph, floats: torch.dtype, stem: Stem = _NO_STEM) -> Graph:
+def with_maps_in(graph: Graph, floats: torch.dtype, stem: Stem = NO_STEM) -> Graph:
     """The graph with its feature maps kept in a type of floats, but for its stem, its outputs, and what those lie in.
 
     Outputs stay float32: decoders read coordinates from them, which 8 bits of mantissa would round to several pixels,

@@ -36,7 +36,7 @@ MOST = 0.9
 _LEAST = 0.1  # that is booked for it, as a loss cannot be known more exactly
 _MEMORY = 12  # bursts
 _NOT_AGAIN = 3  # bursts without a trial after one that failed; doubled each time
-_DOUBTS = 4  # bursts in a row that may leave open whether it keeps the promise
+_DOUBTS = 4  # bursts after which a trial ends that still leaves open whether it keeps the promise
 _PRESENT = 0.5  # what a box at the score threshold counts
 _EVERY = 2  # frames of a burst, of which each backend is run on one at most
 _log = logging.getLogger(__name__)
@@ -211,21 +211,16 @@ class _Trial:
         decided = sum(dense.total for _, dense in all_scores)
         surely = loss_with_error(all_scores, errors=1 + 1 / len(self._scores))  # a first burst deceives most easily
         self.booked = max(_LEAST, share_of(surely, max_loss))
-        seems_to_lose_little = loss_with_error(scores, errors=0.0).within(max_loss)
-        self.loses_little = seems_to_lose_little and self.booked <= MOST
+        seems = share_of(loss_with_error(all_scores, errors=0.0), max_loss)
+        kept_now = loss_with_error(scores, errors=0.0).within(max_loss)
+        self.loses_little = kept_now and self.booked <= MOST
+        is_open = kept_now and seems <= MOST and len(self._scores) < _DOUBTS  # more bursts may show it
         self.is_fit = self.loses_little and is_faster and decided >= FEWEST_DECISIONS
         if self.is_fit:
             self._next_pause = _NOT_AGAIN
-        elif not (
-            is_faster and (self.loses_little or (seems_to_lose_little and self._is_in_doubt(all_scores, max_loss)))
-        ):
+        elif not (is_faster and (self.loses_little or is_open)):  # else it is tried on, until enough was decided
             self.pause, self._next_pause = self._next_pause, 2 * self._next_pause
             self._scores.clear()
-
-    def _is_in_doubt(self, all_scores: list[tuple[Score, Score]], max_loss: float) -> bool:
-        """Whether more bursts may show that it loses as little as it seems to."""
-        seems = share_of(loss_with_error(all_scores, errors=0.0), max_loss)
-        return seems <= MOST and len(self._scores) < _DOUBTS
 
 
 def loss_with_error(scores: list[tuple[Score, Score]], errors: float = 1.0) -> Loss:

@@ -14,7 +14,7 @@ from cacheinf_ros.engine.float_conversions import computed_in_float32, with_conv
 from cacheinf_ros.engine.half_maps import with_maps_in
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.stem import Stem, stem_of
+from cacheinf_ros.engine.stem import NO_STEM, Stem, stem_of
 from cacheinf_ros.graph import Graph, ModelCard, load_model, model_of
 from cacheinf_ros.graph.ir import Conv
 from cacheinf_ros.sources import open_source
@@ -86,4 +86,4 @@ def test_outputs_deviate_less_with_a_stem() -> None:
         found = outputs(with_conversions(with_maps_in(model.graph, torch.bfloat16, kept), kept), Precision.BFLOAT16)
         return float(np.mean([(a - b).square().mean().sqrt() / b.std() for a, b in zip(found, exact, strict=True)]))
 
-    assert deviation(stem) < 0.8 * deviation(Stem())
+    assert deviation(stem) < 0.8 * deviation(NO_STEM)

@@ -61,13 +61,13 @@ class NativeBackend:
     ) -> None:
         """Start the threads.
 
+        In bfloat16 and int8 what is left in float32 is computed by one kernel for any number of pixels: another order
+        of its sums could round another way.
+
         Args:
             bfloat16: whether feature maps are kept in it.
             int8: whether graphs have levels.
             shared: holds packed weights for all backends that are given it.
-
-        In bfloat16 and int8 what is left in float32 is computed by one kernel for any number of pixels: another order
-        of its sums could round another way.
 
         Raises:
             EngineError: the system has no threads left.
