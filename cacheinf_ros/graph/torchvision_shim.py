@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -21,7 +23,7 @@ def import_torchvision() -> ModuleType:
     Raises:
         ModelError: torchvision is not installed.
     """
-    if not _definitions and not hasattr(torch.ops.torchvision, "nms"):
+    if not _definitions and not _loads_operators() and not hasattr(torch.ops.torchvision, "nms"):
         library = torch.library.Library("torchvision", "FRAGMENT")
         for name in ("nms", "qnms"):
             library.define(f"{name}{_SCHEMA}")
@@ -30,3 +32,19 @@ def import_torchvision() -> ModuleType:
         return importlib.import_module("torchvision")
     except ImportError:
         raise ModelError("torchvision is not installed: pip install torchvision, or use module:factory") from None
+
+
+def _loads_operators() -> bool:
+    """Load torchvision's compiled part, before torchvision itself does: if it declared what it finds declared already,
+    that would end the process.
+    """
+    spec = find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        return False
+    libraries = list(Path(spec.origin).parent.glob("_C*.so"))
+    try:
+        for library in libraries:
+            torch.ops.load_library(library)
+    except OSError:
+        return False
+    return bool(libraries)
