@@ -22,7 +22,7 @@ from cacheinf_ros.engine.buffers import MapBuffer, MapShape, allocate_maps
 from cacheinf_ros.engine.kernels import NativeCall, ReferenceKernels
 from cacheinf_ros.engine.kernels.abi import BFloat16KernelKind, CSelect, KernelKind, Status
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
-from cacheinf_ros.graph.ir import ChannelSoftmax, Conv, Operator
+from cacheinf_ros.graph.ir import ChannelNorm, ChannelSoftmax, Conv, Operator
 from cacheinf_ros.graph.window import Pair, Window
 
 CPU = torch.device("cpu")
@@ -75,7 +75,10 @@ def check(
         return
     in_place, compact = run_triton(op, sources, rows, *values.shape)
     torch.testing.assert_close(in_place[torch.from_numpy(rows).long()], wanted, atol=error, rtol=error)
-    assert torch.equal(in_place[torch.from_numpy(rows).long()], compact)
+    if DEVICE.type == "cpu" or not isinstance(op, (ChannelNorm, ChannelSoftmax)):
+        assert torch.equal(in_place[torch.from_numpy(rows).long()], compact)
+    else:  # compiled for another pitch, sums over channels may be added up in another order
+        torch.testing.assert_close(compact, wanted, atol=error, rtol=error)
 
 
 def in_bfloat16(source: MapBuffer, seed: int) -> MapBuffer:

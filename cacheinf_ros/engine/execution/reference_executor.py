@@ -15,6 +15,7 @@ from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
+from cacheinf_ros.engine.execution.full_precision import in_full_precision
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
@@ -41,15 +42,17 @@ class ReferenceExecutor:
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
         """As :meth:`Executor.execute`."""
-        for index in range(len(self._actions)):
-            self._take(index, outside, refresh)
+        with in_full_precision(self._device):
+            for index in range(len(self._actions)):
+                self._take(index, outside, refresh)
 
     def switch_from(self, index: int, pixels: int) -> None:
         """Nothing: no operator has a second kernel."""
 
     def time(self, index: int) -> float:
         """Microseconds of one step on the active pixels that its set holds."""
-        self._take(index, Border.NONE, refresh=True)
+        with in_full_precision(self._device):
+            self._take(index, Border.NONE, refresh=True)
         return float(self.microseconds[index])
 
     def _take(self, index: int, outside: Border, refresh: bool) -> None:

@@ -12,6 +12,8 @@ import triton.language as tl
 from cacheinf_ros.engine.gpu.activation_functions import activate_tile
 from cacheinf_ros.engine.gpu.listed_pixels import (
     Tile,
+    first_read,
+    is_inside,
     listed_block,
     listed_tile,
     load_floats,
@@ -40,52 +42,102 @@ def store_sums(
 
 
 @triton.jit
+def _sums_of_few_channels(
+    source, source_pitch, weight, pixel, live, group, column, is_column,
+    WINDOW: tl.constexpr, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
+    FACTORS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """[PIXELS, COLUMNS], with a depth that goes over taps and channels together, so that no tile is mostly empty."""
+    TOGETHER: tl.constexpr = WINDOW.kernel[0] * WINDOW.kernel[1] * INPUTS
+    sums = tl.zeros((PIXELS, COLUMNS), tl.float32)
+    for first in range(0, TOGETHER, DEPTH):
+        depth = first + tl.arange(0, DEPTH)
+        is_depth = depth < TOGETHER
+        read, inside = read_by_tap(pixel[:, None], (depth // INPUTS)[None, :], WINDOW)
+        inside &= live[:, None] & is_depth[None, :]
+        address = source + read * source_pitch + (group * INPUTS + depth % INPUTS)[None, :]
+        near = tl.load(address, mask=inside, other=0.0)
+        factors = tl.load(
+            weight + (group * TOGETHER + depth)[:, None] * OUTPUTS + column[None, :],
+            mask=is_depth[:, None] & is_column[None, :], other=0.0,
+        )  # fmt: skip
+        sums = tl.dot(near.to(FACTORS), factors, sums, input_precision="tf32x3")
+    return sums
+
+
+@triton.jit
+def _sums_by_tap(
+    source, source_pitch, weight, pixel, live, group, column, is_column,
+    WINDOW: tl.constexpr, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
+    FACTORS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """[PIXELS, COLUMNS], tap by tap: where a pixel reads is found once for all of a tap's channels.
+
+    One loop, not one within another: Triton has the next tiles loaded only in the innermost one.
+    """
+    TAPS: tl.constexpr = WINDOW.kernel[0] * WINDOW.kernel[1]
+    BLOCKS: tl.constexpr = (INPUTS + DEPTH - 1) // DEPTH  # of a tap's channels
+    y, x, corner = first_read(pixel, WINDOW)
+    first = corner.to(tl.int64) * source_pitch + group * INPUTS
+    sums = tl.zeros((PIXELS, COLUMNS), tl.float32)
+    for step in range(TAPS * BLOCKS):
+        tap = 0 if TAPS == 1 else step // BLOCKS
+        down, across = tap // WINDOW.kernel[1] * WINDOW.dilation[0], tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+        channel = (step - tap * BLOCKS) * DEPTH + tl.arange(0, DEPTH)
+        reads = (live & is_inside(y + down, x + across, WINDOW))[:, None]
+        uses = is_column[None, :]
+        if INPUTS % DEPTH != 0:
+            reads, uses = reads & (channel < INPUTS)[None, :], uses & (channel < INPUTS)[:, None]
+        further = (down * WINDOW.in_size[1] + across) * source_pitch
+        near = tl.load(source + (first + further)[:, None] + channel[None, :], mask=reads, other=0.0)
+        row = (group * TAPS + tap) * INPUTS + channel
+        factors = tl.load(weight + row[:, None] * OUTPUTS + column[None, :], mask=uses, other=0.0)
+        sums = tl.dot(near.to(FACTORS), factors, sums, input_precision="tf32x3")
+    return sums
+
+
+@triton.jit
 def convolve(
     source, source_pitch, weight, bias, residual, residual_pitch, slope, out, out_pitch, listed, count,
     WINDOW: tl.constexpr, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, RESIDUAL: tl.constexpr,
     ACTIVATION: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ALPHA: tl.constexpr,
-    FACTORS: tl.constexpr, COMPACT: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    FACTORS: tl.constexpr, BY_TAP: tl.constexpr, COMPACT: tl.constexpr,
+    PIXELS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """Compute ``PIXELS`` listed pixels of ``COLUMNS`` output channels of a group; sums are float32.
+    """Compute ``PIXELS`` listed pixels of ``COLUMNS`` output channels of a group at a time; sums are float32.
+
+    There are fewer programs than blocks of pixels in the longest list: each takes blocks in turn, since to start one
+    takes time, and most would find nothing.
 
     Args:
         weight: [groups, taps, INPUTS, OUTPUTS], of a group's input and output channels, in the type of the factors.
         RESIDUAL: "", or when it is added: "before" the activation or "after".
         FACTORS: the type that values are rounded to before they are multiplied, if the map does not keep them in it:
             float32, of which Tensor Cores take three parts ("tf32x3"), float16 or bfloat16.
+        BY_TAP: whether there are enough input channels to multiply those of each tap by themselves.
+        DEPTH: how many values of each pixel are multiplied at a time.
     """
     number = tl.load(count)
-    if tl.program_id(0) * PIXELS >= number:
-        return
-    position, pixel, live = listed_block(listed, number, PIXELS)
     group = tl.program_id(2)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_column = column < OUTPUTS
-    sums = tl.zeros((PIXELS, COLUMNS), tl.float32)
-    # few input channels: the depth of the product goes over taps and channels together, so that no tile is mostly empty
-    ALL_TAPS: tl.constexpr = WINDOW.kernel[0] * WINDOW.kernel[1]
-    TOGETHER: tl.constexpr = ALL_TAPS * INPUTS if INPUTS < DEPTH else INPUTS
-    TAPS: tl.constexpr = 1 if INPUTS < DEPTH else ALL_TAPS
-    for tap in range(TAPS):
-        for first in range(0, TOGETHER, DEPTH):
-            depth = tap * INPUTS + first + tl.arange(0, DEPTH)  # over taps and channels
-            is_depth = (first + tl.arange(0, DEPTH)) < TOGETHER
-            at, channel = depth // INPUTS, depth % INPUTS
-            read, inside = read_by_tap(pixel[:, None], at[None, :], WINDOW)
-            inside &= live[:, None] & is_depth[None, :]
-            address = source + read * source_pitch + (group * INPUTS + channel)[None, :]
-            near = tl.load(address, mask=inside, other=0.0)
-            row = group * (ALL_TAPS * INPUTS) + depth
-            factors = tl.load(
-                weight + row[:, None] * OUTPUTS + column[None, :],
-                mask=is_depth[:, None] & is_column[None, :], other=0.0,
+    for block in range(tl.program_id(0), tl.cdiv(number, PIXELS), tl.num_programs(0)):
+        position, pixel, live = listed_block(listed, number, block, PIXELS)
+        if BY_TAP:
+            sums = _sums_by_tap(
+                source, source_pitch, weight, pixel, live, group, column, is_column,
+                WINDOW, INPUTS, OUTPUTS, FACTORS, PIXELS, COLUMNS, DEPTH,
             )  # fmt: skip
-            sums = tl.dot(near.to(FACTORS), factors, sums, input_precision="tf32x3")
-    tile = Tile(position, pixel, live, group * OUTPUTS + column, is_column, live[:, None] & is_column[None, :])
-    store_sums(
-        sums, bias, residual, residual_pitch, slope, out, out_pitch, tile,
-        RESIDUAL, ACTIVATION, LOW, HIGH, ALPHA, COMPACT,
-    )  # fmt: skip
+        else:
+            sums = _sums_of_few_channels(
+                source, source_pitch, weight, pixel, live, group, column, is_column,
+                WINDOW, INPUTS, OUTPUTS, FACTORS, PIXELS, COLUMNS, DEPTH,
+            )  # fmt: skip
+        tile = Tile(position, pixel, live, group * OUTPUTS + column, is_column, live[:, None] & is_column[None, :])
+        store_sums(
+            sums, bias, residual, residual_pitch, slope, out, out_pitch, tile,
+            RESIDUAL, ACTIVATION, LOW, HIGH, ALPHA, COMPACT,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -101,7 +153,7 @@ def convolve_depthwise(
         return
     tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
     value = tl.zeros((PIXELS, COLUMNS), tl.float32)
-    for tap in range(WINDOW.kernel[0] * WINDOW.kernel[1]):
+    for tap in tl.range(0, WINDOW.kernel[0] * WINDOW.kernel[1], loop_unroll_factor=min(WINDOW.kernel[1], 8)):
         read, inside = read_by_tap(tile.pixel, tap, WINDOW)
         address = source + read[:, None] * source_pitch + tile.channel[None, :]
         near = load_floats(address, (inside & tile.live)[:, None] & tile.is_channel[None, :], 0.0)

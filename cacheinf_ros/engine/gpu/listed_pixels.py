@@ -33,12 +33,9 @@ class Tile(NamedTuple):
 
 
 @triton.jit
-def listed_block(listed, number, PIXELS: tl.constexpr):
-    """(positions in the list, the pixels there, which positions are in the list) of a program's block.
-
-    A grid is as large as all pixels would need; programs behind the list's end find none and leave.
-    """
-    position = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+def listed_block(listed, number, block, PIXELS: tl.constexpr):
+    """(positions in the list, the pixels there, which positions are in the list) of a block of the list."""
+    position = block * PIXELS + tl.arange(0, PIXELS)
     live = position < number
     pixel = tl.load(listed + position, mask=live, other=0).to(tl.int64)
     return position.to(tl.int64), pixel, live
@@ -46,8 +43,11 @@ def listed_block(listed, number, PIXELS: tl.constexpr):
 
 @triton.jit
 def listed_tile(listed, number, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The :class:`Tile` of a program, whose columns are those of its block along the grid's second axis."""
-    position, pixel, live = listed_block(listed, number, PIXELS)
+    """The :class:`Tile` of a program: its place in the grid says which block of the list, and which of the columns.
+
+    A grid is as large as all pixels would need; programs behind the list's end find none and leave.
+    """
+    position, pixel, live = listed_block(listed, number, tl.program_id(0), PIXELS)
     channel = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
     return Tile(position, pixel, live, channel, is_channel, live[:, None] & is_channel[None, :])
@@ -76,15 +76,32 @@ def store_rows(out, out_pitch, tile, value, COMPACT: tl.constexpr):
 
 
 @triton.jit
-def read_by_tap(pixel, tap, WINDOW: tl.constexpr):
-    """(input pixels, whether they lie inside the image) that output pixels read by taps of a :class:`Window`.
+def first_read(pixel, WINDOW: tl.constexpr):
+    """(row, column, input pixel) that output pixels read by the first tap of a :class:`Window`, int32; the row and the
+    column may lie outside the image, and the pixel is then none of it.
 
-    Maps of several cameras lie below one another: no window reaches from one into the next.
+    Maps of several cameras lie below one another: the row is that in the pixel's own image.
     """
+    pixel = pixel.to(tl.int32)  # divisions of 64 bits take several times as long
     row = pixel // WINDOW.out_size[1]
     y = row % WINDOW.out_size[0] * WINDOW.stride[0] - WINDOW.padding[0]
-    y = y + tap // WINDOW.kernel[1] * WINDOW.dilation[0]
     x = pixel % WINDOW.out_size[1] * WINDOW.stride[1] - WINDOW.padding[1]
-    x = x + tap % WINDOW.kernel[1] * WINDOW.dilation[1]
-    inside = (y >= 0) & (y < WINDOW.in_size[0]) & (x >= 0) & (x < WINDOW.in_size[1])
-    return (row // WINDOW.out_size[0] * WINDOW.in_size[0] + y) * WINDOW.in_size[1] + x, inside
+    return y, x, (row // WINDOW.out_size[0] * WINDOW.in_size[0] + y) * WINDOW.in_size[1] + x
+
+
+@triton.jit
+def is_inside(y, x, WINDOW: tl.constexpr):
+    """Whether a row and a column lie inside the image that a :class:`Window` reads."""
+    return (y >= 0) & (y < WINDOW.in_size[0]) & (x >= 0) & (x < WINDOW.in_size[1])
+
+
+@triton.jit
+def read_by_tap(pixel, tap, WINDOW: tl.constexpr):
+    """(input pixels, int64, whether they lie inside the image) that output pixels read by taps of a :class:`Window`.
+
+    No window reaches from the map of one camera into the next.
+    """
+    y, x, first = first_read(pixel, WINDOW)
+    down = tap // WINDOW.kernel[1] * WINDOW.dilation[0]
+    across = tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+    return (first + down * WINDOW.in_size[1] + across).to(tl.int64), is_inside(y + down, x + across, WINDOW)

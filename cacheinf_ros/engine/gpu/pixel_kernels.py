@@ -62,7 +62,7 @@ def pool(
     tile = listed_tile(listed, number, CHANNELS, PIXELS, COLUMNS)
     OUTSIDE: tl.constexpr = 0.0 if AVERAGE else float("-inf")
     value = tl.full((PIXELS, COLUMNS), OUTSIDE, tl.float32)
-    for tap in range(WINDOW.kernel[0] * WINDOW.kernel[1]):
+    for tap in tl.range(0, WINDOW.kernel[0] * WINDOW.kernel[1], loop_unroll_factor=min(WINDOW.kernel[1], 8)):
         read, inside = read_by_tap(tile.pixel, tap, WINDOW)
         address = source + read[:, None] * source_pitch + tile.channel[None, :]
         near = load_floats(address, (inside & tile.live)[:, None] & tile.is_channel[None, :], OUTSIDE)
@@ -193,7 +193,7 @@ def average_all(
     channel = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     is_channel = channel < CHANNELS
     sums = tl.zeros((COLUMNS,), tl.float32)
-    for first in range(0, IN_PIXELS, PIXELS):
+    for first in tl.range(0, IN_PIXELS, PIXELS, loop_unroll_factor=4):
         pixel = (first + tl.arange(0, PIXELS)).to(tl.int64)
         mask = (pixel < IN_PIXELS)[:, None] & is_channel[None, :]
         value = load_floats(source + (camera * IN_PIXELS + pixel)[:, None] * source_pitch + channel[None, :], mask, 0.0)

@@ -20,17 +20,23 @@ class Tiles:
     Attributes:
         pixels: how many of the listed pixels.
         columns: how many of the output channels.
-        depth: how much of a product's depth at a time.
+        depth: bytes of a product's depth at a time.
+        stages: of a product, of which one is multiplied while the others are loaded.
+        warps: of a product.
+        programs: of a product, for each multiprocessor.
     """
 
     pixels: int = 64
     columns: int = 64
-    depth: int = 32
+    depth: int = 128
+    stages: int = 4
+    warps: int = 4
+    programs: int = 4
 
     @classmethod
     def interpreted(cls) -> Tiles:
         """Choose tiles for Triton's interpreter, which takes its time per program and not per value."""
-        return cls(pixels=_INTERPRETED_PIXELS, columns=256, depth=64)
+        return cls(pixels=_INTERPRETED_PIXELS, columns=256, depth=256)
 
 
 def power_of_two(count: int, *, least: int = 1) -> int:
@@ -54,6 +60,8 @@ class PixelLaunch:
         pixels: of a program; 0: its output is one pixel of each camera, and the kernel finds out which are listed.
         blocks: of the other axes of the grid: columns, and groups or cameras.
         channels: of the output.
+        programs: at most so many along the grid's first axis, which then take blocks of pixels in turn; None: one for
+            each block.
     """
 
     kernel: Any
@@ -62,6 +70,7 @@ class PixelLaunch:
     pixels: int
     blocks: tuple[int, ...]
     channels: int
+    programs: int | None = None
 
     @property
     def is_compiled(self) -> bool:
@@ -84,7 +93,8 @@ class PixelLaunch:
                 *self.arguments, out, out.stride(0), listed, count, **self.constants, COMPACT=compact
             )
             return
-        grid = (-(-most // self.pixels), *self.blocks)
+        blocks = -(-most // self.pixels)
+        grid = (blocks if self.programs is None else min(blocks, self.programs), *self.blocks)
         self.kernel[grid](
             *self.arguments, out, out.stride(0), listed, count, **self.constants, COMPACT=compact, PIXELS=self.pixels
         )

@@ -58,16 +58,16 @@ def propagate(
     camera = pixel // OUT_PIXELS
     outside = tl.load(flags + camera, mask=live, other=0)
     hit = tl.where(tl.load(count_of(source_count, camera, CAMERAS), mask=live, other=0) == IN_PIXELS, 1, 0)
-    for tap_y in range(TAPS_Y):
-        y = tl.load(rows + (pixel // OUT_WIDTH) * TAPS_Y + tap_y, mask=live, other=0)
-        for tap_x in range(TAPS_X):
-            x = tl.load(columns + (pixel % OUT_WIDTH) * TAPS_X + tap_x, mask=live, other=0)
-            inside = (y >= 0) & (x >= 0)
-            hit |= tl.load(source + y * IN_WIDTH + x, mask=inside & live, other=0).to(tl.int32)
-            if not INWARDS:
-                sides = tl.where(x == -1, 1, 0) | tl.where(x == -2, 2, 0)
-                sides |= tl.where(y == -1, 4, 0) | tl.where(y == -2, 8, 0)
-                hit |= sides & outside
+    TAPS: tl.constexpr = TAPS_Y * TAPS_X
+    for tap in tl.range(0, TAPS, loop_unroll_factor=TAPS if TAPS <= 9 else 8):  # so that loads do not wait for others
+        y = tl.load(rows + (pixel // OUT_WIDTH) * TAPS_Y + tap // TAPS_X, mask=live, other=0)
+        x = tl.load(columns + (pixel % OUT_WIDTH) * TAPS_X + tap % TAPS_X, mask=live, other=0)
+        inside = (y >= 0) & (x >= 0)
+        hit |= tl.load(source + y * IN_WIDTH + x, mask=inside & live, other=0).to(tl.int32)
+        if not INWARDS:
+            sides = tl.where(x == -1, 1, 0) | tl.where(x == -2, 2, 0)
+            sides |= tl.where(y == -1, 4, 0) | tl.where(y == -2, 8, 0)
+            hit |= sides & outside
     hit = tl.where((hit != 0) & live, 1, 0)
     tl.store(target + pixel, hit.to(tl.uint8), mask=live)
     _append(hit, pixel, listed, count, OUT_PIXELS, CAMERAS, LIST)
@@ -139,7 +139,7 @@ def squared_changes(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
+    position, pixel, live = listed_block(listed, number, tl.program_id(0), PIXELS)
     total = tl.zeros((PIXELS,), tl.float32)
     for first in range(0, CHANNELS, COLUMNS):
         each = _weighted_changes(
@@ -171,7 +171,7 @@ def commit(
     number = tl.load(count)
     if tl.program_id(0) * PIXELS >= number:
         return
-    position, pixel, live = listed_block(listed, number, PIXELS)
+    position, pixel, live = listed_block(listed, number, tl.program_id(0), PIXELS)
     place = pixel.to(tl.int32)
     camera = place // (HEIGHT * WIDTH)
     flag = tl.load(flags + camera, mask=live, other=0)

@@ -18,7 +18,8 @@ from cacheinf_ros.engine.gpu.triton_kernels import below_one_another
 Action = Callable[[], None]
 REFRESH = 16
 TAKES_PART = 32
-_WHOLE = 1024  # pixels of a program that looks at whole masks
+_FEW, _MANY = 256, 1024  # pixels of a program that looks at whole masks
+_SMALL = 1 << 17  # pixels of masks for which few are enough: more wait in turn to add to one count
 
 
 class SetLaunches:
@@ -36,7 +37,6 @@ class SetLaunches:
         self._tiles = tiles
         self._counts = counts
         self._flags = flags
-        self._masked = max(_WHOLE, tiles.pixels)
 
     def propagation(
         self, table: TapTable, source: DeviceSet, target: DeviceSet, in_width: int, *, inwards: bool, listed: bool
@@ -51,7 +51,7 @@ class SetLaunches:
                 source.mask, source.count, rows, columns, self._flags, target.mask, target.listed, target.count,
                 IN_PIXELS=source.of_one, IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.of_one,
                 TAPS_Y=rows.shape[1], TAPS_X=columns.shape[1], INWARDS=inwards, CAMERAS=target.cameras, LIST=listed,
-                PIXELS=self._masked,
+                PIXELS=self._masked(target),
             )  # fmt: skip
 
         return run
@@ -65,7 +65,7 @@ class SetLaunches:
         def run() -> None:
             set_kernels.combine_sets[grid](
                 first.mask, second.mask, target.mask, target.listed, target.count, OUT_PIXELS=target.of_one,
-                DIFFERENCE=difference, CAMERAS=target.cameras, LIST=listed, COUNT=counted, PIXELS=self._masked,
+                DIFFERENCE=difference, CAMERAS=target.cameras, LIST=listed, COUNT=counted, PIXELS=self._masked(target),
             )  # fmt: skip
 
         return run
@@ -79,7 +79,7 @@ class SetLaunches:
             set_kernels.fill_if_any[grid](
                 self._counts, which, self._flags, target.mask, target.listed, target.count,
                 SETS=len(which), FLAGS=flags, OUT_PIXELS=target.of_one, CAMERAS=target.cameras, LIST=listed,
-                PIXELS=self._masked,
+                PIXELS=self._masked(target),
             )  # fmt: skip
 
         return run
@@ -116,4 +116,8 @@ class SetLaunches:
         return run
 
     def _grid(self, target: DeviceSet) -> tuple[int]:
-        return (-(-target.pixels // self._masked),)
+        return (-(-target.pixels // self._masked(target)),)
+
+    def _masked(self, target: DeviceSet) -> int:
+        """How many pixels of the target a program looks at."""
+        return max(_FEW if target.pixels < _SMALL else _MANY, self._tiles.pixels)

@@ -20,6 +20,7 @@ from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
+from cacheinf_ros.engine.execution.full_precision import in_full_precision
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_poison, reader
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
@@ -121,13 +122,11 @@ class TritonExecutor:
             self._sets.flags[camera].fill_(int(outside) | TAKES_PART | (REFRESH if refresh else 0))
             for each in self._inputs:
                 self._sets.upload(each, camera)
-        if self._graph is None and self._captures and self._eager_frames >= _EAGER_FRAMES:
-            self._capture()
+        if self._graph is None:
+            with in_full_precision(self._device):
+                self._capture_or_run()
         if self._graph is not None:
             self._graph.replay()
-        else:
-            self._run()
-            self._eager_frames += 1
         self._sets.tell_hosts(frames)
 
     def switch_from(self, index: int, pixels: int) -> None:
@@ -141,8 +140,17 @@ class TritonExecutor:
         self._sets.flags[camera].fill_(REFRESH | TAKES_PART)
         self._sets.upload(step.active, camera)
         self._list(step.active)()
-        self._actions[index]()  # compiled, if it was not
-        return self._timed(self._actions[index])
+        with in_full_precision(self._device):
+            self._actions[index]()  # compiled, if it was not
+            return self._timed(self._actions[index])
+
+    def _capture_or_run(self) -> None:
+        """Launch the kernels one by one in the first frames; then capture one, where that can be."""
+        if self._captures and self._eager_frames >= _EAGER_FRAMES:
+            self._capture()
+        if self._graph is None:
+            self._run()
+            self._eager_frames += 1
 
     def _run(self) -> None:
         if self._device.type != "cuda":

@@ -28,6 +28,9 @@ class TritonKernels:
         self._device = device
         self._tiles = tiles
         self._factors = factors
+        on_gpu = device.type == "cuda"
+        multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count if on_gpu else 1
+        self._programs = tiles.programs * multiprocessors
 
     def prepare(
         self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, cameras: int = 1
@@ -70,10 +73,13 @@ class TritonKernels:
         outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
         weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1).to(self._factors)
         columns = columns_of(outputs, self._tiles)
-        depth = min(self._tiles.depth, power_of_two(inputs, least=_SMALLEST_DEPTH))
+        by_tap = inputs >= _SMALLEST_DEPTH
+        taps = op.window.kernel[0] * op.window.kernel[1]
+        depth = self._depth(inputs if by_tap else inputs * taps)
         constants = _activation(op.activation) | {
             "WINDOW": op.window, "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op),
-            "FACTORS": _IN_KERNELS[self._factors], "COLUMNS": columns, "DEPTH": depth,
+            "FACTORS": _IN_KERNELS[self._factors], "BY_TAP": by_tap, "COLUMNS": columns, "DEPTH": depth,
+            "num_warps": self._tiles.warps, "num_stages": self._tiles.stages,
         }  # fmt: skip
         return PixelLaunch(
             kernel=convolution_kernels.convolve,
@@ -82,7 +88,13 @@ class TritonKernels:
             pixels=self._tiles.pixels,
             blocks=(-(-outputs // columns), op.groups),
             channels=op.weight.shape[0],
+            programs=max(1, self._programs // (-(-outputs // columns) * op.groups)),
         )
+
+    def _depth(self, values: int) -> int:
+        """The largest power of two that is not above these values, of which a product adds up as many at a time."""
+        most = self._tiles.depth // self._factors.itemsize
+        return max(_SMALLEST_DEPTH, min(most, 1 << (values.bit_length() - 1)))
 
     def _depthwise(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:
         constants = _activation(op.activation) | {"WINDOW": op.window, "RESIDUAL": _residual(op)}

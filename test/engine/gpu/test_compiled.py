@@ -19,7 +19,7 @@ SHARED_BYTES = {87: 163 * 1024, 90: 227 * 1024}
 @pytest.mark.parametrize(("capability", "precision"), [(87, "float32"), (87, "float16"), (90, "bfloat16")])
 def test_whatever_a_frame_launches_compiles(capability: int, precision: str, tmp_path: Path) -> None:
     """For Orin (8.7) and H100 (9.0)."""
-    path = os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "networks")))
+    path = os.pathsep.join([*map(str, (TESTS.parent, TESTS, TESTS / "networks")), os.environ.get("PYTHONPATH", "")])
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, str(TESTS / "ahead_of_time.py"), str(capability), precision],
