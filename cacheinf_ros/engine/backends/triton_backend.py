@@ -59,7 +59,7 @@ class TritonBackend(ReferenceBackend):
         self._compares = compares
         self._shared = SharedValues() if shared is None else shared
         self._faster: Shared[bool] | None = None
-        self._tiles = tiles or (Tiles() if device.type == "cuda" else Tiles.interpreted())
+        self._tiles = tiles or (Tiles.of_floats(floats) if device.type == "cuda" else Tiles.interpreted())
         self.floats = floats
         self._launches = TritonKernels(device, self._tiles, floats)
         where = torch.cuda.get_device_name(device) if device.type == "cuda" else "interpreted"

@@ -9,13 +9,16 @@ from typing import Any
 
 import torch
 
-_SMALLEST = 16  # of a side of a product on Tensor Cores
+SMALLEST_SIDE = 16
+"""Of a product on Tensor Cores."""
+_FEW, _MANY = 256, 1024  # pixels of a program that looks at whole masks
+_SMALL = 1 << 17  # pixels of masks for which few are enough: in larger ones too many wait to add to one count
 _INTERPRETED_PIXELS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """The largest tile of one program: powers of two.
+    """The largest tile of one program, and how many programs there are; all powers of two, chosen on an H200.
 
     Attributes:
         pixels: how many of the listed pixels.
@@ -34,6 +37,11 @@ class Tiles:
     programs: int = 4
 
     @classmethod
+    def of_floats(cls, floats: torch.dtype) -> Tiles:
+        """Choose tiles for a GPU: products in three parts need registers, of which more pixels leave too few."""
+        return cls(pixels=32, stages=3) if floats is torch.float32 else cls()
+
+    @classmethod
     def interpreted(cls) -> Tiles:
         """Choose tiles for Triton's interpreter, which takes its time per program and not per value."""
         return cls(pixels=_INTERPRETED_PIXELS, columns=256, depth=256)
@@ -44,9 +52,19 @@ def power_of_two(count: int, *, least: int = 1) -> int:
     return max(least, 1 << (max(1, count) - 1).bit_length())
 
 
+def depth_of(values: int, tiles: Tiles, value_bytes: int) -> int:
+    """How many values are multiplied at a time, of so many that a product adds up."""
+    return max(SMALLEST_SIDE, min(tiles.depth // value_bytes, 1 << (values.bit_length() - 1)))
+
+
+def masked_pixels(pixels: int) -> int:
+    """How many pixels a program looks at, of masks with so many."""
+    return _FEW if pixels < _SMALL else _MANY
+
+
 def columns_of(channels: int, tiles: Tiles) -> int:
     """How many of these channels a program computes at once."""
-    return min(tiles.columns, power_of_two(channels, least=_SMALLEST))
+    return min(tiles.columns, power_of_two(channels, least=SMALLEST_SIDE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

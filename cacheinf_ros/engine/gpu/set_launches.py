@@ -12,14 +12,12 @@ from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.gpu import set_kernels
 from cacheinf_ros.engine.gpu.device_set import DeviceSet
 from cacheinf_ros.engine.gpu.limits import Limits
-from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, masked_pixels
 from cacheinf_ros.engine.gpu.triton_kernels import below_one_another
 
 Action = Callable[[], None]
 REFRESH = 16
 TAKES_PART = 32
-_FEW, _MANY = 256, 1024  # pixels of a program that looks at whole masks
-_SMALL = 1 << 17  # pixels of masks for which few are enough: more wait in turn to add to one count
 
 
 class SetLaunches:
@@ -120,4 +118,4 @@ class SetLaunches:
 
     def _masked(self, target: DeviceSet) -> int:
         """How many pixels of the target a program looks at."""
-        return max(_FEW if target.pixels < _SMALL else _MANY, self._tiles.pixels)
+        return max(masked_pixels(target.pixels), self._tiles.pixels)

@@ -11,11 +11,10 @@ import triton.language as tl
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.gpu import convolution_kernels, pixel_kernels
-from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles, columns_of, power_of_two
+from cacheinf_ros.engine.gpu.pixel_launch import SMALLEST_SIDE, PixelLaunch, Tiles, columns_of, depth_of, power_of_two
 from cacheinf_ros.engine.kernels.gathering import averaged_pixels
 from cacheinf_ros.graph import Activation, ActivationKind, ir
 
-_SMALLEST_DEPTH = 16
 _VALUES_OF_A_ROW_BLOCK = 8192  # of norms, whose programs hold whole rows
 _IN_KERNELS = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 
@@ -73,9 +72,9 @@ class TritonKernels:
         outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
         weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1).to(self._factors)
         columns = columns_of(outputs, self._tiles)
-        by_tap = inputs >= _SMALLEST_DEPTH
+        by_tap = inputs >= SMALLEST_SIDE
         taps = op.window.kernel[0] * op.window.kernel[1]
-        depth = self._depth(inputs if by_tap else inputs * taps)
+        depth = depth_of(inputs if by_tap else inputs * taps, self._tiles, self._factors.itemsize)
         constants = _activation(op.activation) | {
             "WINDOW": op.window, "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op),
             "FACTORS": _IN_KERNELS[self._factors], "BY_TAP": by_tap, "COLUMNS": columns, "DEPTH": depth,
@@ -90,11 +89,6 @@ class TritonKernels:
             channels=op.weight.shape[0],
             programs=max(1, self._programs // (-(-outputs // columns) * op.groups)),
         )
-
-    def _depth(self, values: int) -> int:
-        """The largest power of two that is not above these values, of which a product adds up as many at a time."""
-        most = self._tiles.depth // self._factors.itemsize
-        return max(_SMALLEST_DEPTH, min(most, 1 << (values.bit_length() - 1)))
 
     def _depthwise(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:
         constants = _activation(op.activation) | {"WINDOW": op.window, "RESIDUAL": _residual(op)}
@@ -162,7 +156,7 @@ class TritonKernels:
 
     def _by_rows(self, kernel: Any, arguments: Sequence[Any], constants: dict[str, Any], channels: int) -> PixelLaunch:
         """Programs compute some pixels of all channels."""
-        columns = power_of_two(channels, least=_SMALLEST_DEPTH)
+        columns = power_of_two(channels, least=SMALLEST_SIDE)
         return PixelLaunch(
             kernel=kernel,
             arguments=arguments,

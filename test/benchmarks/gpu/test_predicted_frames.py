@@ -22,7 +22,7 @@ from torch import nn
 from triton_devices import DEVICE, DEVICE_NAME, TRITON
 
 from benchmarks.gpu.devices import DEVICES, Arithmetic, Assumptions, Device
-from benchmarks.gpu.launch_work import MASKED_PIXELS, Launch, launches, operator_work, plan_work, read_pixels
+from benchmarks.gpu.launch_work import Launch, launches, operator_work, plan_work, read_pixels
 from benchmarks.gpu.predicted_frames import Bound, FrameTime, dense_frame, input_us, launch_us, sparse_frame
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
@@ -30,7 +30,7 @@ from cacheinf_ros.engine.execution.graph_planner import Planner
 from cacheinf_ros.engine.execution.plan import Plan
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Call
-from cacheinf_ros.engine.gpu import set_kernels, set_launches
+from cacheinf_ros.engine.gpu import set_kernels
 from cacheinf_ros.engine.gpu.pixel_launch import PixelLaunch, Tiles
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
@@ -79,7 +79,7 @@ def test_a_convolution_by_hand() -> None:
     work = convolution(100)
     products = 2 * 2 * 64 * 32 * 144
     moved = 4 * (144 * 16 + 4608 + 100 * 32) + 4 * 100
-    assert work == Launch(what="Conv", moved=moved, products=products, programs=2, grid=7)
+    assert work == Launch(what="Conv", moved=moved, products=products, programs=2, grid=7, of_each=4)
     slow_memory = moved / 500  # 1 GB/s is 1000 bytes per microsecond, of which half is reached
     assert launch_us(work, device(), Arithmetic.TF32X3, HALF) == (pytest.approx(slow_memory), Bound.BYTES)
     # three products of 0.3 TFLOPS each: 100,000 per microsecond, of which half is reached
@@ -101,6 +101,14 @@ def test_starts_of_programs_count_where_nothing_is_active() -> None:
     assert (work.moved, work.products, work.programs) == (0, 0, 0)
     slow = Assumptions(of_memory=0.5, of_peak=0.5, programs_at_once=1, start_us=10.0)
     assert launch_us(work, device(), Arithmetic.TF32X3, slow) == (35.0, Bound.STARTS)
+
+
+def test_programs_that_take_blocks_in_turn_are_started_once() -> None:
+    """Of 100 there are 4 on each of 2 multiprocessors, which hold one at a time."""
+    slow = Assumptions(of_memory=0.5, of_peak=0.5, programs_at_once=1, start_us=10.0)
+    for of_each, expected in ((None, 500.0), (4, 40.0), (99, 500.0)):
+        work = Launch(what="Conv", moved=0, programs=0, grid=100, of_each=of_each)
+        assert launch_us(work, device(), Arithmetic.TF32X3, slow) == (expected, Bound.STARTS)
 
 
 @given(window=WINDOWS, side=st.integers(1, 8))
@@ -139,10 +147,6 @@ def test_every_launch_is_listed() -> None:
     work = plan_work(PLAN, LAYOUT, counted(PLAN, 0.1))
     assert len(work) == launches(PLAN, LAYOUT) == predicted(0.1).launches - 2  # two memsets come before
     assert all(launch.moved >= 0 and launch.grid >= launch.programs for launch in work)
-
-
-def test_programs_look_at_as_many_pixels_as_they_really_do() -> None:
-    assert set_launches._WHOLE == MASKED_PIXELS
 
 
 @pytest.mark.skipif(DEVICE_NAME != "cpu", reason="a captured frame is launched by CUDA")
