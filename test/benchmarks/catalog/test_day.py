@@ -17,13 +17,13 @@ from cacheinf_ros.catalog.variant import Cost, Place
 
 
 def test_the_budget_by_hand(tmp_path: Path) -> None:
-    """200 requests of a model; 2 J each on the device, of which half; loaded 5 times for 3 J; 0.01 dollars each in the
-    cloud, 0.65 of the time.
+    """200 requests of a model; 2 J each on the device, of which half, whatever the catalog says; loaded 5 times for
+    3 J; 0.01 dollars each in the cloud, 0.65 of the time.
     """
-    costs = {Place.DEVICE: Cost(energy_j=2.0, load_energy_j=3.0), Place.CLOUD: Cost(money=0.01)}
+    costs = {Place.DEVICE: Cost(energy_j=1.0, load_energy_j=3.0), Place.CLOUD: Cost(money=0.01)}
     day = Day(day_s=100.0, rate_hz=2.0, energy_share=0.5, money_share=1.0)
     assert day.connected_share == pytest.approx(0.65)
-    assert budget(day, [made_catalog(tmp_path, "room", costs)]) == pytest.approx((215.0, 1.3))
+    assert budget(day, [made_catalog(tmp_path, "room", costs)], 2.0) == pytest.approx((215.0, 1.3))
 
 
 def test_a_robot_without_catalogs_has_the_original(tmp_path: Path) -> None:
