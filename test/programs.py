@@ -39,7 +39,6 @@ def changing_frames(
 def change(program: Program, image: torch.Tensor, mask: NDArray[np.uint8]) -> None:
     """Write the pixels of an image, float32 [height, width, 3], that a mask holds, and say that they changed."""
     listed, levels = torch.from_numpy(np.flatnonzero(mask)), program.input.levels
-    values = image.reshape(-1, 3)[listed]
     values, pixels = image.reshape(-1, 3)[listed], program.input.pixels
     pixels[listed] = values.to(pixels) if levels is None else to_levels(values, levels)
     np.copyto(program.changed_input.mask, mask)

@@ -37,7 +37,7 @@ POLICIES = ("server_only", "device_only", "accuracy")
 _NODE = "catalog_inference"
 _START_S = 120.0
 _BIN_S = 1.0
-_TRIED_S = 20.0  # in which the originals' requests are measured
+_TRIED_S = 30.0  # in which the originals' requests are measured
 _TRIED_J = 900.0  # more than they can take in it; diagnostics say it in four digits
 _LEFT = ("energy_left_j", "money_left")  # of the node's diagnostics
 
@@ -114,7 +114,10 @@ def joules_of_originals(
     tried = replace(day, day_s=_TRIED_S, away=())
     life = _Life(tried, originals, CatalogPolicy.DEVICE_ONLY.value, {"energy_budget_j": _TRIED_J, "cloud_budget": 0.0})
     figures = life.live(scratch, progress)
-    return float((_TRIED_J - figures["energy_left_j"]) / (figures["requests"] * figures["served"]))
+    served = sum(figures["served_per_s"][: int(figures["samples"][-1]["at_s"])])
+    if not served or figures["energy_left_j"] is None:
+        raise ProcessError(f"{_NODE} served none of the originals: {scratch} has its log")
+    return float((_TRIED_J - figures["energy_left_j"]) / served)
 
 
 def _request_j(folders: Sequence[CatalogFolder]) -> float:

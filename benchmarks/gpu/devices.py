@@ -54,8 +54,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What no maker states, and nothing here was fitted to: on an H200 frames took two to three times as long as is
-    predicted with it (docs/gpu.md).
+    """What no maker states. It is assumed, not fitted to a measurement: frames on an H200 took several times as long as
+    is predicted with it (docs/jetson.md).
 
     Attributes:
         of_memory: share of the memory's rate that a launch reaches.
@@ -72,7 +72,7 @@ class Assumptions:
 
 
 SPARSE = Assumptions(of_memory=0.6, of_peak=0.3)
-"""Assumed for the Triton kernels: rows are gathered, and tiles were not tuned."""
+"""Assumed for the Triton kernels: rows are gathered."""
 DENSE = Assumptions(of_memory=0.8, of_peak=0.6)
 """Assumed for a good dense engine, as TensorRT: layouts and tiles are chosen for each layer."""
 

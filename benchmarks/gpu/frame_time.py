@@ -125,6 +125,8 @@ def main(
 ) -> None:
     """Predict what frames take on GPUs, sparse and dense; on the one that it was compared with they took longer."""
     names = device.split(",")
+    if measure and len(names) > 1:
+        raise typer.BadParameter("--measure is for one device, this machine's: name it with --device")
     if unknown := set(names) - set(DEVICES):
         raise typer.BadParameter(f"no figures of {', '.join(sorted(unknown))}: one of {', '.join(DEVICES)}")
     rows = []

@@ -24,7 +24,7 @@ from cacheinf_ros.engine.execution.steps import (
     Step,
     Union,
 )
-from cacheinf_ros.engine.gpu.pixel_launch import SMALLEST_SIDE, Tiles, columns_of, depth_of, masked_pixels
+from cacheinf_ros.engine.gpu.pixel_launch import Tiles, columns_of, masked_pixels, product_depth
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Conv, Global, GlobalMean, Operator, Pool
 from cacheinf_ros.graph.window import Window
@@ -45,7 +45,7 @@ class Launch:
         arithmetic: the same on other cores.
         programs: with work; all take as long.
         grid: programs in all: those that find no work leave.
-        of_each: at most so many of them on each multiprocessor, which take blocks in turn; None: each is started.
+        most_per_multiprocessor: of them, which then take blocks in turn; None: each is started.
     """
 
     what: str
@@ -54,7 +54,7 @@ class Launch:
     arithmetic: int = 0
     programs: int
     grid: int
-    of_each: int | None = None
+    most_per_multiprocessor: int | None = None
 
 
 def listed_sets(plan: Plan) -> frozenset[ActiveSet]:
@@ -145,8 +145,7 @@ def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles, cameras: 
     blocks = -(-outputs // columns) * op.groups
     used = -(-cameras * active // tiles.pixels) * blocks
     source, *residual = (layout.spec(name).value_bytes for name in op.inputs)
-    by_tap = inputs >= SMALLEST_SIDE
-    piece = depth_of(inputs if by_tap else taps * inputs, tiles, source)
+    by_tap, piece = product_depth(inputs, taps, tiles, layout.spec(layout.graph.input).value_bytes)
     depth = taps * _padded(inputs, piece) if by_tap else _padded(taps * inputs, piece)
     moved = cameras * _LISTED_BYTES * active
     if active:
@@ -158,7 +157,7 @@ def _product_work(op: Conv, layout: Layout, active: int, tiles: Tiles, cameras: 
         products=2 * used * tiles.pixels * columns * depth,
         programs=used,
         grid=-(-cameras * math.prod(op.window.out_size) // tiles.pixels) * blocks,
-        of_each=tiles.programs,
+        most_per_multiprocessor=tiles.most_per_multiprocessor,
     )
 
 

@@ -2,8 +2,8 @@
 """A model of the time of a frame on a GPU, for when there is none: a roofline with the time of launches.
 
 A launch takes the longest of: the gap to the next one, its bytes, its products in waves of whole tiles (so that a few
-active pixels take as long as a tile of each), and the start of all its programs, also of those that find no work. On an
-H200 they took two to three times as long, sparse and dense alike: :class:`.devices.Assumptions`.
+active pixels take as long as a tile of each), and the start of all its programs, also of those that find no work.
+Frames on an H200 took several times as long (docs/jetson.md): :class:`.devices.Assumptions`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def launch_us(launch: Launch, device: Device, arithmetic: Arithmetic, assumed: A
         tensor_us = launch.products * of_all / (1e6 * device.product_tflops(arithmetic) * assumed.of_peak)
         other_us = launch.arithmetic * of_all / (1e6 * device.float32_tflops * assumed.of_peak)
         found[Bound.PRODUCTS] = tensor_us + other_us
-    started = launch.grid if launch.of_each is None else min(launch.grid, launch.of_each * device.multiprocessors)
+    most = launch.most_per_multiprocessor
+    started = launch.grid if most is None else min(launch.grid, most * device.multiprocessors)
     found[Bound.STARTS] = started * assumed.start_us / (device.multiprocessors * assumed.programs_at_once)
     bound = max(found, key=lambda each: found[each])
     return found[bound], bound

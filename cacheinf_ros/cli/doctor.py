@@ -67,7 +67,7 @@ def _findings() -> Iterator[Finding]:
         yield _package(name, needed=False, purpose=purpose)
     yield _asked("compiled kernels", _kernels, remedy="`make build` compiles them (needs g++)", needed=False)
     yield _asked("devices", _devices, remedy="")
-    yield _package("triton", needed=False, purpose="device: cuda, which was never measured on a GPU")
+    yield _package("triton", needed=False, purpose="device: cuda")
     yield _asked("ROS 2", _ros, remedy="`make build` installs it from wheels, or source a ROS distribution")
     yield _asked("RMW", _middleware, remedy="pip install ros-rclpy\\[fastrtps]")
     yield _fast_dds()
@@ -105,7 +105,7 @@ def _kernels() -> str:
 def _devices() -> str:
     import torch
 
-    gpus = [f"{torch.cuda.get_device_name(i)} (never measured)" for i in range(torch.cuda.device_count())]
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return ", ".join(["cpu", *gpus])
 
 

@@ -26,6 +26,7 @@ from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quantisation import Scales
+from cacheinf_ros.engine.tf32 import in_full_precision
 from cacheinf_ros.graph import DenseGraph, Model, Shared
 
 _log = logging.getLogger(__name__)
@@ -238,7 +239,7 @@ def prepare(backend: Backend, model: Model, threads: int, int8: InInt8 | None = 
 
 def _run_elsewhere(backend: Backend, model: Model, threads: int, int8: InInt8 | None, device: str) -> Dense:
     if dtype := _TORCH_ON_GPU.get(backend):
-        return TorchOnDevice(model.graph, torch.device(device), dtype, tf32=backend is Backend.TORCH_CUDA_TF32)
+        return TorchOnDevice(model.graph, torch.device(device), dtype, rounds=backend is Backend.TORCH_CUDA_TF32)
     if backend is Backend.ONNXRUNTIME_CUDA:
         return _by_session(Shared(None, onnxruntime_on_cuda(onnx_content(model), threads, torch.device(device))))
     if backend is Backend.TORCH:
@@ -270,7 +271,7 @@ def run_by_torch(
         values = list(result.values()) if isinstance(result, dict) else result
         return [as_array(value) for value in (values if isinstance(values, (list, tuple)) else [values])]
 
-    return run
+    return in_full_precision(run, torch.device(device))
 
 
 def run_by_tensorrt(model: Model, threads: int, device: str) -> Dense:

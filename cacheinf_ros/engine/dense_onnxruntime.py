@@ -21,7 +21,7 @@ def onnxruntime_on_cpu(content: bytes, threads: int) -> Any:
 
 
 def onnxruntime_on_cuda(content: bytes, threads: int, device: torch.device) -> Any:
-    """Prepare an ONNX model for a CUDA device, in float32 without TF32. This has never run on one: none was at hand.
+    """Prepare an ONNX model for a CUDA device, in float32 without TF32. This has not run on one yet.
 
     Raises:
         NotImplementedError: the device is no CUDA device, or this ONNX Runtime computes on none.
@@ -30,7 +30,7 @@ def onnxruntime_on_cuda(content: bytes, threads: int, device: torch.device) -> A
 
 
 def onnxruntime_on_tensorrt(content: bytes, threads: int, device: torch.device) -> Any:
-    """Have TensorRT build an ONNX model in float16, which takes minutes. This has never run: no GPU was at hand.
+    """Have TensorRT build an ONNX model in float16, which takes minutes. This has not run on one yet.
 
     Raises:
         NotImplementedError: the device is no CUDA device, or this ONNX Runtime has no TensorRT.

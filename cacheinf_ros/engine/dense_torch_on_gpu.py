@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.gpu.cuda_graph import captured
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
+from cacheinf_ros.engine.tf32 import tf32
 from cacheinf_ros.graph import DenseGraph, Graph
 from cacheinf_ros.graph.ir import Global, Pointwise
 
@@ -22,17 +23,17 @@ class TorchOnDevice:
     """A graph in plain torch, channels_last; on a GPU captured as one CUDA graph, where that can be."""
 
     def __init__(
-        self, graph: Graph, device: torch.device, dtype: torch.dtype = torch.float32, *, tf32: bool = False
+        self, graph: Graph, device: torch.device, dtype: torch.dtype = torch.float32, *, rounds: bool = False
     ) -> None:
         """Put the weights on the device.
 
         Args:
             dtype: of weights and maps.
-            tf32: whether convolutions may round float32 factors to TF32.
+            rounds: whether convolutions may round float32 factors to TF32.
         """
         height, width = graph.tensors[graph.input].shape[2:]
         self._module = DenseGraph(_constants_on(graph, device)).to(device=device, dtype=dtype)
-        self._tf32 = tf32
+        self._rounds = rounds
         self._image = torch.zeros((1, 3, height, width), device=device, dtype=dtype).to(
             memory_format=torch.channels_last
         )
@@ -50,7 +51,7 @@ class TorchOnDevice:
         return [as_array(value) for value in self._outputs]
 
     def _compute(self) -> None:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=self._tf32):
+        with tf32(self._image.device, allowed=self._rounds, benchmark=True):
             self._outputs = list(self._module(self._image).values())
 
     @torch.inference_mode()

@@ -23,7 +23,7 @@ def import_torchvision() -> ModuleType:
     Raises:
         ModelError: torchvision is not installed.
     """
-    if not _definitions and not _loads_operators() and not hasattr(torch.ops.torchvision, "nms"):
+    if not _definitions and not hasattr(torch.ops.torchvision, "nms") and not _load_operators():
         library = torch.library.Library("torchvision", "FRAGMENT")
         for name in ("nms", "qnms"):
             library.define(f"{name}{_SCHEMA}")
@@ -34,9 +34,12 @@ def import_torchvision() -> ModuleType:
         raise ModelError("torchvision is not installed: pip install torchvision, or use module:factory") from None
 
 
-def _loads_operators() -> bool:
-    """Load torchvision's compiled part, before torchvision itself does: if it declared what it finds declared already,
-    that would end the process.
+def _load_operators() -> bool:
+    """Load torchvision's compiled part, if it can be, before torchvision itself does: declaring what somebody has
+    declared already would end the process.
+
+    Returns:
+        whether it was loaded.
     """
     spec = find_spec("torchvision")
     if spec is None or spec.origin is None:

@@ -15,7 +15,6 @@ from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED, DeltaThreshold
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
-from cacheinf_ros.engine.execution.full_precision import in_full_precision
 from cacheinf_ros.engine.execution.propagation import TapTable, propagate
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
 from cacheinf_ros.engine.execution.tensors import Tensors
@@ -23,6 +22,7 @@ from cacheinf_ros.engine.kernels.prepared import PixelFunction
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
 from cacheinf_ros.engine.partition.partition_steps import Forward, LocalRows, Receive, Send
 from cacheinf_ros.engine.partition.transferring import prepared_transfer
+from cacheinf_ros.engine.tf32 import in_full_precision
 from cacheinf_ros.graph.ir import resolve
 
 _POISON = 0xA5  # of levels, which cannot be NaN
@@ -42,17 +42,15 @@ class ReferenceExecutor:
 
     def execute(self, *, outside: Border, refresh: bool) -> None:
         """As :meth:`Executor.execute`."""
-        with in_full_precision(self._device):
-            for index in range(len(self._actions)):
-                self._take(index, outside, refresh)
+        for index in range(len(self._actions)):
+            self._take(index, outside, refresh)
 
     def switch_from(self, index: int, pixels: int) -> None:
         """Nothing: no operator has a second kernel."""
 
     def time(self, index: int) -> float:
         """Microseconds of one step on the active pixels that its set holds."""
-        with in_full_precision(self._device):
-            self._take(index, Border.NONE, refresh=True)
+        self._take(index, Border.NONE, refresh=True)
         return float(self.microseconds[index])
 
     def _take(self, index: int, outside: Border, refresh: bool) -> None:
@@ -72,7 +70,7 @@ class ReferenceExecutor:
             case FillIfAny():
                 return lambda outside, _: step.target.fill() if step.source.count or outside else step.target.clear()
             case Call():
-                return prepared_call(step, tensors, self._device)
+                return in_full_precision(prepared_call(step, tensors, self._device), self._device)
             case Poison():
                 return prepared_poison(step, tensors)
             case LocalRows():
@@ -83,7 +81,7 @@ class ReferenceExecutor:
                 return prepared_transfer(step, executable.replicas, tensors)
         function = kernels[step.operator.output].function
         assert function is not None
-        return prepared_compute(step, function, tensors, self._device)
+        return in_full_precision(prepared_compute(step, function, tensors, self._device), self._device)
 
 
 def _prepared_propagation(step: Propagate) -> Callable[[Border, bool], None]:

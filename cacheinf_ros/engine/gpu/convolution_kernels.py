@@ -20,6 +20,7 @@ from cacheinf_ros.engine.gpu.listed_pixels import (
     load_rows,
     read_by_tap,
     store_rows,
+    tap_offset,
 )
 
 
@@ -73,25 +74,25 @@ def _sums_by_tap(
 ):  # fmt: skip
     """[PIXELS, COLUMNS], tap by tap: where a pixel reads is found once for all of a tap's channels.
 
-    One loop, not one within another: Triton has the next tiles loaded only in the innermost one.
+    Taps and channels are one loop: Triton has the next tiles loaded only in the innermost one, which would be short.
     """
     TAPS: tl.constexpr = WINDOW.kernel[0] * WINDOW.kernel[1]
     BLOCKS: tl.constexpr = (INPUTS + DEPTH - 1) // DEPTH  # of a tap's channels
     y, x, corner = first_read(pixel, WINDOW)
-    first = corner.to(tl.int64) * source_pitch + group * INPUTS
+    corner = corner.to(tl.int64) * source_pitch + group * INPUTS
     sums = tl.zeros((PIXELS, COLUMNS), tl.float32)
     for step in range(TAPS * BLOCKS):
         tap = 0 if TAPS == 1 else step // BLOCKS
-        down, across = tap // WINDOW.kernel[1] * WINDOW.dilation[0], tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+        down, across = tap_offset(tap, WINDOW)
         channel = (step - tap * BLOCKS) * DEPTH + tl.arange(0, DEPTH)
-        reads = (live & is_inside(y + down, x + across, WINDOW))[:, None]
-        uses = is_column[None, :]
+        is_near = (live & is_inside(y + down, x + across, WINDOW))[:, None]
+        is_factor = is_column[None, :]
         if INPUTS % DEPTH != 0:
-            reads, uses = reads & (channel < INPUTS)[None, :], uses & (channel < INPUTS)[:, None]
+            is_near, is_factor = is_near & (channel < INPUTS)[None, :], is_factor & (channel < INPUTS)[:, None]
         further = (down * WINDOW.in_size[1] + across) * source_pitch
-        near = tl.load(source + (first + further)[:, None] + channel[None, :], mask=reads, other=0.0)
+        near = tl.load(source + (corner + further)[:, None] + channel[None, :], mask=is_near, other=0.0)
         row = (group * TAPS + tap) * INPUTS + channel
-        factors = tl.load(weight + row[:, None] * OUTPUTS + column[None, :], mask=uses, other=0.0)
+        factors = tl.load(weight + row[:, None] * OUTPUTS + column[None, :], mask=is_factor, other=0.0)
         sums = tl.dot(near.to(FACTORS), factors, sums, input_precision="tf32x3")
     return sums
 
@@ -106,8 +107,8 @@ def convolve(
 ):  # fmt: skip
     """Compute ``PIXELS`` listed pixels of ``COLUMNS`` output channels of a group at a time; sums are float32.
 
-    There are fewer programs than blocks of pixels in the longest list: each takes blocks in turn, since to start one
-    takes time, and most would find nothing.
+    Programs take blocks of pixels in turn, where there are more of those than programs: to start one for each block of
+    the longest list takes time, and most would find nothing.
 
     Args:
         weight: [groups, taps, INPUTS, OUTPUTS], of a group's input and output channels, in the type of the factors.

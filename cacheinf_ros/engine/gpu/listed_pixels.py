@@ -90,6 +90,12 @@ def first_read(pixel, WINDOW: tl.constexpr):
 
 
 @triton.jit
+def tap_offset(tap, WINDOW: tl.constexpr):
+    """(rows, columns) from what the first tap of a :class:`Window` reads to what another one does."""
+    return tap // WINDOW.kernel[1] * WINDOW.dilation[0], tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+
+
+@triton.jit
 def is_inside(y, x, WINDOW: tl.constexpr):
     """Whether a row and a column lie inside the image that a :class:`Window` reads."""
     return (y >= 0) & (y < WINDOW.in_size[0]) & (x >= 0) & (x < WINDOW.in_size[1])
@@ -102,6 +108,5 @@ def read_by_tap(pixel, tap, WINDOW: tl.constexpr):
     No window reaches from the map of one camera into the next.
     """
     y, x, first = first_read(pixel, WINDOW)
-    down = tap // WINDOW.kernel[1] * WINDOW.dilation[0]
-    across = tap % WINDOW.kernel[1] * WINDOW.dilation[1]
+    down, across = tap_offset(tap, WINDOW)
     return (first + down * WINDOW.in_size[1] + across).to(tl.int64), is_inside(y + down, x + across, WINDOW)

@@ -18,15 +18,15 @@ _INTERPRETED_PIXELS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """The largest tile of one program, and how many programs there are; all powers of two, chosen on an H200.
+    """The largest tile of one program, in powers of two, and how a product is computed; chosen on an H200.
 
     Attributes:
         pixels: how many of the listed pixels.
         columns: how many of the output channels.
         depth: bytes of a product's depth at a time.
-        stages: of a product, of which one is multiplied while the others are loaded.
-        warps: of a product.
-        programs: of a product, for each multiprocessor.
+        stages: pieces of that depth that are on their way at a time, one of which is multiplied.
+        warps: of a program that computes a product.
+        most_per_multiprocessor: programs of a product that are started for each multiprocessor of the GPU.
     """
 
     pixels: int = 64
@@ -34,11 +34,11 @@ class Tiles:
     depth: int = 128
     stages: int = 4
     warps: int = 4
-    programs: int = 4
+    most_per_multiprocessor: int = 4
 
     @classmethod
     def of_floats(cls, floats: torch.dtype) -> Tiles:
-        """Choose tiles for a GPU: products in three parts need registers, of which more pixels leave too few."""
+        """Choose tiles for a GPU: float32 is multiplied in three parts, and with 64 pixels registers run short."""
         return cls(pixels=32, stages=3) if floats is torch.float32 else cls()
 
     @classmethod
@@ -52,13 +52,20 @@ def power_of_two(count: int, *, least: int = 1) -> int:
     return max(least, 1 << (max(1, count) - 1).bit_length())
 
 
-def depth_of(values: int, tiles: Tiles, value_bytes: int) -> int:
-    """How many values are multiplied at a time, of so many that a product adds up."""
-    return max(SMALLEST_SIDE, min(tiles.depth // value_bytes, 1 << (values.bit_length() - 1)))
+def product_depth(inputs: int, taps: int, tiles: Tiles, value_bytes: int) -> tuple[bool, int]:
+    """(whether each tap's channels are multiplied by themselves, how many values at a time) of a convolution.
+
+    Args:
+        inputs: input channels of a group: where they are few, those of several taps are multiplied together.
+        value_bytes: of a factor.
+    """
+    by_tap = inputs >= SMALLEST_SIDE
+    values = inputs if by_tap else inputs * taps
+    return by_tap, max(SMALLEST_SIDE, min(tiles.depth // value_bytes, 1 << (values.bit_length() - 1)))
 
 
 def masked_pixels(pixels: int) -> int:
-    """How many pixels a program looks at, of masks with so many."""
+    """Choose how many pixels one program looks at, of a kernel that goes over a whole mask of ``pixels``."""
     return _FEW if pixels < _SMALL else _MANY
 
 
@@ -78,8 +85,7 @@ class PixelLaunch:
         pixels: of a program; 0: its output is one pixel of each camera, and the kernel finds out which are listed.
         blocks: of the other axes of the grid: columns, and groups or cameras.
         channels: of the output.
-        programs: at most so many along the grid's first axis, which then take blocks of pixels in turn; None: one for
-            each block.
+        most_programs: along the grid's first axis, where they take blocks of pixels in turn; None: one for each block.
     """
 
     kernel: Any
@@ -88,7 +94,7 @@ class PixelLaunch:
     pixels: int
     blocks: tuple[int, ...]
     channels: int
-    programs: int | None = None
+    most_programs: int | None = None
 
     @property
     def is_compiled(self) -> bool:
@@ -112,7 +118,7 @@ class PixelLaunch:
             )
             return
         blocks = -(-most // self.pixels)
-        grid = (blocks if self.programs is None else min(blocks, self.programs), *self.blocks)
+        grid = (blocks if self.most_programs is None else min(blocks, self.most_programs), *self.blocks)
         self.kernel[grid](
             *self.arguments, out, out.stride(0), listed, count, **self.constants, COMPACT=compact, PIXELS=self.pixels
         )

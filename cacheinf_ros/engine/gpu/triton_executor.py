@@ -1,7 +1,7 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Executes steps on a GPU without waiting for it in between: active sets, and their sizes, stay there.
 
-Whatever the sets hold, the same launches are made, as large as all pixels would need; programs without work leave at
+Whatever the sets hold, the same launches are made, large enough for all pixels; programs without work leave at
 once. A frame is therefore one CUDA graph, captured after a few frames and replayed from then on.
 """
 
@@ -20,7 +20,6 @@ from cacheinf_ros.engine.delta_threshold import NOTHING_CHANGED
 from cacheinf_ros.engine.execution.active import ActiveSet
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.execution.executable import Executable
-from cacheinf_ros.engine.execution.full_precision import in_full_precision
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.engine.execution.reference_executor import prepared_poison, reader
 from cacheinf_ros.engine.execution.steps import Call, Compute, Difference, FillIfAny, Poison, Propagate, Step, Union
@@ -32,6 +31,7 @@ from cacheinf_ros.engine.gpu.set_launches import REFRESH, TAKES_PART, Action, Se
 from cacheinf_ros.engine.gpu.triton_kernels import copying
 from cacheinf_ros.engine.kernels.prepared import PixelFunction, PreparedKernel
 from cacheinf_ros.engine.kernels.reference_kernels import on_device
+from cacheinf_ros.engine.tf32 import tf32
 from cacheinf_ros.graph.ir import resolve
 
 _EAGER_FRAMES = 3
@@ -123,7 +123,7 @@ class TritonExecutor:
             for each in self._inputs:
                 self._sets.upload(each, camera)
         if self._graph is None:
-            with in_full_precision(self._device):
+            with tf32(self._device, allowed=False):
                 self._capture_or_run()
         if self._graph is not None:
             self._graph.replay()
@@ -140,7 +140,7 @@ class TritonExecutor:
         self._sets.flags[camera].fill_(REFRESH | TAKES_PART)
         self._sets.upload(step.active, camera)
         self._list(step.active)()
-        with in_full_precision(self._device):
+        with tf32(self._device, allowed=False):
             self._actions[index]()  # compiled, if it was not
             return self._timed(self._actions[index])
 

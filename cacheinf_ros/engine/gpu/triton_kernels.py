@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,14 @@ import triton.language as tl
 
 from cacheinf_ros.engine.buffers import MapBuffer
 from cacheinf_ros.engine.gpu import convolution_kernels, pixel_kernels
-from cacheinf_ros.engine.gpu.pixel_launch import SMALLEST_SIDE, PixelLaunch, Tiles, columns_of, depth_of, power_of_two
+from cacheinf_ros.engine.gpu.pixel_launch import (
+    SMALLEST_SIDE,
+    PixelLaunch,
+    Tiles,
+    columns_of,
+    power_of_two,
+    product_depth,
+)
 from cacheinf_ros.engine.kernels.gathering import averaged_pixels
 from cacheinf_ros.graph import Activation, ActivationKind, ir
 
@@ -29,7 +37,7 @@ class TritonKernels:
         self._factors = factors
         on_gpu = device.type == "cuda"
         multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count if on_gpu else 1
-        self._programs = tiles.programs * multiprocessors
+        self._most_programs = tiles.most_per_multiprocessor * multiprocessors
 
     def prepare(
         self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, cameras: int = 1
@@ -72,9 +80,7 @@ class TritonKernels:
         outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
         weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1).to(self._factors)
         columns = columns_of(outputs, self._tiles)
-        by_tap = inputs >= SMALLEST_SIDE
-        taps = op.window.kernel[0] * op.window.kernel[1]
-        depth = depth_of(inputs if by_tap else inputs * taps, self._tiles, self._factors.itemsize)
+        by_tap, depth = product_depth(inputs, math.prod(op.window.kernel), self._tiles, self._factors.itemsize)
         constants = _activation(op.activation) | {
             "WINDOW": op.window, "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op),
             "FACTORS": _IN_KERNELS[self._factors], "BY_TAP": by_tap, "COLUMNS": columns, "DEPTH": depth,
@@ -87,7 +93,7 @@ class TritonKernels:
             pixels=self._tiles.pixels,
             blocks=(-(-outputs // columns), op.groups),
             channels=op.weight.shape[0],
-            programs=max(1, self._programs // (-(-outputs // columns) * op.groups)),
+            most_programs=max(1, self._most_programs // (-(-outputs // columns) * op.groups)),
         )
 
     def _depthwise(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:

@@ -79,7 +79,7 @@ def test_a_convolution_by_hand() -> None:
     work = convolution(100)
     products = 2 * 2 * 64 * 32 * 144
     moved = 4 * (144 * 16 + 4608 + 100 * 32) + 4 * 100
-    assert work == Launch(what="Conv", moved=moved, products=products, programs=2, grid=7, of_each=4)
+    assert work == Launch(what="Conv", moved=moved, products=products, programs=2, grid=7, most_per_multiprocessor=4)
     slow_memory = moved / 500  # 1 GB/s is 1000 bytes per microsecond, of which half is reached
     assert launch_us(work, device(), Arithmetic.TF32X3, HALF) == (pytest.approx(slow_memory), Bound.BYTES)
     # three products of 0.3 TFLOPS each: 100,000 per microsecond, of which half is reached
@@ -106,8 +106,8 @@ def test_starts_of_programs_count_where_nothing_is_active() -> None:
 def test_programs_that_take_blocks_in_turn_are_started_once() -> None:
     """Of 100 there are 4 on each of 2 multiprocessors, which hold one at a time."""
     slow = Assumptions(of_memory=0.5, of_peak=0.5, programs_at_once=1, start_us=10.0)
-    for of_each, expected in ((None, 500.0), (4, 40.0), (99, 500.0)):
-        work = Launch(what="Conv", moved=0, programs=0, grid=100, of_each=of_each)
+    for most, expected in ((None, 500.0), (4, 40.0), (99, 500.0)):
+        work = Launch(what="Conv", moved=0, programs=0, grid=100, most_per_multiprocessor=most)
         assert launch_us(work, device(), Arithmetic.TF32X3, slow) == (expected, Bound.STARTS)
 
 

@@ -1,0 +1,48 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""float32 that means float32 on a GPU: cuDNN rounds the factors of convolutions to TF32 unless it is told not to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+import torch
+
+_SETTING = threading.RLock()
+"""Held while torch computes with the setting, which is one of the process."""
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def tf32(device: torch.device, *, allowed: bool, benchmark: bool = False) -> Iterator[None]:
+    """Have torch's convolutions on a GPU round float32 to TF32, or not; on other devices do nothing.
+
+    Other threads that want it set wait meanwhile. What was set before is put back.
+
+    Args:
+        benchmark: whether cuDNN tries its algorithms for a convolution that it has not seen, and takes the fastest.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    with _SETTING, torch.backends.cudnn.flags(enabled=True, benchmark=benchmark, allow_tf32=allowed):
+        yield
+
+
+def in_full_precision(run: Callable[Arguments, Result], device: torch.device) -> Callable[Arguments, Result]:
+    """The function, whose convolutions have all 24 bits of float32; on other devices than a GPU as it is.
+
+    Convolutions of whole images would have fewer bits than products of listed pixels else, and cached values would not
+    be what dense ones are.
+    """
+    if device.type != "cuda":
+        return run
+
+    def precise(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
+        with tf32(device, allowed=False):
+            return run(*arguments, **keywords)
+
+    return precise
