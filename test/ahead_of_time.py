@@ -53,10 +53,8 @@ def compile_frames(graph: Graph, capability: int, floats: torch.dtype) -> Compil
             seen.add(key)
             found.setdefault(kernel.__name__, []).append(_compiled(kernel, arguments, constants, capability))
 
-    graph, backend = (
-        with_maps_in(graph, floats),
-        TritonBackend(torch.device("cpu"), Tiles.of_floats(floats), floats=floats),
-    )
+    graph = with_maps_in(graph, floats)
+    backend = TritonBackend(torch.device("cpu"), Tiles.of_floats(floats), floats=floats)
     programs = [Program(graph, backend), Program(graph, backend, seat=CameraBatch(graph, backend, 3).seat())]
     height, width = programs[0].input.size
     card = ModelCard(name="", input_size=(height, width))

@@ -75,7 +75,7 @@ def check(
         return
     in_place, compact = run_triton(op, sources, rows, *values.shape)
     torch.testing.assert_close(in_place[torch.from_numpy(rows).long()], wanted, atol=error, rtol=error)
-    if DEVICE.type == "cpu" or not isinstance(op, (ChannelNorm, ChannelSoftmax)):
+    if DEVICE.type == "cpu" or not isinstance(op, ChannelNorm):
         assert torch.equal(in_place[torch.from_numpy(rows).long()], compact)
     else:  # compiled for another pitch, sums over channels may be added up in another order
         torch.testing.assert_close(compact, wanted, atol=error, rtol=error)

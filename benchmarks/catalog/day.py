@@ -116,7 +116,7 @@ def joules_of_originals(
     figures = life.live(scratch, progress)
     served = sum(figures["served_per_s"][: int(figures["samples"][-1]["at_s"])])
     if not served or figures["energy_left_j"] is None:
-        raise ProcessError(f"{_NODE} served none of the originals: {scratch} has its log")
+        raise ProcessError(f"{_NODE} served none of the originals in {_TRIED_S:.0f} s")
     return float((_TRIED_J - figures["energy_left_j"]) / served)
 
 

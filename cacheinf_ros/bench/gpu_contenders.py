@@ -1,6 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The dense engines that users with a GPU would run otherwise. Only those of plain torch have run on
-one.
+"""The dense engines that users with a GPU would run otherwise. Only plain torch has run on one.
 
 Their input is float32, prepared on the CPU and uploaded whole.
 """

@@ -28,8 +28,11 @@ def tf32(device: torch.device, *, allowed: bool, benchmark: bool = False) -> Ite
     if device.type != "cuda":
         yield
         return
-    with _SETTING, torch.backends.cudnn.flags(enabled=True, benchmark=benchmark, allow_tf32=allowed):
-        yield
+    cudnn = torch.backends.cudnn
+    with _SETTING:
+        kept = {"enabled": cudnn.enabled, "deterministic": cudnn.deterministic}
+        with cudnn.flags(benchmark=benchmark, allow_tf32=allowed, **kept):
+            yield
 
 
 def in_full_precision(run: Callable[Arguments, Result], device: torch.device) -> Callable[Arguments, Result]:

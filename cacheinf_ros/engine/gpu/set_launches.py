@@ -42,14 +42,14 @@ class SetLaunches:
         """Fill a set with the pixels that read one of the source."""
         rows = below_one_another(torch.from_numpy(table.rows), source.of_one // in_width, source.cameras)
         rows, columns = (t.to(self._device) for t in (rows, torch.from_numpy(table.columns)))
-        grid = self._grid(target)
+        grid, pixels = _divided(target, self._tiles)
 
         def run() -> None:
             set_kernels.propagate[grid](
                 source.mask, source.count, rows, columns, self._flags, target.mask, target.listed, target.count,
                 IN_PIXELS=source.of_one, IN_WIDTH=in_width, OUT_WIDTH=columns.shape[0], OUT_PIXELS=target.of_one,
                 TAPS_Y=rows.shape[1], TAPS_X=columns.shape[1], INWARDS=inwards, CAMERAS=target.cameras, LIST=listed,
-                PIXELS=self._masked(target),
+                PIXELS=pixels,
             )  # fmt: skip
 
         return run
@@ -58,12 +58,12 @@ class SetLaunches:
         self, first: DeviceSet, second: DeviceSet, target: DeviceSet, *, difference: bool, listed: bool, counted: bool
     ) -> Action:
         """Fill a set with the pixels of either, or of the first without the second."""
-        grid = self._grid(target)
+        grid, pixels = _divided(target, self._tiles)
 
         def run() -> None:
             set_kernels.combine_sets[grid](
                 first.mask, second.mask, target.mask, target.listed, target.count, OUT_PIXELS=target.of_one,
-                DIFFERENCE=difference, CAMERAS=target.cameras, LIST=listed, COUNT=counted, PIXELS=self._masked(target),
+                DIFFERENCE=difference, CAMERAS=target.cameras, LIST=listed, COUNT=counted, PIXELS=pixels,
             )  # fmt: skip
 
         return run
@@ -71,13 +71,13 @@ class SetLaunches:
     def filling(self, sources: Sequence[DeviceSet], target: DeviceSet, flags: int, *, listed: bool) -> Action:
         """Fill a camera's part of a set if any of the sources has a pixel of it, or one of these flags is set."""
         which = torch.tensor([source.first_count for source in sources], dtype=torch.int32, device=self._device)
-        grid = self._grid(target)
+        grid, pixels = _divided(target, self._tiles)
 
         def run() -> None:
             set_kernels.fill_if_any[grid](
                 self._counts, which, self._flags, target.mask, target.listed, target.count,
                 SETS=len(which), FLAGS=flags, OUT_PIXELS=target.of_one, CAMERAS=target.cameras, LIST=listed,
-                PIXELS=self._masked(target),
+                PIXELS=pixels,
             )  # fmt: skip
 
         return run
@@ -113,9 +113,8 @@ class SetLaunches:
 
         return run
 
-    def _grid(self, target: DeviceSet) -> tuple[int]:
-        return (-(-target.pixels // self._masked(target)),)
 
-    def _masked(self, target: DeviceSet) -> int:
-        """How many pixels of the target a program looks at."""
-        return max(masked_pixels(target.pixels), self._tiles.pixels)
+def _divided(target: DeviceSet, tiles: Tiles) -> tuple[tuple[int], int]:
+    """(the grid, how many pixels of the target each of its programs looks at)."""
+    pixels = max(masked_pixels(target.pixels), tiles.pixels)
+    return (-(-target.pixels // pixels),), pixels

@@ -80,6 +80,7 @@ class TritonKernels:
         outputs, inputs = op.weight.shape[0] // op.groups, op.weight.shape[1]
         weight = op.weight.flatten(2).unflatten(0, (op.groups, outputs)).permute(0, 3, 2, 1).to(self._factors)
         columns = columns_of(outputs, self._tiles)
+        blocks = (-(-outputs // columns), op.groups)
         by_tap, depth = product_depth(inputs, math.prod(op.window.kernel), self._tiles, self._factors.itemsize)
         constants = _activation(op.activation) | {
             "WINDOW": op.window, "INPUTS": inputs, "OUTPUTS": outputs, "RESIDUAL": _residual(op),
@@ -91,9 +92,9 @@ class TritonKernels:
             arguments=self._conv_arguments(op, sources, weight),
             constants=constants,
             pixels=self._tiles.pixels,
-            blocks=(-(-outputs // columns), op.groups),
+            blocks=blocks,
             channels=op.weight.shape[0],
-            most_programs=max(1, self._most_programs // (-(-outputs // columns) * op.groups)),
+            most_programs=max(1, self._most_programs // math.prod(blocks)),
         )
 
     def _depthwise(self, op: ir.Conv, sources: Sequence[MapBuffer]) -> PixelLaunch:

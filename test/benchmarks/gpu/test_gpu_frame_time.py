@@ -41,6 +41,11 @@ def test_a_device_without_figures_is_no_device() -> None:
     assert result.exit_code == 2 and "no figures of abacus" in result.output
 
 
+def test_what_is_measured_stands_beside_one_device() -> None:
+    result = CliRunner().invoke(APP, ["--measure"])
+    assert result.exit_code == 2 and "--device" in result.output
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_nothing_is_measured() -> None:
     with pytest.raises(EngineError, match="cuda"):
