@@ -58,6 +58,7 @@ class NativeBackend:
         bfloat16: bool = False,
         int8: bool = False,
         shared: SharedValues | None = None,
+        tiles: bool = True,
     ) -> None:
         """Start the threads.
 
@@ -68,6 +69,8 @@ class NativeBackend:
             bfloat16: whether feature maps are kept in it.
             int8: whether graphs have levels.
             shared: holds packed weights for all backends that are given it.
+            tiles: whether convolutions of bfloat16 and of levels are computed by matrix tiles (AMX) where the machine
+                has them.
 
         Raises:
             EngineError: the system has no threads left.
@@ -81,7 +84,8 @@ class NativeBackend:
             )
         self.threads: int = created
         self._count = threads
-        self._kernels = NativeKernels(library, shared or SharedValues())
+        has_tiles = tiles and bool(library.ci_has_tiles())
+        self._kernels = NativeKernels(library, shared or SharedValues(), tiles=has_tiles)
         self._int8 = Int8Kernels(library, self._kernels)
         self.takes_levels = int8
         self.floats = torch.bfloat16 if bfloat16 else torch.float32
@@ -89,7 +93,8 @@ class NativeBackend:
         self.strip_bytes = threads * _STRIP_BYTES
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else "int8, " if int8 else ""
-        self.name = f"native ({library.ci_instruction_set().decode()}, {precision}{threads} threads)"
+        instructions = library.ci_instruction_set().decode() + (" and amx" if has_tiles and precision else "")
+        self.name = f"native ({instructions}, {precision}{threads} threads)"
         # not at the interpreter's exit: a daemon thread may be in a kernel then, and the threads end with the process
         weakref.finalize(self, library.ci_threads_destroy, self.threads).atexit = False
 

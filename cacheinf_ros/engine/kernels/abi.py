@@ -52,6 +52,7 @@ class BFloat16KernelKind(IntEnum):
     GLOBAL_MEAN_BFLOAT16 = 20
     WIDEN = 21
     NARROW = 22
+    CONV_BFLOAT16_TILES = 33
 
 
 class Int8KernelKind(IntEnum):
@@ -67,6 +68,7 @@ class Int8KernelKind(IntEnum):
     SELECT_INT8 = 30
     GLOBAL_MEAN_INT8 = 31
     CONVERT = 32
+    CONV_INT8_TILES = 34
 
 
 AnyKernelKind = KernelKind | BFloat16KernelKind | Int8KernelKind
@@ -377,6 +379,8 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "ci_instruction_set": (c_char_p, []),
     "ci_has_bfloat16": (c_int, []),
     "ci_has_byte_dot": (c_int, []),
+    "ci_has_tiles": (c_int, []),
+    "ci_tile_steps": (c_int, [c_int, c_int]),
     "ci_packed_columns": (c_int, []),
     "ci_packed_size": (c_int64, [c_int] * 4),
     "ci_pack_weight": (None, [c_void_p, c_void_p, *[c_int] * 4]),

@@ -58,6 +58,8 @@ class Int8Kernels:
         """``native``: prepares what is left in floats."""
         self._native = native
         self._conv_kind = Int8KernelKind.CONV_INT8 if library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
+        if native.tiles:
+            self._conv_kind = Int8KernelKind.CONV_INT8_TILES
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | None) -> NativeCall:
         """The call of a local operator.
@@ -86,7 +88,7 @@ class Int8Kernels:
         unit = 1.0 if out is None else out.scale
         rounded = rounded_weights(op)
         whole_lines = has_whole_lines(op, source.pixels)
-        weight = _by_tap(rounded) if op.is_depthwise else in_runs(rounded, op.groups, whole_lines=whole_lines)
+        weight = _by_tap(rounded) if op.is_depthwise else self._packed(rounded, op.groups, whole_lines=whole_lines)
         in_sums = levels.scale * op.weight_scale.double()  # what one unit of a sum stands for
         bias = (op.bias.double() / in_sums).round()
         if not op.is_depthwise:  # whose kernel knows which taps lie inside the image
@@ -107,6 +109,10 @@ class Int8Kernels:
             params.residual_factor, params.residual_zero = residual.levels.scale / unit, residual.levels.zero
         kind = Int8KernelKind.DEPTHWISE_INT8 if op.is_depthwise else self._conv_kind
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, multiplier, slope))
+
+    def _packed(self, rounded: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
+        pack = self._native.in_tiles if self._conv_kind is Int8KernelKind.CONV_INT8_TILES else in_runs
+        return pack(rounded, groups, whole_lines=whole_lines)
 
 
 def _on_levels(op: ir.Operator, plain: NativeCall, sources: Sequence[MapBuffer], out: Levels | None) -> NativeCall:

@@ -49,12 +49,17 @@ _ON_BFLOAT16 = {
 
 
 class NativeKernels:
-    """Prepares operators for the compiled library."""
+    """Prepares operators for the compiled library.
 
-    def __init__(self, library: ctypes.CDLL, shared: SharedValues) -> None:
+    Attributes:
+        tiles: whether convolutions of bfloat16 and of levels are computed by matrix tiles.
+    """
+
+    def __init__(self, library: ctypes.CDLL, shared: SharedValues, *, tiles: bool) -> None:
         """``shared``: holds packed weights for all that are given it."""
         self._library = library
         self._shared = shared
+        self.tiles = tiles
 
     def prepare(
         self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, floats: torch.dtype = torch.float32
@@ -131,6 +136,8 @@ class NativeKernels:
         if op.is_depthwise:
             return KernelKind.DEPTHWISE
         if floats is torch.bfloat16:
+            if self.tiles:
+                return BFloat16KernelKind.CONV_BFLOAT16_TILES
             has_it = self._library.ci_has_bfloat16()
             return BFloat16KernelKind.CONV_BFLOAT16 if has_it else BFloat16KernelKind.CONV_BFLOAT16_WIDENED
         is_narrow = op.weight.shape[0] // op.groups <= _FEW_CHANNELS
@@ -141,8 +148,28 @@ class NativeKernels:
         if kind is KernelKind.DEPTHWISE:
             return _by_tap(op)
         if isinstance(kind, BFloat16KernelKind):
-            return in_runs(op.weight.to(torch.bfloat16), op.groups, whole_lines=whole_lines)
+            weight = op.weight.to(torch.bfloat16)
+            pack = self.in_tiles if kind is BFloat16KernelKind.CONV_BFLOAT16_TILES else in_runs
+            return pack(weight, op.groups, whole_lines=whole_lines)
         return self._packed(op)
+
+    def in_tiles(self, weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
+        """Weights as ``native/isa/conv_tiles.h`` reads them, as :func:`in_runs`: runs are divided into steps.
+
+        Returns:
+            [1, groups * panels * runs * steps * quads * 32 * values of 4 bytes].
+        """
+        runs, together = _runs(weight, groups, whole_lines=whole_lines), _QUAD // weight.itemsize
+        values = runs.shape[3]
+        count = self._library.ci_tile_steps(values, together)
+        size = -(-values // (count * together)) * together
+        steps = []
+        for start in range(0, count * size, size):
+            begin = max(0, min(start, values - size))  # what the step before has multiplied is zero
+            rest = runs[..., start : begin + size]
+            behind = max(0, size - values)
+            steps.append(torch.nn.functional.pad(rest, (size - behind - rest.shape[3], behind)))
+        return _in_panels(torch.stack(steps, 3).flatten(2, 3), together)
 
     def _packed(self, op: ir.Conv) -> torch.Tensor:
         outputs, inputs, height, width = op.weight.shape
@@ -167,13 +194,21 @@ def in_runs(weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Te
     Returns:
         [1, groups * panels * runs * quads * 32 * values of 4 bytes].
     """
+    return _in_panels(_runs(weight, groups, whole_lines=whole_lines), _QUAD // weight.itemsize)
+
+
+def _runs(weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
+    """[groups, outputs per group, runs, values]; see ``native/isa/conv_runs.h``."""
     taps_last = weight.unflatten(0, (groups, -1)).permute(0, 1, 3, 4, 2)  # [groups, outputs, y, x, inputs]
-    runs = taps_last.flatten(3, 4) if whole_lines else taps_last.flatten(2, 3)  # [groups, outputs, runs, values]
-    together = _QUAD // weight.itemsize
+    return taps_last.flatten(3, 4) if whole_lines else taps_last.flatten(2, 3)
+
+
+def _in_panels(runs: torch.Tensor, together: int) -> torch.Tensor:
+    """[groups, outputs, runs, values] -> [1, groups * panels * runs * quads * 32 * together], zero padded."""
     padding = (0, -runs.shape[3] % together, 0, 0, 0, -runs.shape[1] % _PANEL)
     padded = torch.nn.functional.pad(runs, padding)
     packed = padded.unflatten(1, (-1, _PANEL)).unflatten(4, (-1, together)).permute(0, 1, 3, 4, 2, 5)
-    aligned = MapBuffer.allocate((1, 1), packed.numel() // together, _CPU).pixels.view(weight.dtype)
+    aligned = MapBuffer.allocate((1, 1), packed.numel() // together, _CPU).pixels.view(runs.dtype)
     return aligned.copy_(packed.reshape(1, -1))
 
 

@@ -33,6 +33,9 @@ BACKEND = choose_backend("cpu", 2, Precision.INT8)
 BACKENDS = [BACKEND, NativeBackend(library_beside(), 1, int8=True)] if IS_EMULATED else [BACKEND]
 SETS = [(backend, name) for backend in BACKENDS for name in (b"avx512", b"avx2", b"i8mm", b"dotprod", b"base")]
 BEST = [(BACKEND, None)]
+WITHOUT_TILES = [
+    NativeBackend(each.library, 2, int8=True, tiles=False) for each in [BACKEND] if isinstance(each, NativeBackend)
+]
 pytestmark = pytest.mark.skipif(not BACKEND.takes_levels, reason="the compiled kernels are not built")
 
 
@@ -58,9 +61,10 @@ def run(
     for backend, name in instruction_sets:
         assert isinstance(backend, NativeBackend)
         kind = call.kind
-        if kind is Int8KernelKind.CONV_INT8:
+        if kind in (Int8KernelKind.CONV_INT8, Int8KernelKind.CONV_INT8_TILES):
             if name != backend.library.ci_instruction_set():
                 continue
+        if kind is Int8KernelKind.CONV_INT8:
             kind = kind if backend.library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
         whole = MapBuffer.allocate((1, pixels), channels + 5, CPU, out).pixels.fill_(77)
         target = whole[:, 3 : 3 + channels]
@@ -129,10 +133,16 @@ def test_convolutions_are_those_of_whole_numbers(
         sources.append(filled(window.out_size, groups * outputs, seed + 1, OUT))
     rows = some_rows(window.out_size[0] * window.out_size[1], seed)
     expected = _convolved(op, sources, out)[torch.from_numpy(rows).long()]
-    call = BACKEND.prepare(op, sources, groups * outputs, out).call
-    assert call is not None
-    for each in kernels_of(call):
-        got = run(each, rows, window.out_size[0] * window.out_size[1], groups * outputs, out)
+    calls = [each.prepare(op, sources, groups * outputs, out).call for each in (BACKEND, *WITHOUT_TILES)]
+    every = [
+        run(each, rows, window.out_size[0] * window.out_size[1], groups * outputs, out)
+        for call in calls
+        if call is not None
+        for each in kernels_of(call)
+    ]
+    assert len(every) >= len(calls)
+    for got in every:
+        assert torch.equal(got, every[0])
         if out is None:
             torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-5)
         else:  # floats decide which level is nearest: here and there torch's are rounded otherwise

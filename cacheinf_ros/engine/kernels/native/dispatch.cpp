@@ -8,6 +8,10 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace ci {
@@ -33,6 +37,19 @@ struct Available {
     *next = isa_base();
   }
 };
+
+// Whether the processor multiplies tiles of bfloat16 and of bytes (AMX), and Linux lets this process have them.
+bool find_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25, kAll = kBfloat16 | kTiles | kBytes;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
+  unsigned eax, ebx, ecx, edx;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & kAll) != kAll) return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 const Available& available() {
   static const Available found;
@@ -70,6 +87,17 @@ int ci_has_bfloat16() {
 
 // Whether CI_CONV_INT8 runs on this machine; CI_CONV_INT8_PAIRS, which computes the same, does everywhere.
 int ci_has_byte_dot() { return ci::best_isa()->has_byte_dot; }
+
+// Whether CI_CONV_BFLOAT16_TILES and CI_CONV_INT8_TILES run in this process.
+int ci_has_tiles() {
+  static const bool has_tiles = ci::find_tiles();
+  return has_tiles && !std::strcmp(ci::best_isa()->name, "avx512") && ci_has_bfloat16();
+}
+
+int ci_tile_steps(int values, int together) {
+  const int steps = (values + CI_TILE_QUADS * together - 1) / (CI_TILE_QUADS * together);
+  return steps == 1 && values > together && values % together != 0 ? 2 : steps;  // which overlap
+}
 
 // Output channels of a panel of packed weights.
 int ci_packed_columns() { return ci::best_isa()->columns; }

@@ -175,8 +175,14 @@ enum ci_kernel : int32_t {
   CI_POOL_BFLOAT16, CI_ELEMENTWISE_BFLOAT16, CI_CHANNEL_NORM_BFLOAT16, CI_RESAMPLE_BFLOAT16, CI_PIXEL_SHUFFLE_BFLOAT16,
   CI_SELECT_BFLOAT16, CI_GLOBAL_MEAN_BFLOAT16, CI_WIDEN, CI_NARROW, CI_CONV_INT8, CI_CONV_INT8_PAIRS,
   CI_DEPTHWISE_INT8, CI_POOL_INT8, CI_ELEMENTWISE_INT8, CI_RESAMPLE_INT8, CI_PIXEL_SHUFFLE_INT8, CI_SELECT_INT8,
-  CI_GLOBAL_MEAN_INT8, CI_CONVERT, CI_KERNELS
+  CI_GLOBAL_MEAN_INT8, CI_CONVERT, CI_CONV_BFLOAT16_TILES, CI_CONV_INT8_TILES, CI_KERNELS
 };
+
+constexpr int CI_TILE_QUADS = 16;  // of 4 bytes: of a row of a matrix tile
+
+// How many steps of equal size multiply so many values that lie together, `together` of them to 4 bytes, by matrix
+// tiles; see isa/conv_tiles.h. None reaches beyond them, except where they are fewer than `together`.
+int ci_tile_steps(int values, int together);
 
 // What came of a call.
 enum ci_status : int32_t {

@@ -2,7 +2,7 @@
 
 // Convolution of bfloat16 and weights rounded to it, sums in float32: twice the products per instruction, where the
 // processor has it.
-#include "conv_runs.h"
+#include "conv_tiles.h"
 
 namespace CI_ISA {
 namespace {
@@ -82,6 +82,12 @@ struct BFloat16Format : Dot {
     if (c.writes_floats) store_part(out + at, v, width);
     else store_part(values_of<BFloat16>(out) + at, v, width);
   }
+#if defined(__AVX512F__)
+  template <int SUMS, int INPUTS, int WEIGHTS>
+  static void tile_dot() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(SUMS), "i"(INPUTS), "i"(WEIGHTS));
+  }
+#endif
 };
 
 }  // namespace
@@ -101,5 +107,13 @@ void conv_bfloat16(ci_threads* threads, const void* params, const ci_rows& rows,
 }
 const bool kHasBfloat16 = false;
 #endif
+
+void conv_bfloat16_tiles(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+#if defined(__AVX512F__)
+  run_tiles<BFloat16Format<PairDot>>(threads, params, rows, out, pitch);
+#else
+  conv_bfloat16(threads, params, rows, out, pitch);  // never called: ci_has_tiles says so
+#endif
+}
 
 }  // namespace CI_ISA

@@ -11,6 +11,7 @@
 // where `whole_lines` says so, otherwise one tap; zeros fill it up to whole quads.
 //
 // A Format says what values are, how they are multiplied, and what becomes of the sums: int8_conv.cpp, conv_bfloat16.cpp.
+// conv_tiles.h multiplies the same blocks by matrix tiles, where the processor has them.
 #pragma once
 
 #include <utility>
@@ -55,6 +56,8 @@ struct Job {
   int panels, panel_groups;  // weight panels per group of channels; how many tasks share them
   bool has_tail;             // whether runs end within a quad, and what lies behind them must not be multiplied
   bool pointwise;            // whether the input pixels of consecutive rows follow one another, everywhere
+  bool packs;                // whether all blocks are copied: something is read behind their runs
+  int steps, step_quads;     // of tiles: of a run, and the quads of each
   ci_threads* threads;
 };
 
@@ -71,13 +74,30 @@ inline Bits broadcast(const uint8_t* quad) {
   return value - Bits{};
 }
 
+// Whether sums are only scaled and bounded, at most with a residual first, and stored as narrow as the inputs are.
+template <class Format>
+inline bool is_common(const typename Format::Conv& c) {
+  return only_bounds(c.activation) && !(c.residual && c.residual_last) && Format::is_narrow(c);
+}
+
+// Stores `lanes` sums of one output pixel, whatever becomes of them.
+template <class Format>
+inline void finish_part(const Job<Format>& job, int index, int64_t channel, int lanes, typename Format::Sum sum) {
+  const auto& c = *job.conv;
+  Vector value = Format::value(sum, Format::factor(c, channel, lanes));
+  const Vector residual = c.residual ? Format::residual(c, job.rows[index], channel, lanes) : Vector{};
+  if (c.residual && !c.residual_last) value += residual;
+  value = Format::activated(c, value, channel, lanes);
+  if (c.residual && c.residual_last) value += residual;
+  Format::store(c, job.out, job.to[index] * job.pitch + channel, value, lanes);
+}
+
 // Stores the sums of a register tile. The common cases are unrolled and free of calls, which would spill the sums.
 template <class Format, int ROWS, int VECTORS>
 inline void finish(const Job<Format>& job, int start, int64_t channel, int width,
                    const typename Format::Sum (&sums)[ROWS][VECTORS]) {
   const auto& c = *job.conv;
-  const bool is_common = only_bounds(c.activation) && !(c.residual && c.residual_last) && Format::is_narrow(c);
-  if (is_common && width == VECTORS * kLanes) {
+  if (is_common<Format>(c) && width == VECTORS * kLanes) {
     const Bounds bounds = Format::bounds(c);
 #pragma GCC unroll 2
     for (int v = 0; v < VECTORS; ++v) {
@@ -102,14 +122,7 @@ inline void finish(const Job<Format>& job, int start, int64_t channel, int width
 #pragma GCC unroll 1
     for (int v = 0; v < VECTORS; ++v) {
       const int lanes = std::min(kLanes, width - v * kLanes);
-      const int64_t k = channel + v * kLanes;
-      if (lanes <= 0) continue;
-      Vector value = Format::value(kept[r][v], Format::factor(c, k, lanes));
-      const Vector residual = c.residual ? Format::residual(c, job.rows[start + r], k, lanes) : Vector{};
-      if (c.residual && !c.residual_last) value += residual;
-      value = Format::activated(c, value, k, lanes);
-      if (c.residual && c.residual_last) value += residual;
-      Format::store(c, job.out, job.to[start + r] * job.pitch + k, value, lanes);
+      if (lanes > 0) finish_part(job, start + r, channel + v * kLanes, lanes, kept[r][v]);
     }
 }
 
@@ -189,7 +202,7 @@ constexpr Table<Format> kProducts = make_table<Format>(std::make_integer_sequenc
 template <class Format>
 inline bool is_regular(const Job<Format>& job, int start, int size) {
   const int first = job.rows[start], last = job.rows[start + size - 1];
-  if (last - first != size - 1) return false;
+  if (job.packs || last - first != size - 1) return false;
   if (job.pointwise) return true;
   const ci_window& w = job.conv->window;
   const int ox = first % w.out_width, x = ox * w.stride_x - w.pad_x;
@@ -315,21 +328,28 @@ void run_task(void* context, int task, int worker) {
     }
 }
 
+// A job on these rows in blocks of `most` or less; how it is divided, and panel_bytes, are left to its product.
 template <class Format>
-void run(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
-  if (rows.count <= 0) return;
+Job<Format> make_job(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch, int most) {
   const auto& c = *static_cast<const typename Format::Conv*>(params);
   const ci_window& w = c.window;
-  Job<Format> job = job_on<Job<Format>>(threads, c, rows, out, pitch, Format::kRows);
+  Job<Format> job = job_on<Job<Format>>(threads, c, rows, out, pitch, most);
   job.runs = c.whole_lines ? w.kernel_y : w.kernel_y * w.kernel_x;
   job.run_values = c.whole_lines ? w.kernel_x * c.in_channels : c.in_channels;
   job.run_quads = (job.run_values + Format::kTogether - 1) / Format::kTogether;
   job.has_tail = !Format::kReadsBehind && job.run_values % Format::kTogether != 0;
   job.row_bytes = job.runs * job.run_quads * kQuad;
-  job.panel_bytes = int64_t(job.row_bytes) * kPanel;
   job.panels = (c.out_channels + kPanel - 1) / kPanel;
   job.pointwise = w.kernel_y == 1 && w.kernel_x == 1 && w.stride_y == 1 && w.stride_x == 1 && w.pad_y == 0 &&
                   w.pad_x == 0 && w.out_width == w.in_width && w.out_height <= w.in_height;
+  return job;
+}
+
+template <class Format>
+void run(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+  if (rows.count <= 0) return;
+  Job<Format> job = make_job<Format>(threads, params, rows, out, pitch, Format::kRows);
+  job.panel_bytes = int64_t(job.row_bytes) * kPanel;
   const int spans = divide(job, job.panels * job.panel_bytes <= kFewWeights, kLargeBytes / Space::block_bytes(job));
   ci::parallel_for(threads, spans * job.panel_groups, run_task<Format>, &job);
 }

@@ -1,7 +1,7 @@
 // Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 
 // Convolution on levels and int8_t weights, sums in int32_t. What the zero point adds to the sums is taken out by the bias.
-#include "conv_runs.h"
+#include "conv_tiles.h"
 #include "int8_dot.h"
 #include "int8_levels.h"
 
@@ -37,6 +37,12 @@ struct Levels : Dot {
     store_whole(values_of<uint8_t>(out) + at, rounded(v, c.out.zero), kLanes);
   }
   static void store(const Conv& c, float* out, int64_t at, Vector v, int width) { store_as(c.out, out, at, v, width); }
+#if defined(__AVX512F__)
+  template <int SUMS, int INPUTS, int WEIGHTS>
+  static void tile_dot() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(SUMS), "i"(INPUTS), "i"(WEIGHTS));
+  }
+#endif
 };
 
 }  // namespace
@@ -54,6 +60,14 @@ void conv(ci_threads* threads, const void* params, const ci_rows& rows, float* o
   run<Levels<Pairs>>(threads, params, rows, out, pitch);
 }
 #endif
+
+void conv_tiles(ci_threads* threads, const void* params, const ci_rows& rows, float* out, int64_t pitch) {
+#if defined(__AVX512F__)
+  run_tiles<Levels<ByteDot>>(threads, params, rows, out, pitch);
+#else
+  conv(threads, params, rows, out, pitch);  // never called: ci_has_tiles says so
+#endif
+}
 
 bool has_byte_dot() { return processor_has_byte_dot(); }
 

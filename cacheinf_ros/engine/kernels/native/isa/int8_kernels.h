@@ -12,6 +12,7 @@ namespace CI_INT8 {
 
 CI_KERNEL(conv);
 CI_KERNEL(conv_pairs);  // the same, without instructions for it
+CI_KERNEL(conv_tiles);  // the same, by matrix tiles
 CI_KERNEL(depthwise);
 CI_KERNEL(pool);
 CI_KERNEL(elementwise);
