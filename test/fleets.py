@@ -77,9 +77,9 @@ class OneProcess:
         with self._lock:
             self.ledger.host_died(host, time.monotonic())
 
-    def leave(self, session: str) -> None:
+    def leave(self, session: str, gateway: str) -> None:
         with self._lock:
-            self.ledger.leave(session)
+            self.ledger.leave(session, gateway)
 
     def start(self, place: Place, setting: HostSetting) -> None:
         with self._lock:

@@ -99,7 +99,7 @@ def _kernels() -> str:
     library = kernel_library()
     if library is None:
         raise FileNotFoundError("not built: the slower kernels in torch are used")
-    return str(library.ci_instruction_set().decode())
+    return str(library.ci_instruction_set().decode()) + (" and amx" if library.ci_has_tiles() else "")
 
 
 def _devices() -> str:

@@ -17,9 +17,12 @@ _CALLED = (Global, Pointwise)  # which torch computes, in float32, from maps of 
 def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
     """The graph as the compiled kernels run it: all that an operator reads and writes is of one type.
 
-    But convolutions outside of the stem read 16 bits, whatever they write. Tensors keep their names and types.
+    But convolutions outside of the stem read 16 bits, whatever they write: float32 where nobody reads anything else.
+    Tensors keep their names, and but for those their types.
     """
     tensors = dict(graph.tensors)
+    for name in _written_in_float32(graph, stem):
+        tensors[name] = replace(tensors[name], floats=torch.float32)
     operators: list[Operator] = []
 
     def convert(name: str, output: str) -> None:
@@ -39,7 +42,7 @@ def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
             operators.append(operator)
             continue
         out = tensors[operator.output]
-        floats = torch.float32 if operator.output in stem.convolutions else _type_of_inputs(operator, out)
+        floats = _read_type(operator, out, stem)
         operator = renamed(operator, {name: read_as(name, floats) for name in operator.inputs})
         if floats is torch.float32 and out.floats is not floats:
             beside = replace(out, name=f"{out.name}@float32", floats=floats)
@@ -61,8 +64,28 @@ def computed_in_float32(graph: Graph) -> list[str]:
     ]
 
 
-def _type_of_inputs(operator: Operator, out: TensorSpec) -> torch.dtype:
+def _written_in_float32(graph: Graph, stem: Stem) -> set[str]:
+    """Maps of 16 bits that a convolution writes and that are read as float32 only: nothing is converted then."""
+    read_as: dict[str, set[torch.dtype | None]] = {}
+    for operator in graph.operators:
+        read = None if isinstance(operator, _CALLED) else _read_type(operator, graph.tensors[operator.output], stem)
+        for name in operator.inputs:
+            read_as.setdefault(name, set()).add(read)
+    return {
+        operator.output
+        for operator in graph.operators
+        if isinstance(operator, Conv)
+        and not operator.is_depthwise
+        and operator.output not in stem.convolutions
+        and read_as.get(operator.output) == {torch.float32}
+    }
+
+
+def _read_type(operator: Operator, out: TensorSpec, stem: Stem) -> torch.dtype:
+    """The type of floats in which an operator reads its inputs."""
     match operator:
+        case _ if out.name in stem.convolutions:
+            return torch.float32
         case ChannelSoftmax():
             return torch.float32
         case Conv() if not operator.is_depthwise:

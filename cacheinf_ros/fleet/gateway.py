@@ -51,7 +51,7 @@ class Cluster(Protocol):
         """As :meth:`.FleetLedger.host_died`."""
         ...
 
-    def leave(self, session: str) -> None:
+    def leave(self, session: str, gateway: str) -> None:
         """As :meth:`.FleetLedger.leave`."""
         ...
 
@@ -192,7 +192,7 @@ class FleetGateway:
         if self._ended.is_set():
             return  # the ledger notices that the gateway is gone
         try:
-            self._cluster.leave(session)
+            self._cluster.leave(session, self.name)
         except LinkError as error:
             self._complain(str(error))
 

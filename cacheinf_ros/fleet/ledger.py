@@ -70,9 +70,11 @@ class FleetLedger:
         self.state.counts["admitted"] += known is None
         return place
 
-    def leave(self, session: str) -> None:
-        """A session has ended."""
-        self.state.sessions.pop(session, None)
+    def leave(self, session: str, gateway: str) -> None:
+        """A session has ended at a gateway; where it is another one's, that goes on with it."""
+        known = self.state.sessions.get(session)
+        if known is not None and known.gateway == gateway:
+            del self.state.sessions[session]
 
     def host_died(self, host: str, now_s: float) -> None:
         """A process was found dead, and perhaps its machine is, which Ray notices much later: see :meth:`lose_host`."""

@@ -53,10 +53,10 @@ class Director:
         with self._lock:
             self._ledger.host_died(host, time.monotonic())
 
-    def leave(self, session: str) -> None:
+    def leave(self, session: str, gateway: str) -> None:
         """As :meth:`.FleetLedger.leave`."""
         with self._lock:
-            self._ledger.leave(session)
+            self._ledger.leave(session, gateway)
 
     def drain(self, machine: str, is_wanted: bool) -> None:
         """As :meth:`.FleetLedger.drain`, or :meth:`.FleetLedger.undrain`."""

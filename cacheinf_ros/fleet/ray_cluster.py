@@ -81,9 +81,9 @@ class RayCluster:
         self._forget(host)
         self._director.lose_host.remote(host)  # before whatever is asked next
 
-    def leave(self, session: str) -> None:
+    def leave(self, session: str, gateway: str) -> None:
         """As :meth:`.Cluster.leave`."""
-        self._get(self._director.leave.remote(session))
+        self._get(self._director.leave.remote(session, gateway))
 
     def drain(self, machine: str, *, is_wanted: bool = True) -> None:
         """Let a machine become empty, or use it again."""

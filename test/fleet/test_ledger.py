@@ -67,6 +67,9 @@ class Fleet(RuleBasedStateMachine):
         answer = self.ledger.admit(asked(robot, gateway), self.now_s)
         if isinstance(answer, Elsewhere):
             assert answer.gateway != gateway
+            before = dict(self.ledger.state.sessions)
+            self.ledger.leave(robot, gateway)  # as a gateway does that was told so: what is the other one's stays
+            assert self.ledger.state.sessions == before
             return
         own = self.gateways[gateway]
         if isinstance(answer, Refusal):
@@ -82,7 +85,7 @@ class Fleet(RuleBasedStateMachine):
     def leave(self, robot: str) -> None:
         for gateway in self.gateways.values():
             if gateway.sessions.pop(robot, None) is not None:
-                self.ledger.leave(robot)
+                self.ledger.leave(robot, gateway.name)
 
     @rule()
     def report(self) -> None:

@@ -61,9 +61,9 @@ def run(
     for backend, name in instruction_sets:
         assert isinstance(backend, NativeBackend)
         kind = call.kind
-        if kind in (Int8KernelKind.CONV_INT8, Int8KernelKind.CONV_INT8_TILES):
-            if name != backend.library.ci_instruction_set():
-                continue
+        is_for_the_best = kind in (Int8KernelKind.CONV_INT8, Int8KernelKind.CONV_INT8_TILES)
+        if is_for_the_best and name != backend.library.ci_instruction_set():
+            continue
         if kind is Int8KernelKind.CONV_INT8:
             kind = kind if backend.library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
         whole = MapBuffer.allocate((1, pixels), channels + 5, CPU, out).pixels.fill_(77)
