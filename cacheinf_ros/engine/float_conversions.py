@@ -18,7 +18,7 @@ def with_conversions(graph: Graph, stem: Stem = NO_STEM) -> Graph:
     """The graph as the compiled kernels run it: all that an operator reads and writes is of one type.
 
     But convolutions outside of the stem read 16 bits, whatever they write: float32 where nobody reads anything else.
-    Tensors keep their names, and but for those their types.
+    Tensors keep their names, and all others their types.
     """
     tensors = dict(graph.tensors)
     for name in _written_in_float32(graph, stem):
@@ -74,10 +74,7 @@ def _written_in_float32(graph: Graph, stem: Stem) -> set[str]:
     return {
         operator.output
         for operator in graph.operators
-        if isinstance(operator, Conv)
-        and not operator.is_depthwise
-        and operator.output not in stem.convolutions
-        and read_as.get(operator.output) == {torch.float32}
+        if isinstance(operator, Conv) and not operator.is_depthwise and read_as.get(operator.output) == {torch.float32}
     }
 
 

@@ -71,7 +71,7 @@ class FleetLedger:
         return place
 
     def leave(self, session: str, gateway: str) -> None:
-        """A session has ended at a gateway; where it is another one's, that goes on with it."""
+        """A session has ended at a gateway. One that belongs to another gateway by now goes on there."""
         known = self.state.sessions.get(session)
         if known is not None and known.gateway == gateway:
             del self.state.sessions[session]
@@ -241,6 +241,8 @@ class FleetLedger:
             entry.is_seen, entry.is_ready = True, host.is_ready
         for name, (at, demand) in report.sessions.items():
             session = self.state.sessions.get(name)
+            if session is not None and session.gateway != report.gateway and self._is_heard(session.gateway, now_s):
+                continue  # while its gateway lives, only an admission brings a session to another one
             if session is None:
                 if demand is None or at not in self.state.hosts:
                     continue  # not admitted yet

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -67,9 +69,11 @@ class Fleet(RuleBasedStateMachine):
         answer = self.ledger.admit(asked(robot, gateway), self.now_s)
         if isinstance(answer, Elsewhere):
             assert answer.gateway != gateway
-            before = dict(self.ledger.state.sessions)
-            self.ledger.leave(robot, gateway)  # as a gateway does that was told so: what is the other one's stays
-            assert self.ledger.state.sessions == before
+            before = self.owner_of(robot)
+            report = self.gateways[gateway].report()  # made before the answer: the session is not placed yet
+            self.tell(self.gateways[gateway], replace(report, sessions={**report.sessions, robot: ("", None)}))
+            self.ledger.leave(robot, gateway)  # as whoever was told so does: what is the other one's stays
+            assert self.owner_of(robot) == before
             return
         own = self.gateways[gateway]
         if isinstance(answer, Refusal):
@@ -90,25 +94,34 @@ class Fleet(RuleBasedStateMachine):
     @rule()
     def report(self) -> None:
         self.now_s += 0.5
-        there = {machine.name for machine in self.alive}  # an order may be for a machine that has died since
         for gateway in self.gateways.values():
-            orders = self.ledger.report(gateway.report(), self.now_s)
-            for place, network in orders.start:
-                if place.machine in there:
-                    gateway.start(place, network)
-            for host in orders.stop:
-                assert host not in gateway.sessions.values(), "a process that is used is not ended"
-                gateway.hosts.pop(host, None)  # it was never started where its machine had died by then
-            for robot, place in orders.move:
-                if place.machine not in there:
-                    continue
-                if place.is_new:
-                    gateway.start(place, demand_of(robot).network)
-                if robot in gateway.sessions:
-                    gateway.sessions[robot] = place.host
-            for robot, _ in orders.shed:
-                gateway.sessions.pop(robot, None)
+            self.tell(gateway, gateway.report())
         keep_up(self.ledger, self.now_s)
+
+    def tell(self, gateway: Gateway, report: GatewayReport) -> None:
+        """Report, and do what is answered."""
+        there = {machine.name for machine in self.alive}  # an order may be for a machine that has died since
+        orders = self.ledger.report(report, self.now_s)
+        for place, network in orders.start:
+            if place.machine in there:
+                gateway.start(place, network)
+        for host in orders.stop:
+            assert host not in gateway.sessions.values(), "a process that is used is not ended"
+            gateway.hosts.pop(host, None)  # it was never started where its machine had died by then
+        for robot, place in orders.move:
+            if place.machine not in there:
+                continue
+            if place.is_new:
+                gateway.start(place, demand_of(robot).network)
+            if robot in gateway.sessions:
+                gateway.sessions[robot] = place.host
+        for robot, _ in orders.shed:
+            gateway.sessions.pop(robot, None)
+
+    def owner_of(self, robot: str) -> str | None:
+        """The gateway whose session it is, as far as the ledger knows."""
+        known = self.ledger.state.sessions.get(robot)
+        return known.gateway if known is not None else None
 
     @rule(number=st.integers(0, 2))
     def fail_or_repair(self, number: int) -> None:

@@ -84,8 +84,7 @@ class NativeBackend:
             )
         self.threads: int = created
         self._count = threads
-        has_tiles = tiles and bool(library.ci_has_tiles())
-        self._kernels = NativeKernels(library, shared or SharedValues(), tiles=has_tiles)
+        self._kernels = NativeKernels(library, shared or SharedValues(), tiles=tiles)
         self._int8 = Int8Kernels(library, self._kernels)
         self.takes_levels = int8
         self.floats = torch.bfloat16 if bfloat16 else torch.float32
@@ -93,7 +92,8 @@ class NativeBackend:
         self.strip_bytes = threads * _STRIP_BYTES
         self._torch = ReferenceKernels(self.device)
         precision = "bfloat16, " if bfloat16 else "int8, " if int8 else ""
-        instructions = library.ci_instruction_set().decode() + (" and amx" if has_tiles and precision else "")
+        amx = " and amx" if precision and self._kernels.uses_tiles else ""
+        instructions = library.ci_instruction_set().decode() + amx
         self.name = f"native ({instructions}, {precision}{threads} threads)"
         # not at the interpreter's exit: a daemon thread may be in a kernel then, and the threads end with the process
         weakref.finalize(self, library.ci_threads_destroy, self.threads).atexit = False

@@ -57,9 +57,7 @@ class Int8Kernels:
     def __init__(self, library: ctypes.CDLL, native: NativeKernels) -> None:
         """``native``: prepares what is left in floats."""
         self._native = native
-        self._conv_kind = Int8KernelKind.CONV_INT8 if library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
-        if native.tiles:
-            self._conv_kind = Int8KernelKind.CONV_INT8_TILES
+        self._library = library
 
     def prepare(self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, out: Levels | None) -> NativeCall:
         """The call of a local operator.
@@ -109,6 +107,13 @@ class Int8Kernels:
             params.residual_factor, params.residual_zero = residual.levels.scale / unit, residual.levels.zero
         kind = Int8KernelKind.DEPTHWISE_INT8 if op.is_depthwise else self._conv_kind
         return NativeCall(kind=kind, params=params, kept=(source, residual, weight, bias, multiplier, slope))
+
+    @property
+    def _conv_kind(self) -> Int8KernelKind:
+        """The fastest that this machine has: all compute the same."""
+        if self._native.uses_tiles:
+            return Int8KernelKind.CONV_INT8_TILES
+        return Int8KernelKind.CONV_INT8 if self._library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
 
     def _packed(self, rounded: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
         pack = self._native.in_tiles if self._conv_kind is Int8KernelKind.CONV_INT8_TILES else in_runs

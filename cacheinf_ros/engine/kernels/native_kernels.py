@@ -49,17 +49,26 @@ _ON_BFLOAT16 = {
 
 
 class NativeKernels:
-    """Prepares operators for the compiled library.
-
-    Attributes:
-        tiles: whether convolutions of bfloat16 and of levels are computed by matrix tiles.
-    """
+    """Prepares operators for the compiled library."""
 
     def __init__(self, library: ctypes.CDLL, shared: SharedValues, *, tiles: bool) -> None:
-        """``shared``: holds packed weights for all that are given it."""
+        """Prepare nothing yet.
+
+        Args:
+            shared: holds packed weights for all that are given it.
+            tiles: whether matrix tiles may be used.
+        """
         self._library = library
         self._shared = shared
-        self.tiles = tiles
+        self._may_use_tiles = tiles
+
+    @property
+    def uses_tiles(self) -> bool:
+        """Whether convolutions of bfloat16 and of levels are computed by matrix tiles (AMX).
+
+        Linux is asked for them when that is first asked: only those who use them need the room for them in signals.
+        """
+        return self._may_use_tiles and bool(self._library.ci_has_tiles())
 
     def prepare(
         self, op: ir.Operator, sources: Sequence[MapBuffer], channels: int, floats: torch.dtype = torch.float32
@@ -136,7 +145,7 @@ class NativeKernels:
         if op.is_depthwise:
             return KernelKind.DEPTHWISE
         if floats is torch.bfloat16:
-            if self.tiles:
+            if self.uses_tiles:
                 return BFloat16KernelKind.CONV_BFLOAT16_TILES
             has_it = self._library.ci_has_bfloat16()
             return BFloat16KernelKind.CONV_BFLOAT16 if has_it else BFloat16KernelKind.CONV_BFLOAT16_WIDENED
@@ -154,7 +163,9 @@ class NativeKernels:
         return self._packed(op)
 
     def in_tiles(self, weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
-        """Weights as ``native/isa/conv_tiles.h`` reads them, as :func:`in_runs`: runs are divided into steps.
+        """Weights as ``native/isa/conv_tiles.h`` reads them: as :func:`in_runs`, but each run in equally long steps.
+
+        The last step ends with the run, and may overlap the one before; what that has multiplied is zero in it.
 
         Returns:
             [1, groups * panels * runs * steps * quads * 32 * values of 4 bytes].
@@ -165,10 +176,9 @@ class NativeKernels:
         size = -(-values // (count * together)) * together
         steps = []
         for start in range(0, count * size, size):
-            begin = max(0, min(start, values - size))  # what the step before has multiplied is zero
-            rest = runs[..., start : begin + size]
-            behind = max(0, size - values)
-            steps.append(torch.nn.functional.pad(rest, (size - behind - rest.shape[3], behind)))
+            first_read = max(0, min(start, values - size))
+            new, behind = runs[..., start : first_read + size], max(0, size - values)
+            steps.append(torch.nn.functional.pad(new, (size - behind - new.shape[3], behind)))
         return _in_panels(torch.stack(steps, 3).flatten(2, 3), together)
 
     def _packed(self, op: ir.Conv) -> torch.Tensor:

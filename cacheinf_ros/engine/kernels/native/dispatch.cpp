@@ -90,13 +90,14 @@ int ci_has_byte_dot() { return ci::best_isa()->has_byte_dot; }
 
 // Whether CI_CONV_BFLOAT16_TILES and CI_CONV_INT8_TILES run in this process.
 int ci_has_tiles() {
-  static const bool has_tiles = ci::find_tiles();
-  return has_tiles && !std::strcmp(ci::best_isa()->name, "avx512") && ci_has_bfloat16();
+  // Linux is asked last: what it grants is for the whole process, and for good.
+  static const bool has_tiles = !std::strcmp(ci::best_isa()->name, "avx512") && ci_has_bfloat16() && ci::find_tiles();
+  return has_tiles;
 }
 
 int ci_tile_steps(int values, int together) {
   const int steps = (values + CI_TILE_QUADS * together - 1) / (CI_TILE_QUADS * together);
-  return steps == 1 && values > together && values % together != 0 ? 2 : steps;  // which overlap
+  return steps == 1 && values > together && values % together != 0 ? 2 : steps;  // two that overlap: one would reach beyond
 }
 
 // Output channels of a panel of packed weights.

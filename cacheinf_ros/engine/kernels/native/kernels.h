@@ -41,7 +41,7 @@ struct ci_conv {  // also of CI_DEPTHWISE, whose weights are laid out differentl
   ci_activation activation;
   int64_t in_pitch, residual_pitch;
   const float* in;
-  const float* weight;    // of CI_CONV_BFLOAT16 packed uint16_t: see isa/conv_runs.h
+  const float* weight;    // of CI_CONV_BFLOAT16 packed uint16_t: see isa/conv_runs.h; of _TILES isa/conv_tiles.h
   const float* bias;      // [groups * out_channels]
   const float* residual;  // may be null
   int32_t whole_lines;    // of CI_CONV_BFLOAT16: as of ci_conv_int8
@@ -127,7 +127,7 @@ struct ci_conv_int8 {  // also of CI_DEPTHWISE_INT8
   ci_activation activation;  // bounds of a clamp are in units of the result
   int64_t in_pitch, residual_pitch;
   const uint8_t* in;
-  const int8_t* weight;     // of CI_CONV_INT8 packed: see isa/conv_runs.h; of CI_DEPTHWISE_INT8 int32_t: [taps][channels]
+  const int8_t* weight;     // packed as of ci_conv; of CI_DEPTHWISE_INT8 int32_t: [taps][channels]
   const int32_t* bias;      // [groups * out_channels], added to the sums of products
   const float* multiplier;  // [groups * out_channels], from sums to units of the result
   const uint8_t* residual;  // may be null
@@ -180,8 +180,8 @@ enum ci_kernel : int32_t {
 
 constexpr int CI_TILE_QUADS = 16;  // of 4 bytes: of a row of a matrix tile
 
-// How many steps of equal size multiply so many values that lie together, `together` of them to 4 bytes, by matrix
-// tiles; see isa/conv_tiles.h. None reaches beyond them, except where they are fewer than `together`.
+// Into how many equal steps matrix tiles divide a run of so many values, of which `together` are 4 bytes; see
+// isa/conv_tiles.h. No step reaches beyond the run, unless the run is shorter than 4 bytes.
 int ci_tile_steps(int values, int together);
 
 // What came of a call.

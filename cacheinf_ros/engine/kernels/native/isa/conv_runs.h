@@ -80,7 +80,7 @@ inline bool is_common(const typename Format::Conv& c) {
   return only_bounds(c.activation) && !(c.residual && c.residual_last) && Format::is_narrow(c);
 }
 
-// Stores `lanes` sums of one output pixel, whatever becomes of them.
+// Stores `lanes` sums of one output pixel: scaled, with any residual and activation.
 template <class Format>
 inline void finish_part(const Job<Format>& job, int index, int64_t channel, int lanes, typename Format::Sum sum) {
   const auto& c = *job.conv;

@@ -5,10 +5,11 @@
 //
 // A run is multiplied in steps of equally many quads. They never reach behind the run, where there may be anything: the
 // last step begins so early that it ends with it, and weights of what the step before has multiplied are zero there.
+// (An infinite input becomes NaN by that, in every frame alike.)
 // Weights: [group][panel][run][step][quad][kPanel][4 bytes].
 //
-// In assembler: compilers need not know the instructions, and the rest of the file is for processors without them. All
-// output pixels are computed this way, however few there are, so that they do not depend on how many there are.
+// In assembler, which must know the instructions (binutils 2.35): the rest of the file is for processors without them.
+// All output pixels are computed this way, however few there are, so that they do not depend on how many there are.
 #pragma once
 
 #include "conv_runs.h"
@@ -70,11 +71,11 @@ void multiply_tiles(const Job<Format>& job, const Block* blocks, const uint8_t* 
   if (TWO) CI_TILE_LOAD(2, bias, 0);
   if (TWO && WIDE) CI_TILE_LOAD(3, bias + 64, 0);
   const int64_t step_bytes = job.step_quads * kQuad;
-  const int64_t last = std::max<int64_t>(0, job.run_values * int64_t(sizeof(typename Format::Value)) - step_bytes);
+  const int64_t last_at = std::max<int64_t>(0, job.run_values * int64_t(sizeof(typename Format::Value)) - step_bytes);
   for (int i = 0; i < job.runs; ++i) {
     const Run first = run_of(job, blocks[0], i), second = run_of(job, blocks[TWO], i);
     for (int s = 0; s < job.steps; ++s) {
-      const int64_t at = std::min(s * step_bytes, last);
+      const int64_t at = std::min(s * step_bytes, last_at);
       CI_TILE_LOAD(6, weight, kPanel * kQuad);
       CI_TILE_LOAD(4, first.from + at, first.step);
       Format::template tile_dot<0, 4, 6>();
@@ -126,7 +127,7 @@ void run_tiles_task(void* context, int task, int worker) {
   alignas(64) uint8_t sums[kBlocksAtOnce * 2 * kTileBytes];
   alignas(64) typename Format::Sum bias[2];
   const auto size_of = [&](int b) { return std::min(job.block, job.count - b * job.block); };
-  int set_for = -1;  // size of the second of two blocks; the first one's is always job.block, or there is no second
+  int set_for = -1;  // the sizes of two blocks for which tiles are shaped
   for (int group = 0; group < c.groups; ++group)
     for (int chunk = first; chunk < last; chunk += job.chunk) {
       const int end = std::min(chunk + job.chunk, last);
@@ -147,9 +148,9 @@ void run_tiles_task(void* context, int task, int worker) {
             set_tiles(TileShapes(size, second, job.step_quads));
             set_for = set;
           }
-          const auto multiply = two ? (wide ? multiply_tiles<Format, true, true> : multiply_tiles<Format, true, false>)
+          const auto product = two ? (wide ? multiply_tiles<Format, true, true> : multiply_tiles<Format, true, false>)
                                     : (wide ? multiply_tiles<Format, false, true> : multiply_tiles<Format, false, false>);
-          multiply(job, space.blocks + (b - chunk), weight, bytes_of(bias), sums);
+          product(job, space.blocks + (b - chunk), weight, bytes_of(bias), sums);
           for (int i = 0; i <= two; ++i)
             for (int half = 0; half <= wide; ++half)
               finish_tile(job, (b + i) * job.block, i ? second : size, channel + half * kLanes, width - half * kLanes,
@@ -168,7 +169,8 @@ void run_tiles(ci_threads* threads, const void* params, const ci_rows& rows, flo
   job.step_quads = (job.run_values + job.steps * Format::kTogether - 1) / (job.steps * Format::kTogether);
   job.packs = job.step_quads * Format::kTogether > job.run_values;
   job.panel_bytes = int64_t(job.runs) * job.steps * job.step_quads * kQuad * kPanel;
-  const int spans = divide(job, false, kInputBytes / Space::block_bytes(job) / kBlocksAtOnce * kBlocksAtOnce);
+  const int64_t fits = std::max<int64_t>(kBlocksAtOnce, kInputBytes / Space::block_bytes(job));
+  const int spans = divide(job, false, fits, kBlocksAtOnce);
   ci::parallel_for(threads, spans * job.panel_groups, run_tiles_task<Format>, &job);
 }
 

@@ -251,7 +251,7 @@ CI_KERNEL(conv_in_place);
 CI_KERNEL(channel_softmax);
 CI_KERNEL(conv_bfloat16);
 CI_KERNEL(conv_bfloat16_widened);  // the same, without instructions for it
-CI_KERNEL(conv_bfloat16_tiles);  // of the same, by matrix tiles, which add up in another order
+CI_KERNEL(conv_bfloat16_tiles);  // the same by matrix tiles, which add up in another order
 CI_KERNEL(widen);  // from bfloat16 to floats; params: ci_select
 CI_KERNEL(narrow);  // and back
 CI_KERNELS_OF_VALUES(depthwise);
