@@ -171,24 +171,25 @@ def test_the_executor_launches_as_many(seed: int, criterion: Criterion | None) -
 
 
 def _counting(patch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count each launch of our kernels from now on."""
+    """Count each launch of our kernels from now on, in place of running them, which takes the interpreter minutes.
+
+    How many there are does not depend on what they write: a captured frame launches the same ones every time.
+    """
     launched: Counter[str] = Counter()
 
     class Counted:
         def __init__(self, name: str) -> None:
-            self._name, self._kernel = name, getattr(set_kernels, name)
+            self._name = name
 
         def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
             launched[self._name] += 1
-            return self._kernel[grid]  # type: ignore[no-any-return]
+            return lambda *arguments, **keywords: None
 
     for name in ("propagate", "combine_sets", "fill_if_any", "squared_changes", "commit"):
         patch.setattr(set_kernels, name, Counted(name))
-    call = PixelLaunch.__call__
 
     def counted_call(self: PixelLaunch, *arguments: Any, **keywords: Any) -> None:
         launched["pixels"] += 1
-        call(self, *arguments, **keywords)
 
     patch.setattr(PixelLaunch, "__call__", counted_call)
     return launched
