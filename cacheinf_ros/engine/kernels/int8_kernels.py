@@ -25,7 +25,6 @@ from cacheinf_ros.engine.kernels.native_kernels import (
     conv_fields,
     encoded_activation,
     has_whole_lines,
-    in_runs,
 )
 from cacheinf_ros.engine.kernels.prepared import NativeCall
 from cacheinf_ros.graph import ir
@@ -86,7 +85,10 @@ class Int8Kernels:
         unit = 1.0 if out is None else out.scale
         rounded = rounded_weights(op)
         whole_lines = has_whole_lines(op, source.pixels)
-        weight = _by_tap(rounded) if op.is_depthwise else self._packed(rounded, op.groups, whole_lines=whole_lines)
+        if op.is_depthwise:
+            weight = _by_tap(rounded)
+        else:
+            weight = self._native.packed_runs(rounded, op.groups, whole_lines=whole_lines)
         in_sums = levels.scale * op.weight_scale.double()  # what one unit of a sum stands for
         bias = (op.bias.double() / in_sums).round()
         if not op.is_depthwise:  # whose kernel knows which taps lie inside the image
@@ -114,10 +116,6 @@ class Int8Kernels:
         if self._native.uses_tiles:
             return Int8KernelKind.CONV_INT8_TILES
         return Int8KernelKind.CONV_INT8 if self._library.ci_has_byte_dot() else Int8KernelKind.CONV_INT8_PAIRS
-
-    def _packed(self, rounded: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
-        pack = self._native.in_tiles if self._conv_kind is Int8KernelKind.CONV_INT8_TILES else in_runs
-        return pack(rounded, groups, whole_lines=whole_lines)
 
 
 def _on_levels(op: ir.Operator, plain: NativeCall, sources: Sequence[MapBuffer], out: Levels | None) -> NativeCall:

@@ -157,20 +157,30 @@ class NativeKernels:
         if kind is KernelKind.DEPTHWISE:
             return _by_tap(op)
         if isinstance(kind, BFloat16KernelKind):
-            weight = op.weight.to(torch.bfloat16)
-            pack = self.in_tiles if kind is BFloat16KernelKind.CONV_BFLOAT16_TILES else in_runs
-            return pack(weight, op.groups, whole_lines=whole_lines)
+            return self.packed_runs(op.weight.to(torch.bfloat16), op.groups, whole_lines=whole_lines)
         return self._packed(op)
 
-    def in_tiles(self, weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
-        """Weights as ``native/isa/conv_tiles.h`` reads them: as :func:`in_runs`, but each run in equally long steps.
+    def packed_runs(self, weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
+        """Weights of less than 32 bits as their kernel reads them, zero padded.
 
-        The last step ends with the run, and may overlap the one before; what that has multiplied is zero in it.
+        See ``native/isa/conv_runs.h``, or ``conv_tiles.h`` where :attr:`uses_tiles`.
+
+        Args:
+            weight: [outputs, inputs per group, kernel_y, kernel_x].
 
         Returns:
-            [1, groups * panels * runs * steps * quads * 32 * values of 4 bytes].
+            [1, groups * panels * runs * quads * 32 * values of 4 bytes].
         """
-        runs, together = _runs(weight, groups, whole_lines=whole_lines), _QUAD // weight.itemsize
+        taps_last = weight.unflatten(0, (groups, -1)).permute(0, 1, 3, 4, 2)  # [groups, outputs, y, x, inputs]
+        runs = taps_last.flatten(3, 4) if whole_lines else taps_last.flatten(2, 3)  # [groups, outputs, runs, values]
+        together = _QUAD // weight.itemsize
+        return _in_panels(self._in_steps(runs, together) if self.uses_tiles else runs, together)
+
+    def _in_steps(self, runs: torch.Tensor, together: int) -> torch.Tensor:
+        """Divide runs into equally long steps: [groups, outputs, runs, values] -> [..., runs * steps, values].
+
+        The last step ends with the run, and may overlap the one before; what that has multiplied is zero in it.
+        """
         values = runs.shape[3]
         count = self._library.ci_tile_steps(values, together)
         size = -(-values // (count * together)) * together
@@ -179,7 +189,7 @@ class NativeKernels:
             first_read = max(0, min(start, values - size))
             new, behind = runs[..., start : first_read + size], max(0, size - values)
             steps.append(torch.nn.functional.pad(new, (size - behind - new.shape[3], behind)))
-        return _in_panels(torch.stack(steps, 3).flatten(2, 3), together)
+        return torch.stack(steps, 3).flatten(2, 3)
 
     def _packed(self, op: ir.Conv) -> torch.Tensor:
         outputs, inputs, height, width = op.weight.shape
@@ -193,24 +203,6 @@ class NativeKernels:
 def has_whole_lines(op: ir.Conv, pixels: torch.Tensor) -> bool:
     """Whether the taps of a line of the window lie behind one another in a map."""
     return op.window.dilation[1] == 1 and op.groups == 1 and pixels.stride(0) == op.weight.shape[1]
-
-
-def in_runs(weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
-    """Weights of less than 32 bits as ``native/isa/conv_runs.h`` reads them, zero padded.
-
-    Args:
-        weight: [outputs, inputs per group, kernel_y, kernel_x].
-
-    Returns:
-        [1, groups * panels * runs * quads * 32 * values of 4 bytes].
-    """
-    return _in_panels(_runs(weight, groups, whole_lines=whole_lines), _QUAD // weight.itemsize)
-
-
-def _runs(weight: torch.Tensor, groups: int, *, whole_lines: bool) -> torch.Tensor:
-    """[groups, outputs per group, runs, values]; see ``native/isa/conv_runs.h``."""
-    taps_last = weight.unflatten(0, (groups, -1)).permute(0, 1, 3, 4, 2)  # [groups, outputs, y, x, inputs]
-    return taps_last.flatten(3, 4) if whole_lines else taps_last.flatten(2, 3)
 
 
 def _in_panels(runs: torch.Tensor, together: int) -> torch.Tensor:
