@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 
 from cacheinf_ros.config import Config
 from cacheinf_ros.errors import CatalogError, ConfigError
+from cacheinf_ros.yaml_text import parse_yaml
 
 Content = TypeVar("Content", bound=Config)
 
@@ -26,8 +27,8 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
         CatalogError: the file is missing, unreadable, or says something impossible.
     """
     try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # impossible dates, texts, depths
+        content = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise CatalogError(f"{path} cannot be read: {error}; {remedy}") from None
     if not isinstance(content, dict):
         raise CatalogError(f"{path} must be a mapping; {remedy}")

@@ -6,11 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.errors import ConfigError, ModelError
 from cacheinf_ros.graph.decoder_configs import Decoder, Size
+from cacheinf_ros.yaml_text import parse_yaml
 
 TRUSTED = "trusted:"
 """Before the name of a ``.pt2`` file: whoever says so knows that reading it may run code that is in it."""
@@ -48,8 +47,8 @@ def read_card(path: Path) -> ModelCard:
         ModelError: the file cannot be read or says something unusable.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # impossible dates, texts, depths
+        content = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ModelError(f"model card {path} cannot be read: {error}") from None
     if not isinstance(content, dict) or not content.get("factory"):
         raise ModelError(f"model card {path} must be a mapping with at least 'factory'")

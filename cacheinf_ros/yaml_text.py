@@ -1,0 +1,76 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Parse YAML that a stranger may have written, in time and memory that its length bounds.
+
+A loader recurses, libyaml takes time that grows with the square of the depth, and aliases of aliases make a short text
+exponentially long. So how deep and how large the content will be is found out before anything is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+DEEPEST = 20
+"""Collections within each other; cards and catalogs have five."""
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAML has it
+
+
+def parse_yaml(text: str) -> Any:
+    """Parse plain YAML.
+
+    Returns:
+        Dictionaries, lists, texts, numbers, dates and None.
+
+    Raises:
+        ValueError: the text is no YAML, is nested deeper than :data:`DEEPEST`, has an impossible date, or its aliases
+            make more of it than a text of this length can say without them.
+    """
+    try:
+        _check(text)
+        return yaml.load(text, Loader=_LOADER)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+@dataclass(slots=True)
+class _Extent:
+    """A collection, or a scalar, with what its aliases stand for.
+
+    Attributes:
+        nodes: how many it has.
+        depth: how many collections are within each other.
+    """
+
+    nodes: int = 1
+    depth: int = 0
+
+
+def _check(text: str) -> None:
+    most = 2 * len(text) + 2  # "{a," says a key and that it has no value
+    open_ones, anchors, of_anchors = [_Extent(0, 0)], [""], dict[str, _Extent]()
+    for event in yaml.parse(text, Loader=_LOADER):
+        place = f"line {event.start_mark.line + 1}" if event.start_mark else "somewhere"
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_ones.append(_Extent(depth=1))
+            anchors.append(event.anchor or "")
+            found = _Extent(0, 0)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            found = open_ones.pop()
+            of_anchors[anchors.pop()] = found
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in of_anchors:
+                raise ValueError(f"{place}: nothing before has been named {event.anchor}")
+            found = of_anchors[event.anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            found = of_anchors[event.anchor or ""] = _Extent()
+        else:
+            continue
+        outer = open_ones[-1]
+        outer.nodes += found.nodes
+        outer.depth = max(outer.depth, 1 + found.depth)
+        if len(open_ones) - 1 + found.depth > DEEPEST:
+            raise ValueError(f"{place}: more than {DEEPEST} collections within each other")
+        if sum(each.nodes for each in open_ones) > most:
+            raise ValueError(f"{place}: aliases make too much of this text; write out what they repeat")

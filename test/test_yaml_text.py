@@ -1,0 +1,47 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""YAML is read as it was written; what would take time or memory beyond its length is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheinf_ros.yaml_text import DEEPEST, parse_yaml
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+CONTENTS = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+
+
+@given(content=CONTENTS, flow=st.booleans())
+def test_what_was_written_is_read(content: Any, flow: bool) -> None:
+    assert parse_yaml(yaml.safe_dump(content, default_flow_style=flow)) == content
+    assert parse_yaml(yaml.safe_dump([content, {"again": content}], default_flow_style=flow))[1]["again"] == content
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 1000, 100_000])
+@pytest.mark.parametrize("closed", [True, False])
+def test_depth_is_bounded(depth: int, closed: bool) -> None:
+    with pytest.raises(ValueError, match=f"line 2: more than {DEEPEST} collections"):
+        parse_yaml("\n" + "[" * depth + "]" * depth * closed)
+    assert parse_yaml("[" * DEEPEST + "]" * DEEPEST)
+
+
+def test_aliases_that_multiply_are_refused() -> None:
+    laughs = "\n".join(f"l{i + 1}: &l{i + 1} [{', '.join([f'*l{i}'] * 10)}]" for i in range(18))
+    with pytest.raises(ValueError, match="line 5: aliases make too much of this text"):
+        parse_yaml(f"l0: &l0 lol\n{laughs}")
+    chain = "\n".join(f"l{i + 1}: &l{i + 1} [*l{i}]" for i in range(30))
+    with pytest.raises(ValueError, match=f"line {DEEPEST + 1}: more than {DEEPEST} collections"):
+        parse_yaml(f"l0: &l0 lol\n{chain}")
+    with pytest.raises(ValueError, match="line 1: nothing before has been named a"):
+        parse_yaml("&a [*a]")
+
+
+@pytest.mark.parametrize("text", ["a: [", "d: 2026-13-01", "t: !!python/name:os.system", "a\0b", "- a\nb: c"])
+def test_what_cannot_be_read_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_yaml(text)
