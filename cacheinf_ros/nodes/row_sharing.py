@@ -47,7 +47,7 @@ class RowSharing(LinkedSession):
         prefix: str = "",
         make_scheduler: MakeScheduler = Scheduler,
     ) -> None:
-        """Prepare, and greet the server as soon as the policy divides frames.
+        """Prepare, and greet the server while the policy divides frames.
 
         Args:
             sharing: the present configuration.
@@ -73,12 +73,10 @@ class RowSharing(LinkedSession):
         self._choice: Choice | None = None
         self._partner: FramePeer | None = None
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
-        self._report = ServerReport(
-            node, health, started="a session has started", until="a session starts", prefix=prefix
-        )
+        report = ServerReport(node, health, started="a session has started", until="a session starts", prefix=prefix)
         name = f"robot_{secrets.token_hex(4)}"
         self.session = RowSession(name, identity, engine.shared.space, config, connection.send)
-        super().__init__(node, connection, self.session, config.probe_s, lambda: self._policy.divides_frames)
+        super().__init__(node, connection, self.session, report, config.probe_s, lambda: self._policy.divides_frames)
 
     @property
     def _policy(self) -> OffloadPolicy:
@@ -99,7 +97,7 @@ class RowSharing(LinkedSession):
         if self._finder is not None:
             self._finder.close()
         super()._end()
-        self._note("server", "not used")
+        self._report.rest()
 
     def partner(self) -> FramePeer | None:
         """The server, for one frame; None: it is computed here."""
@@ -164,8 +162,7 @@ class RowSharing(LinkedSession):
             self._scheduler = self._make_scheduler(self._workload, surroundings, robot_slowdown=self._slowdown)
         if self._scheduler is not None and self._policy.is_searched:
             self._find_schedules(self._scheduler)
-        if not self._policy.sends_frames:
-            self._report.say(self.session.complaint)
+        self._report.say(self.session.complaint)
 
     def _choose(self, outdated: Outdated) -> Partition | None:
         assert self._scheduler is not None

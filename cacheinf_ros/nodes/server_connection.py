@@ -28,6 +28,8 @@ from cacheinf_ros.pipeline.node_configs import ServerTopicsConfig
 _DEPTH = 200  # packets on their way: a whole frame's rows
 _LAST_WORDS = Duration(seconds=1.0)
 _TICK_S = 0.1
+NOT_USED = "not used"
+"""What diagnostics say of a server that the policy leaves alone."""
 
 
 class ServerReport:
@@ -45,6 +47,11 @@ class ServerReport:
         self._health = health
         self._started, self._until, self._prefix = started, until, prefix
         self._said = ""
+
+    def rest(self) -> None:
+        """Tell that the server is not used at present."""
+        self._health.note(f"{self._prefix}server", NOT_USED)
+        self._said = NOT_USED  # so that the log tells when it is used again
 
     def say(self, complaint: str) -> None:
         """Tell why the server is not waited for; empty: it is."""
@@ -139,7 +146,7 @@ class ServerConnection:
 
 
 class LinkedSession(ABC):
-    """A session of a node with servers, which it greets from when it is first wanted until the end.
+    """A session of a node with servers, which it greets while it is wanted; else others may have its place there.
 
     It ends after :meth:`close`, or with :meth:`ServerConnection.close`.
     """
@@ -149,18 +156,21 @@ class LinkedSession(ABC):
         node: Node,
         connection: ServerConnection,
         session: RobotSession,
+        report: ServerReport,
         probe_s: float,
         is_wanted: Callable[[], bool],
     ) -> None:
         """Prepare.
 
         Args:
+            report: of how the session is doing.
             probe_s: between two greetings, at most.
             is_wanted: says whether there is any use for the session at present.
         """
         self._node = node
         self._connection = connection
         self._linked = session
+        self._report = report
         self._is_wanted = is_wanted
         self._is_closing = self._is_begun = False
         connection.join(session.name, session.receive, self._end)
@@ -175,9 +185,14 @@ class LinkedSession(ABC):
         if self._is_closing:
             self._end()
             return
-        self._is_begun = self._is_begun or self._is_wanted()
-        if self._is_begun:
+        if self._is_wanted():
+            self._is_begun = True
             self._greet()
+        elif self._is_begun:
+            self._is_begun = False
+            self._linked.release()
+            self._connection.belongs_to(self._linked.name, "")
+            self._report.rest()
 
     @abstractmethod
     def _greet(self) -> None:

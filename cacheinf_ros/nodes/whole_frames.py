@@ -38,7 +38,7 @@ class WholeFrames(LinkedSession):
         is_wanted: Callable[[], bool] = lambda: True,
         prefix: str = "",
     ) -> None:
-        """Prepare, and greet the server as soon as frames are to be sent.
+        """Prepare, and greet the server while frames are to be sent.
 
         Args:
             identity: of the model.
@@ -48,10 +48,10 @@ class WholeFrames(LinkedSession):
         self.bytes_sent = 0
         self._config = config
         self._health = health
-        self._report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
+        report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
         name = f"robot_{secrets.token_hex(4)}"
         self._session = WholeFrameSession(name, identity, config, connection.send)
-        super().__init__(node, connection, self._session, config.probe_s, is_wanted)
+        super().__init__(node, connection, self._session, report, config.probe_s, is_wanted)
 
     @property
     def complaint(self) -> str:
@@ -98,5 +98,4 @@ class WholeFrames(LinkedSession):
 
     def _greet(self) -> None:
         self._session.poll()
-        if self._is_wanted():
-            self._report.say(self._session.complaint)
+        self._report.say(self._session.complaint)

@@ -118,6 +118,9 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
         (answer,), _ = rig.station.set_parameters("cached_inference", **{"server.policy": policy})
         return answer
 
+    def is_said(node: str, key: str, value: str) -> bool:
+        return wait_until(lambda: rig.station.said(node).get(key) == value, START_S)
+
     rig.station.wait_for_nodes(rig.image(0), subscribers=1)
     right = np.frombuffer(frame_from("shared").data, np.float32)
     for policy, where in (("local", "local"), ("remote", "shared"), ("remote_jpeg", "server"), ("remote", "shared")):
@@ -125,6 +128,9 @@ def test_the_policy_changes_while_the_robot_works(rig: Any, start_robot: Callabl
         result = frame_from(where)
         if policy != "remote_jpeg":
             assert np.allclose(np.frombuffer(result.data, np.float32), right, rtol=1e-5, atol=1e-5)
+        uses_server = policy != "local"  # if not, others may have its place
+        assert is_said("server", "sharing robots", str(int(uses_server)))
+        assert is_said("cached_inference", "server", "up" if uses_server else "not used")
         assert [frame().where for _ in range(3)] == [where] * 3
     assert "schedules are solved" not in robot.output
     assert change("cacheinf").successful

@@ -108,12 +108,13 @@ class RobotSession:
 
     def close(self) -> None:
         """End for good, and let the server know; by the thread that calls :meth:`poll`, so that no greeting follows."""
-        with self._lock:
-            self._is_open = False
-            epoch = self._epoch
-            self._fail("the session was closed")
-        for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
-            self._send(packet)
+        self._is_open = False
+        self._say_goodbye("the session was closed")
+
+    def release(self) -> None:
+        """Give the place at the server back until :meth:`poll` is called again; by the thread that calls that."""
+        self._say_goodbye("the server is not used at present")
+        self._next_hello = 0.0
 
     def receive(self, packet: Packet) -> None:
         """Take what came from the server; what is damaged, late or not ours is left out."""
@@ -207,6 +208,13 @@ class RobotSession:
             self._fail("the server has started anew")
         else:
             self._welcomed_again()
+
+    def _say_goodbye(self, reason: str) -> None:
+        with self._lock:
+            epoch = self._epoch
+            self._fail(reason)
+        for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
+            self._send(packet)
 
     def _complain(self, reason: str) -> None:
         """No session can start for a reason; one that there is ends."""
