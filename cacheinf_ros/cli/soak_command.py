@@ -34,6 +34,9 @@ class SoakOptions:
     policy: Annotated[str, typer.Option(help="server.policy of the robots; all: they take turns.")] = "all"
     rates: FaultRates
     visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6
+    tune_every_s: Annotated[
+        float, typer.Option(min=0, help="Mean time between changes of a robot's server.policy, s; 0: none.")
+    ] = 10.0
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
     out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/soak")
@@ -45,9 +48,9 @@ def soak(options: SoakOptions) -> None:
 
     Processes are killed, restarted, paused and find their disk full; images are lost, late, doubled, reordered,
     damaged, and their clock jumps; packets are lost, late, doubled, reordered, damaged, cut off, foreign or old, and
-    the link is cut; other robots come and go, some with other weights or another version. Every image that a node could
-    take must have one right result or a stated error. Writes OUT/report.json. Exit code 1 where anything happened that
-    must never happen.
+    the link is cut; policies are changed while robots work; other robots come and go, some with other weights or
+    another version. Every image that a node could take must have one right result or a stated error. Writes
+    OUT/report.json. Exit code 1 where anything happened that must never happen.
     """
     from cacheinf_ros.harness import private_domain
     from cacheinf_ros.harness.soak import soak as run
@@ -84,6 +87,7 @@ def figures(report: SoakReport) -> dict[str, Any]:
             for column in Column
         },
         "visits": dict(report.visits),
+        "tuned": dict(report.tuned),
         "where": dict(report.where),
         "recovery_s": {"all": _spread([seconds for _, seconds in report.recovery_s])}
         | {kind: _spread(seconds) for kind, seconds in recovery.items()},
@@ -118,6 +122,8 @@ def _tables(report: SoakReport) -> list[Table]:
     counts.add_row("frames sent", f"{report.sent}")
     for fate, count in report.fates.items():
         counts.add_row(f"frame: {fate.value}", f"[red]{count}[/]" if fate.is_fault and count else f"{count}")
+    for reason, count in sorted(report.tuned.items()):
+        counts.add_row(f"policy changed: {reason}", f"{count}")
     for name, count in sorted(report.where.items()):
         counts.add_row(f"computed: {name}", f"{count}")
     for what, spread in {**figures(report)["recovery_s"], "processes' starts": _spread(report.starts_s)}.items():

@@ -21,6 +21,7 @@ from pathlib import Path
 from cacheinf_ros.harness.churn import Column, Fault, Visit, plan_process_faults
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.full_disk import full_disk
+from cacheinf_ros.harness.policy_changes import PolicyChanges
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.harness.resources import ResourceWatch
 from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
@@ -133,6 +134,9 @@ class _Soak:
             number: SoakedNode(f"robot{number}/matcher{number}", matcher_command(number), start)
             for number in filter(has_matcher, numbers)
         }
+        self._policy_changes = PolicyChanges(
+            station, [self._robots[number] for number in self._befallible], config.seed
+        )
         self._visitors = Visitors(station, shown.identity, shown.space, SHARE_TOPIC, ANSWER_TOPIC, config.seed)
 
     def start(self) -> None:
@@ -175,6 +179,7 @@ class _Soak:
             missing=sum((robot.ledger.missing for robot in self._robots), Counter()),
             injected=self._all_injected,
             visits=self._visitors.went,
+            tuned=self._policy_changes.answers,
             where=self._where,
             recovery_s=[each for robot in self._robots for each in robot.recoveries()],
             starts_s=[seconds for robot in self._robots for seconds in robot.starts_s],
@@ -223,6 +228,8 @@ class _Soak:
         self._at(began, self._sample)
         self._at(began + config.visit_every_s, self._visit)
         self._at(began, self._greet)
+        if config.tune_every_s and self._befallible:
+            self._at(began + config.tune_every_s, self._tune)
 
     @property
     def _counted(self) -> Counter[Fate]:
@@ -296,6 +303,10 @@ class _Soak:
     def _visit(self) -> None:
         self._visitors.come(self._random.choice(list(Visit)), time.monotonic())
         self._again(self._random.expovariate(1 / self._config.visit_every_s), self._visit)
+
+    def _tune(self) -> None:
+        self._policy_changes.change()
+        self._again(self._random.expovariate(1 / self._config.tune_every_s), self._tune)
 
     def _greet(self) -> None:
         self._visitors.poll(time.monotonic())

@@ -55,6 +55,7 @@ class SoakConfig:
         seed: of all that is random.
         rates: of faults.
         visit_every_s: mean time between robots that only greet the server.
+        tune_every_s: mean time between changes of server.policy of a robot that works; 0: nobody changes them.
         patience_s: how long a frame may wait for its result.
     """
 
@@ -68,6 +69,7 @@ class SoakConfig:
     seed: int
     rates: FaultRates
     visit_every_s: float
+    tune_every_s: float
     patience_s: float
 
 
@@ -81,9 +83,11 @@ class SoakReport:
         missing: how many of them were by process, as its log is called.
         injected: how often each kind of fault befell whom.
         visits: how those went that only greeted: how many had a session, by kind.
+        tuned: how often a robot's policy was changed, by what it answered.
         where: where frames were computed.
         recovery_s: faults as "server: killed", and seconds to the next right result of each robot that one concerns:
-            from the fault; of what befalls its own process from when that is up again.
+            from the fault; of what befalls its own process from when that is up again. Seconds in which its process is
+            stopped, or its camera sends nothing, do not count.
         starts_s: how long robots' processes took from their start until images reach them and results are heard.
         growth: of the processes that lived for at least a quarter of the time.
         diagnostics: how many values each node reported, at most.
@@ -97,6 +101,7 @@ class SoakReport:
     missing: Counter[str]
     injected: Counter[tuple[Column, str]]
     visits: Counter[str]
+    tuned: Counter[str]
     where: Counter[str]
     recovery_s: list[tuple[str, float]]
     starts_s: list[float]

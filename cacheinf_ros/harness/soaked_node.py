@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cacheinf_ros.harness.absences import Absences
 from cacheinf_ros.harness.churn import CameraFault, Column, ProcessFault
 from cacheinf_ros.harness.frame_ledger import FrameLedger
 from cacheinf_ros.harness.processes import NodeCommand, NodeProcess, ProcessError
@@ -178,6 +179,8 @@ class SoakedRobot(SoakedNode):
         self._images, self._results = f"/robot{number}/camera/image", f"/robot{number}/results"
         self._camera = SoakedCamera(self._images, station, self.ledger, config, config.seed * 1000 + number)
         self._faults_ended: list[tuple[str, float]] = []
+        self._absences = Absences()
+        self._stopped_s = 0.0
         self._fault = ""
         self._started_s = 0.0
         self._known: set[bytes] = set()
@@ -192,6 +195,7 @@ class SoakedRobot(SoakedNode):
     def befall(self, fault: ProcessFault) -> None:
         """As :meth:`SoakedNode.befall`."""
         self._fault = f"inference: {fault.value}"
+        self._stopped_s = time.monotonic()
         super().befall(fault)
 
     def film(self, pictures: Sequence[NDArray[np.uint8]]) -> CameraFault | None:
@@ -199,6 +203,8 @@ class SoakedRobot(SoakedNode):
         fault = self._camera.film(time.monotonic(), pictures, is_owed=self._is_owed)
         if fault is CameraFault.RESTARTED and self.is_paused:  # what its node has not received went with the publisher
             self.ledger.excuse()
+        if fault is CameraFault.PAUSED:
+            self._absences.add(time.monotonic(), self._camera.paused_until_s)
         if fault is not None:
             back_s = max(time.monotonic(), self._camera.paused_until_s)
             self.recovers_from(f"{Column.CAMERA.value}: {fault.value}", back_s)
@@ -210,9 +216,13 @@ class SoakedRobot(SoakedNode):
             self._faults_ended.append((fault, at_s))
 
     def recoveries(self) -> list[tuple[str, float]]:
-        """Faults, and seconds from the end of each to the next right result."""
-        found = [(fault, self.ledger.recovery_s(since)) for fault, since in self._faults_ended]
-        return [(fault, seconds) for fault, seconds in found if seconds is not None]
+        """Faults, and seconds from the end of each to the next right result while it was awake and its camera sent."""
+        found = [(fault, since, self.ledger.recovery_s(since)) for fault, since in self._faults_ended]
+        return [
+            (fault, took_s - self._absences.within(since, since + took_s))
+            for fault, since, took_s in found
+            if took_s is not None
+        ]
 
     def _is_reached(self, process: NodeProcess) -> bool:
         return process.is_ready and all(end - self._known for end in self._ends())
@@ -224,7 +234,9 @@ class SoakedRobot(SoakedNode):
         self.ledger.postpone(now_s)
         if self._fault:
             self.recovers_from(self._fault, now_s)
-            if self._fault != f"inference: {ProcessFault.PAUSED.value}":
+            if self._fault == f"inference: {ProcessFault.PAUSED.value}":
+                self._absences.add(self._stopped_s, now_s)
+            else:
                 self.starts_s.append(now_s - self._started_s)
 
     def _went(self) -> None:

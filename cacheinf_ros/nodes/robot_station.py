@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
@@ -50,6 +52,7 @@ class RobotStation(ListeningNode):
         self._cameras: dict[str, Any] = {}
         self._to_server: dict[str, Any] = {}
         self._from_server: dict[str, Any] = {}
+        self._tuners: dict[str, Any] = {}
 
     def add_robot(self, image_topic: str, result_topic: str, hear: Callable[[Heard], None]) -> None:
         """Publish one robot's images and hear its results; ``hear`` is called in the station's thread."""
@@ -84,6 +87,23 @@ class RobotStation(ListeningNode):
         old = self._cameras[image_topic]
         self._cameras[image_topic] = self.node.create_publisher(Image, image_topic, _MANY)
         self.call(lambda: self.node.destroy_publisher(old))
+
+    def tune(self, node: str, parameter: str, value: str, answered: Callable[[str], None]) -> None:
+        """Set a parameter of a node, if it is there, as a user of rqt does.
+
+        Args:
+            node: with its namespace.
+            answered: takes why the node refused, or an empty text, in the station's thread; never called where the node
+                ends before it answers.
+        """
+        if node not in self._tuners:
+            self._tuners[node] = self.node.create_client(SetParameters, f"{node}/set_parameters")
+        if not self._tuners[node].service_is_ready():
+            return
+        request = SetParameters.Request(parameters=[Parameter(parameter, value=value).to_parameter_msg()])
+        self._tuners[node].call_async(request).add_done_callback(
+            lambda future: answered(" ".join(result.reason for result in future.result().results))
+        )
 
     def publish(self, image_topic: str, stamp: int, image: NDArray[np.uint8], *, damaged: bool = False) -> None:
         """Publish an image, uint8 [height, width, 3], BGR; a damaged one has a header that lies about its size."""

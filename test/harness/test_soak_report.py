@@ -14,8 +14,8 @@ from cacheinf_ros.harness.soak_report import FaultRates, SoakReport
 
 def report(fates: dict[Fate, int], visits: dict[str, int]) -> SoakReport:
     return SoakReport(
-        sent=0, fates=Counter(fates), missing=Counter(), injected=Counter(), visits=Counter(visits), where=Counter(),
-        recovery_s=[], starts_s=[], growth=[], diagnostics={}, sessions=0, deaths=[], tracebacks=[],
+        sent=0, fates=Counter(fates), missing=Counter(), injected=Counter(), visits=Counter(visits), tuned=Counter(),
+        where=Counter(), recovery_s=[], starts_s=[], growth=[], diagnostics={}, sessions=0, deaths=[], tracebacks=[],
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from forked_nodes import ForkedGroup, NodeFork
 from cacheinf_ros.cli.soak_command import figures
 from cacheinf_ros.harness.churn import Column
 from cacheinf_ros.harness.frame_ledger import Fate
+from cacheinf_ros.harness.policy_changes import DONE
 from cacheinf_ros.harness.soak import soak
 from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig
 
@@ -34,7 +35,7 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
         rates=FaultRates(
             faults=FAULTS, fault_every_s=0.5, server_share=0.25, cut_share=0.2, camera_share=0.2, link_share=0.03
         ),
-        visit_every_s=1.0, patience_s=30.0, seed=0,
+        visit_every_s=1.0, tune_every_s=2.0, patience_s=30.0, seed=0,
     )  # fmt: skip
     report = soak(config, domain=domain, folder=tmp_path, make_group=partial(ForkedGroup, node_fork))
     (tmp_path / "report.json").write_text(json.dumps(figures(report), indent=1))
@@ -43,6 +44,7 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
     assert report.sent == sum(report.fates[fate] for fate in one_of)
     assert report.fates[Fate.RIGHT] > 50
     assert report.fates[Fate.STATED] > 0
+    assert set(report.tuned) == {DONE}
     for column in Column:
         assert sum(count for (whom, _), count in report.injected.items() if whom is column) >= FAULTS, column
     assert sum(report.injected.values()) >= 10 * FAULTS

@@ -1,0 +1,37 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Changes of ``server.policy`` of robots that work, as a user of rqt makes them: places at the server change hands."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from cacheinf_ros.harness.soaked_node import SoakedRobot
+from cacheinf_ros.nodes.robot_station import RobotStation
+from cacheinf_ros.offload_policy import OffloadPolicy
+
+DONE = "done"
+
+
+class PolicyChanges:
+    """Changes the policy of robots drawn at random.
+
+    Attributes:
+        answers: how many nodes answered :data:`DONE`, or why they refused.
+    """
+
+    def __init__(self, station: RobotStation, robots: Sequence[SoakedRobot], seed: int) -> None:
+        self.answers: Counter[str] = Counter()
+        self._station = station
+        self._robots = robots
+        self._random = random.Random(seed)
+
+    def change(self) -> None:
+        """Change one; where that robot does not work at present, nothing happens."""
+        robot, policy = self._random.choice(self._robots), self._random.choice(list(OffloadPolicy))
+        if robot.is_up:
+            self._station.tune(f"/{robot.full_name}", "server.policy", policy.value, self._count)
+
+    def _count(self, refusal: str) -> None:
+        self.answers[refusal or DONE] += 1
