@@ -190,7 +190,7 @@ class LinkedSession(ABC):
             self._greet()
         elif self._is_begun:
             self._is_begun = False
-            self._linked.release()
+            self._linked.close(for_good=False)
             self._connection.belongs_to(self._linked.name, "")
             self._report.rest()
 

@@ -106,15 +106,19 @@ class RobotSession:
         for packet in packets:
             self._send(packet)
 
-    def close(self) -> None:
-        """End for good, and let the server know; by the thread that calls :meth:`poll`, so that no greeting follows."""
-        self._is_open = False
-        self._say_goodbye("the session was closed")
+    def close(self, *, for_good: bool = True) -> None:
+        """End, and let the server know; by the thread that calls :meth:`poll`, so that no greeting follows.
 
-    def release(self) -> None:
-        """Give the place at the server back until :meth:`poll` is called again; by the thread that calls that."""
-        self._say_goodbye("the server is not used at present")
-        self._next_hello = 0.0
+        Args:
+            for_good: else only until :meth:`poll` is called again; until then the server may give the place to others.
+        """
+        with self._lock:
+            self._is_open = not for_good
+            epoch = self._epoch
+            self._fail("the session was closed" if for_good else "the server is not used at present")
+            self._next_hello = 0.0
+        for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
+            self._send(packet)
 
     def receive(self, packet: Packet) -> None:
         """Take what came from the server; what is damaged, late or not ours is left out."""
@@ -208,13 +212,6 @@ class RobotSession:
             self._fail("the server has started anew")
         else:
             self._welcomed_again()
-
-    def _say_goodbye(self, reason: str) -> None:
-        with self._lock:
-            epoch = self._epoch
-            self._fail(reason)
-        for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
-            self._send(packet)
 
     def _complain(self, reason: str) -> None:
         """No session can start for a reason; one that there is ends."""

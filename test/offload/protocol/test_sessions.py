@@ -156,7 +156,7 @@ def test_a_robot_that_gives_its_place_back_may_have_it_again() -> None:
         for _ in range(3):
             sessions.connect()
             assert sessions.robot.frame(lambda _: None) is not None
-            sessions.robot.release()
+            sessions.robot.close(for_good=False)
             assert sessions.robot.welcome is None and sessions.robot.complaint
             assert sessions.robot.frame(lambda _: None) is None
 
