@@ -23,6 +23,7 @@ from cacheinf_ros.nodes.watch import Watch
 from cacheinf_ros.pipeline import Health, Inbox, Worker, WorkState
 from cacheinf_ros.pipeline.node_configs import WatchConfig
 from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
+from cacheinf_ros.shared_segments import remove_abandoned_segments
 
 READY = "ready"
 """What a node logs when it takes frames."""
@@ -154,12 +155,16 @@ def run_nodes(name: str, make: Callable[[], Sequence[Runnable]], arguments: list
     Args:
         name: of the process, in its log.
     """
+    freed = remove_abandoned_segments()
     set_up_middleware()
     end_quietly_on_signals(rclpy.try_shutdown)
     try:
         # rclpy's own handlers would invalidate the publishers before the frame at hand has its result
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
         log_to_ros(name)
+        if freed:
+            said = f"removed {freed / 1e6:.0f} MB of shared memory that processes which were killed had left"
+            rclpy.logging.get_logger(name).info(said)
         nodes = make()
         for node in nodes:
             node.start()

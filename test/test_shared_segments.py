@@ -1,0 +1,74 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""What processes that were killed have left in shared memory is removed; what anybody uses is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cacheinf_ros.shared_segments import remove_abandoned_segments
+
+SIZE = 1000
+HOLD = """
+import fcntl, sys
+lock = open(sys.argv[1], "r+b")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def segment(folder: Path, name: str, *, age_s: float = 100.0) -> Path:
+    made, lock = folder / name, folder / f"{name}_el"
+    made.write_bytes(bytes(SIZE))
+    lock.touch()
+    then = lock.stat().st_mtime - age_s
+    os.utime(lock, (then, then))
+    return made
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A segment, and the process that uses it."""
+    made = segment(tmp_path, "fastdds_00000000000000a1")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, f"{made}_el"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield made, process.pid
+        process.kill()
+
+
+def test_a_segment_stays_while_its_owner_lives_and_goes_after_it(used: tuple[Path, int]) -> None:
+    made, pid = used
+    os.kill(pid, signal.SIGSTOP)
+    assert remove_abandoned_segments(made.parent) == 0
+    assert made.exists()
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert remove_abandoned_segments(made.parent) == SIZE
+    assert not list(made.parent.iterdir())
+
+
+def test_only_old_segments_of_fast_dds_are_removed(tmp_path: Path) -> None:
+    gone = [segment(tmp_path, "fastdds_0123456789abcdef"), segment(tmp_path, "fastrtps_xyz0000000000000")]
+    (tmp_path / "fastdds_0000000000000001_el").touch()
+    os.utime(tmp_path / "fastdds_0000000000000001_el", (0, 0))  # a lock without a segment
+    stay = [
+        segment(tmp_path, "fastdds_0000000000000002", age_s=0.0),
+        segment(tmp_path, "fastdds_port7413"),
+        segment(tmp_path, "somebody_elses"),
+    ]
+    assert remove_abandoned_segments(tmp_path) == len(gone) * SIZE
+    assert {path.name for path in tmp_path.iterdir()} == {name for p in stay for name in (p.name, f"{p.name}_el")}
+
+
+def test_where_there_is_no_shared_memory_nothing_happens(tmp_path: Path) -> None:
+    assert remove_abandoned_segments(tmp_path / "nowhere") == 0
