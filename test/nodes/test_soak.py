@@ -33,7 +33,7 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
         duration_s=20.0 * FAULTS, robots=4, slots=6, rate=4.0, model=TINY, source="scene:fixed?size=48x64",
         policy="all",
         rates=FaultRates(
-            faults=FAULTS, fault_every_s=0.5, server_share=0.25, cut_share=0.2, camera_share=0.2, link_share=0.03
+            faults=FAULTS, fault_every_s=0.5, server_share=0.1, cut_share=0.12, camera_share=0.2, link_share=0.03
         ),
         visit_every_s=1.0, tune_every_s=2.0, patience_s=30.0, seed=0,
     )  # fmt: skip
