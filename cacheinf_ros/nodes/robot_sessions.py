@@ -19,6 +19,7 @@ from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import CacheinfError, LinkError, MessageError
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.relay import RelaySession
+from cacheinf_ros.heap import give_memory_back
 from cacheinf_ros.msg import SplitPacket
 from cacheinf_ros.nodes.limited import Sender
 from cacheinf_ros.nodes.packet_messages import packet_from, packet_message
@@ -97,6 +98,7 @@ class RobotSessions:
         self._health = health
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
         self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
+        self._has_memory_to_give = False
         self._compiling = threading.Lock()  # one at a time: it takes memory
         at_once = frames_at_once(parameters.get(EngineConfig))
         self._load = ServerLoad(at_once, None if gateway is None else lambda: gateway.busy)
@@ -182,6 +184,9 @@ class RobotSessions:
 
     def _every_second(self) -> None:
         self._forget_silent()
+        if self._has_memory_to_give:
+            self._has_memory_to_give = False
+            give_memory_back()  # else it grows for an hour, as engines come and go
         self._health.note("load", f"{self._load.busy:.0%}")
         for name, robot in self._robots.items():
             for packet in self._load.packets(name):
@@ -200,6 +205,7 @@ class RobotSessions:
         robot = self._robots.pop(name)
         robot.session.close()
         self._whole.forget(name)
+        self._has_memory_to_give = True
         self._node.destroy_publisher(robot.answers)
         self._note()
 

@@ -6,15 +6,14 @@ It has a cache of its own for each robot. With a fleet it is a gateway: rows are
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
 
 from cacheinf_ros.catalog import prepare_catalogs
 from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.fleet.gateway import FleetGateway
 from cacheinf_ros.fleet.host import HostSetting
+from cacheinf_ros.heap import share_pools
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
@@ -103,22 +102,10 @@ class ServerNode(FrameNode):
         return gateway
 
 
-_M_ARENA_MAX = -8  # of glibc's malloc.h
-_ARENAS = 2
+_POOLS = 2  # each session compiles in a thread of its own, and leaves what its engine took in that thread's pool
 
 
 def main() -> int:
     """Run the node."""
-    _limit_arenas()
+    share_pools(_POOLS)
     return run_node("server", ServerNode)
-
-
-def _limit_arenas() -> None:
-    """Let all threads share two of glibc's memory pools, unless ``MALLOC_ARENA_MAX`` says how many.
-
-    Each session compiles in a thread of its own. By default those spread over eight pools a core, each of which keeps
-    what another session's engine left in it.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
-        mallopt(_M_ARENA_MAX, _ARENAS)

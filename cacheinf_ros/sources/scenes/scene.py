@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 
 import cv2
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import Motion
 from cacheinf_ros.errors import SourceError
+from cacheinf_ros.heap import give_memory_back
 from cacheinf_ros.sources.frame import Frame
 from cacheinf_ros.sources.objects import TrueObject
 from cacheinf_ros.sources.scenes.camera_path import CameraPath
@@ -51,7 +51,7 @@ class Scene:
             self._near = NearPlane(build_world(background, config.size, rng))
         self._last_view: tuple[NDArray[np.float64], NDArray[np.uint8]] | None = None
         del photographs, background
-        _give_memory_back()
+        give_memory_back()
 
     def __iter__(self) -> Iterator[Frame]:
         """Yield all frames from the start."""
@@ -127,10 +127,3 @@ class Scene:
         if not 0 <= index < self.config.frames:
             raise SourceError(f"{self.name} has frames 0 to {self.config.frames - 1}, not {index}; raise frames=")
         return index / self.config.fps
-
-
-def _give_memory_back() -> None:
-    """Return to the system what building a scene took: glibc would keep 9 MB of it for later."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
