@@ -12,8 +12,11 @@ from typing import Any
 
 import yaml
 
+LONGEST = 1_000_000
+"""Characters; a thousand classes with long names take a tenth."""
 DEEPEST = 20
 """Collections within each other; cards and catalogs have five."""
+_MOST_MORE = 100_000  # what aliases may add to a short text
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAML has it
 
 
@@ -24,14 +27,16 @@ def parse_yaml(text: str) -> Any:
         Dictionaries, lists, texts, numbers, dates and None.
 
     Raises:
-        ValueError: the text is no YAML, is nested deeper than :data:`DEEPEST`, has an impossible date, or its aliases
-            make more of it than a text of this length can say without them.
+        ValueError: the text is no YAML, is longer than :data:`LONGEST`, is nested deeper than :data:`DEEPEST`, has an
+            impossible date or number, or its aliases make too much of it.
     """
+    if len(text) > LONGEST:
+        raise ValueError(f"more than {LONGEST} characters")
     try:
         _check(text)
         return yaml.load(text, Loader=_LOADER)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError) as error:  # tags that do not suit
+        raise ValueError(str(error) or type(error).__name__) from None
 
 
 @dataclass(slots=True)
@@ -39,16 +44,16 @@ class _Extent:
     """A collection, or a scalar, with what its aliases stand for.
 
     Attributes:
-        nodes: how many it has.
+        size: how many nodes and characters it has.
         depth: how many collections are within each other.
     """
 
-    nodes: int = 1
+    size: int = 1
     depth: int = 0
 
 
 def _check(text: str) -> None:
-    most = 2 * len(text) + 2  # "{a," says a key and that it has no value
+    most = 4 * len(text) + _MOST_MORE  # without aliases: "{a," says a key of one letter, and that it has no value
     open_ones, anchors, of_anchors = [_Extent(0, 0)], [""], dict[str, _Extent]()
     for event in yaml.parse(text, Loader=_LOADER):
         place = f"line {event.start_mark.line + 1}" if event.start_mark else "somewhere"
@@ -61,16 +66,16 @@ def _check(text: str) -> None:
             of_anchors[anchors.pop()] = found
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in of_anchors:
-                raise ValueError(f"{place}: nothing before has been named {event.anchor}")
+                raise ValueError(f"{place}: an alias of nothing that came before")
             found = of_anchors[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
-            found = of_anchors[event.anchor or ""] = _Extent()
+            found = of_anchors[event.anchor or ""] = _Extent(1 + len(event.value))
         else:
             continue
         outer = open_ones[-1]
-        outer.nodes += found.nodes
+        outer.size += found.size
         outer.depth = max(outer.depth, 1 + found.depth)
         if len(open_ones) - 1 + found.depth > DEEPEST:
             raise ValueError(f"{place}: more than {DEEPEST} collections within each other")
-        if sum(each.nodes for each in open_ones) > most:
+        if sum(each.size for each in open_ones) > most:
             raise ValueError(f"{place}: aliases make too much of this text; write out what they repeat")

@@ -10,9 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.yaml_text import DEEPEST, parse_yaml
+from cacheinf_ros.yaml_text import DEEPEST, LONGEST, parse_yaml
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+TAGGED = ['!!int ""', '!!float ""', "!!bool x", "!!timestamp x", f"{'1:' * 300}1.5", f"[{'a, ' * LONGEST}]"]
 CONTENTS = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
@@ -32,16 +33,19 @@ def test_depth_is_bounded(depth: int, closed: bool) -> None:
 
 def test_aliases_that_multiply_are_refused() -> None:
     laughs = "\n".join(f"l{i + 1}: &l{i + 1} [{', '.join([f'*l{i}'] * 10)}]" for i in range(18))
-    with pytest.raises(ValueError, match="line 5: aliases make too much of this text"):
+    with pytest.raises(ValueError, match="line 6: aliases make too much of this text"):
         parse_yaml(f"l0: &l0 lol\n{laughs}")
+    text = f"[&long {'x' * 10_000}, {', '.join(['*long'] * 1000)}]"
+    with pytest.raises(ValueError, match="line 1: aliases make too much of this text"):
+        parse_yaml(text)
     chain = "\n".join(f"l{i + 1}: &l{i + 1} [*l{i}]" for i in range(30))
     with pytest.raises(ValueError, match=f"line {DEEPEST + 1}: more than {DEEPEST} collections"):
         parse_yaml(f"l0: &l0 lol\n{chain}")
-    with pytest.raises(ValueError, match="line 1: nothing before has been named a"):
+    with pytest.raises(ValueError, match="line 1: an alias of nothing that came before"):
         parse_yaml("&a [*a]")
 
 
-@pytest.mark.parametrize("text", ["a: [", "d: 2026-13-01", "t: !!python/name:os.system", "a\0b", "- a\nb: c"])
+@pytest.mark.parametrize("text", ["a: [", "d: 2026-13-01", "t: !!python/name:os.system", "a\0b", "- a\nb: c", *TAGGED])
 def test_what_cannot_be_read_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_yaml(text)

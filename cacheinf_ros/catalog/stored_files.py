@@ -34,7 +34,7 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
         raise CatalogError(f"{path} must be a mapping; {remedy}")
     try:
         return kind.checked(**{str(key): value for key, value in content.items()})
-    except ConfigError as error:
+    except (ConfigError, ValueError) as error:  # numbers of thousands of digits
         raise CatalogError(f"{path}: {error}; {remedy}") from None
 
 

@@ -35,7 +35,7 @@ class SoakOptions:
     rates: FaultRates
     visit_every_s: Annotated[float, typer.Option(min=0.1, help="Mean time between robots that only greet, s.")] = 3.6
     tune_every_s: Annotated[
-        float, typer.Option(min=0, help="Mean time between changes of a robot's server.policy, s; 0: none.")
+        float, typer.Option(min=0, help="With --policy all: mean time between changes of a robot's policy, s; 0: none.")
     ] = 10.0
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0

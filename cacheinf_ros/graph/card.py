@@ -54,7 +54,7 @@ def read_card(path: Path) -> ModelCard:
         raise ModelError(f"model card {path} must be a mapping with at least 'factory'")
     try:
         card = ModelCard.checked(**{"name": path.stem, **{str(key): value for key, value in content.items()}})
-    except ConfigError as error:
+    except (ConfigError, ValueError) as error:  # numbers of thousands of digits
         raise ModelError(f"model card {path}: {error}") from None
     weights = path.parent / card.weights if card.weights else None
     factory = card.factory

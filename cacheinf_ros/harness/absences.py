@@ -14,6 +14,11 @@ class Absences:
         """Add one."""
         self._spans.append((begin_s, end_s))
 
+    def __or__(self, other: Absences) -> Absences:
+        both = Absences()
+        both._spans = self._spans + other._spans
+        return both
+
     def within(self, begin_s: float, end_s: float) -> float:
         """Return how many seconds of a span are covered by any of them."""
         covered_s, until_s = 0.0, begin_s

@@ -134,7 +134,8 @@ class FrameLedger:
         self.missing[self._log()] += fates[Fate.MISSING]
         return fates[Fate.MISSING]
 
-    def recovery_s(self, since_s: float) -> float | None:
-        """Seconds from a time to the first right answer of a frame that was sent after it; None: there is none yet."""
-        answered = [answered for sent, answered in self._right if sent >= since_s]
-        return min(answered) - since_s if answered else None
+    def recovered(self, since_s: float) -> tuple[float, float] | None:
+        """When the first frame after a time that was answered rightly was sent, and answered; None: none was yet."""
+        right = [(answered, sent) for sent, answered in self._right if sent >= since_s]
+        answered, sent = min(right, default=(None, None))
+        return None if answered is None or sent is None else (sent, answered)

@@ -26,6 +26,7 @@ from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.harness.resources import ResourceWatch
 from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
 from cacheinf_ros.harness.soak_setting import (
+    ALL_POLICIES,
     ANSWER_TOPIC,
     SHARE_TOPIC,
     Shown,
@@ -228,7 +229,7 @@ class _Soak:
         self._at(began, self._sample)
         self._at(began + config.visit_every_s, self._visit)
         self._at(began, self._greet)
-        if config.tune_every_s and self._befallible:
+        if config.tune_every_s and self._befallible and config.policy == ALL_POLICIES:
             self._at(began + config.tune_every_s, self._tune)
 
     @property

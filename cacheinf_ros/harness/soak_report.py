@@ -55,7 +55,8 @@ class SoakConfig:
         seed: of all that is random.
         rates: of faults.
         visit_every_s: mean time between robots that only greet the server.
-        tune_every_s: mean time between changes of server.policy of a robot that works; 0: nobody changes them.
+        tune_every_s: mean time between changes of server.policy of a robot that works, where policy is "all"; 0: nobody
+            changes them.
         patience_s: how long a frame may wait for its result.
     """
 

@@ -179,7 +179,7 @@ class SoakedRobot(SoakedNode):
         self._images, self._results = f"/robot{number}/camera/image", f"/robot{number}/results"
         self._camera = SoakedCamera(self._images, station, self.ledger, config, config.seed * 1000 + number)
         self._faults_ended: list[tuple[str, float]] = []
-        self._absences = Absences()
+        self._stops, self._pauses = Absences(), Absences()  # of its process, of its camera
         self._stopped_s = 0.0
         self._fault = ""
         self._started_s = 0.0
@@ -204,7 +204,7 @@ class SoakedRobot(SoakedNode):
         if fault is CameraFault.RESTARTED and self.is_paused:  # what its node has not received went with the publisher
             self.ledger.excuse()
         if fault is CameraFault.PAUSED:
-            self._absences.add(time.monotonic(), self._camera.paused_until_s)
+            self._pauses.add(time.monotonic(), self._camera.paused_until_s)
         if fault is not None:
             back_s = max(time.monotonic(), self._camera.paused_until_s)
             self.recovers_from(f"{Column.CAMERA.value}: {fault.value}", back_s)
@@ -217,12 +217,16 @@ class SoakedRobot(SoakedNode):
 
     def recoveries(self) -> list[tuple[str, float]]:
         """Faults, and seconds from the end of each to the next right result while it was awake and its camera sent."""
-        found = [(fault, since, self.ledger.recovery_s(since)) for fault, since in self._faults_ended]
-        return [
-            (fault, took_s - self._absences.within(since, since + took_s))
-            for fault, since, took_s in found
-            if took_s is not None
-        ]
+        found = [(fault, self._recovery_s(since)) for fault, since in self._faults_ended]
+        return [(fault, took_s) for fault, took_s in found if took_s is not None]
+
+    def _recovery_s(self, since_s: float) -> float | None:
+        found = self.ledger.recovered(since_s)
+        if found is None:
+            return None
+        sent_s, answered_s = found
+        waited_s = sent_s - since_s - (self._stops | self._pauses).within(since_s, sent_s)
+        return waited_s + answered_s - sent_s - self._stops.within(sent_s, answered_s)
 
     def _is_reached(self, process: NodeProcess) -> bool:
         return process.is_ready and all(end - self._known for end in self._ends())
@@ -235,11 +239,11 @@ class SoakedRobot(SoakedNode):
         if self._fault:
             self.recovers_from(self._fault, now_s)
             if self._fault == f"inference: {ProcessFault.PAUSED.value}":
-                self._absences.add(self._stopped_s, now_s)
+                self._stops.add(self._stopped_s, now_s)
             else:
                 self.starts_s.append(now_s - self._started_s)
 
     def _went(self) -> None:
         self.ledger.excuse()
         # what it had not recovered from is over: it starts anew, and that is told as a start
-        self._faults_ended = [each for each in self._faults_ended if self.ledger.recovery_s(each[1]) is not None]
+        self._faults_ended = [each for each in self._faults_ended if self.ledger.recovered(each[1]) is not None]

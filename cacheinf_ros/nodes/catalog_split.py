@@ -119,6 +119,14 @@ class SplitCache(CachedModel):
         return money
 
 
+class _KeptRowSharing(RowSharing):
+    """Keeps its session whatever the policy is: without it the model's variants on the server would count as lost."""
+
+    @property
+    def _needs_server(self) -> bool:
+        return True
+
+
 class CatalogSplit:
     """Used by the node's worker thread only."""
 
@@ -150,7 +158,7 @@ class CatalogSplit:
         """Compile a variant, and greet the server for it from now on; ``note``: see :class:`Runner`."""
         with Contention() as contention:
             runner = Runner(network, config, note, with_server=True)
-        link = RowSharing(
+        link = _KeptRowSharing(
             self._node, self._connection, lambda: self._get(SharingConfig), self._offload, Identity.of(network),
             runner.engine, self._node.health, slowdown=contention.slowdown, prefix=f"{model}: ",
         )  # fmt: skip

@@ -98,7 +98,7 @@ class RobotSessions:
         self._health = health
         self._robots: OrderedDict[str, _Robot] = OrderedDict()
         self._refused: OrderedDict[str, Publisher[Any]] = OrderedDict()
-        self._has_memory_to_give = False
+        self._ending: list[threading.Thread] = []  # their engines go with them
         self._compiling = threading.Lock()  # one at a time: it takes memory
         at_once = frames_at_once(parameters.get(EngineConfig))
         self._load = ServerLoad(at_once, None if gateway is None else lambda: gateway.busy)
@@ -176,7 +176,9 @@ class RobotSessions:
     def _give_up_refused(self) -> None:
         """Sessions that were refused keep no place: only the topics of the last few stay."""
         for name in [name for name, robot in self._robots.items() if not robot.session.is_open]:
-            self._refused[name] = self._robots.pop(name).answers
+            robot = self._robots.pop(name)
+            self._refused[name] = robot.answers
+            self._ending.append(robot.thread)
             self._whole.forget(name)
             self._note()
         while len(self._refused) > _MOST_REFUSED:
@@ -184,8 +186,9 @@ class RobotSessions:
 
     def _every_second(self) -> None:
         self._forget_silent()
-        if self._has_memory_to_give:
-            self._has_memory_to_give = False
+        ended = [thread for thread in self._ending if not thread.is_alive()]
+        if ended:
+            self._ending = [thread for thread in self._ending if thread not in ended]
             give_memory_back()  # else it grows for an hour, as engines come and go
         self._health.note("load", f"{self._load.busy:.0%}")
         for name, robot in self._robots.items():
@@ -205,7 +208,7 @@ class RobotSessions:
         robot = self._robots.pop(name)
         robot.session.close()
         self._whole.forget(name)
-        self._has_memory_to_give = True
+        self._ending.append(robot.thread)
         self._node.destroy_publisher(robot.answers)
         self._note()
 

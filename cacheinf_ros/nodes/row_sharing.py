@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 
 import numpy as np
@@ -74,9 +73,13 @@ class RowSharing(LinkedSession):
         self._partner: FramePeer | None = None
         self._shared_choice: tuple[Frame | None, Choice] | None = None  # of the last frame that was shared
         report = ServerReport(node, health, started="a session has started", until="a session starts", prefix=prefix)
-        name = f"robot_{secrets.token_hex(4)}"
-        self.session = RowSession(name, identity, engine.shared.space, config, connection.send)
-        super().__init__(node, connection, self.session, report, config.probe_s, lambda: self._policy.divides_frames)
+        self._identity, self._space = identity, engine.shared.space
+        self._last: RowSession | None = None
+        super().__init__(node, connection, report, config.probe_s, lambda: self._needs_server)
+
+    @property
+    def _needs_server(self) -> bool:
+        return self._policy.divides_frames
 
     @property
     def _policy(self) -> OffloadPolicy:
@@ -97,7 +100,6 @@ class RowSharing(LinkedSession):
         if self._finder is not None:
             self._finder.close()
         super()._end()
-        self._report.rest()
 
     def partner(self) -> FramePeer | None:
         """The server, for one frame; None: it is computed here."""
@@ -152,6 +154,12 @@ class RowSharing(LinkedSession):
         self._note("local_share", f"{choice.local_share:.2f}")
         self._note("predicted_ms", f"{choice.predicted_ms:.1f}")
         return Spent(compute_ms=robot_ms, transmit_ms=transmit_ms, receive_ms=receive_ms)
+
+    def _make_session(self, name: str) -> RowSession:
+        self._last = self.session = RowSession(
+            name, self._identity, self._space, self._config, self._connection.send, before=self._last
+        )
+        return self.session
 
     def _greet(self) -> None:
         welcome = self.session.welcome

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -95,10 +96,13 @@ class ServerConnection:
             return self._load.busy(time.monotonic())
 
     def send(self, packet: Packet) -> None:
-        """Send without waiting: to a session's own gateway as soon as that is reached, else to all."""
+        """Send without waiting: to a session's own gateway as soon as that is reached, else to all.
+
+        Last words go to all, by the publisher that stays: the own one is destroyed with the session.
+        """
         publisher, own = self._packets, self._own.get(packet.session)
         with suppress(InvalidHandle):  # the executor's thread has just taken the session from that gateway
-            if own is not None and own[1].get_subscription_count():
+            if own is not None and not packet.ends_session and own[1].get_subscription_count():
                 publisher = own[1]
         self._sender.publish(publisher, packet_message(packet), packet.bytes_on_wire)
 
@@ -146,16 +150,15 @@ class ServerConnection:
 
 
 class LinkedSession(ABC):
-    """A session of a node with servers, which it greets while it is wanted; else others may have its place there.
+    """Sessions of a node with servers, one after the other: while none is wanted others may have its place there.
 
-    It ends after :meth:`close`, or with :meth:`ServerConnection.close`.
+    All ends after :meth:`close`, or with :meth:`ServerConnection.close`.
     """
 
     def __init__(
         self,
         node: Node,
         connection: ServerConnection,
-        session: RobotSession,
         report: ServerReport,
         probe_s: float,
         is_wanted: Callable[[], bool],
@@ -169,11 +172,12 @@ class LinkedSession(ABC):
         """
         self._node = node
         self._connection = connection
-        self._linked = session
         self._report = report
         self._is_wanted = is_wanted
         self._is_closing = self._is_begun = False
-        connection.join(session.name, session.receive, self._end)
+        self._linked = self._join()
+        if not is_wanted():
+            report.rest()
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(min(_TICK_S, probe_s), self._tick, clock=steady)
 
@@ -190,9 +194,13 @@ class LinkedSession(ABC):
             self._greet()
         elif self._is_begun:
             self._is_begun = False
-            self._linked.close(for_good=False)
-            self._connection.belongs_to(self._linked.name, "")
+            self._leave()
+            self._linked = self._join()  # under another name: what is still on its way cannot begin or end it
             self._report.rest()
+
+    @abstractmethod
+    def _make_session(self, name: str) -> RobotSession:
+        """Make the session that is used from now on."""
 
     @abstractmethod
     def _greet(self) -> None:
@@ -200,6 +208,15 @@ class LinkedSession(ABC):
 
     def _end(self) -> None:
         """End, and tell the server; by the executor's thread, or when that has ended."""
+        self._leave()
+        self._node.destroy_timer(self._timer)
+        self._report.rest()
+
+    def _join(self) -> RobotSession:
+        session = self._make_session(f"robot_{secrets.token_hex(4)}")
+        self._connection.join(session.name, session.receive, self._end)
+        return session
+
+    def _leave(self) -> None:
         self._linked.close()
         self._connection.leave(self._linked.name)
-        self._node.destroy_timer(self._timer)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 
@@ -49,9 +48,8 @@ class WholeFrames(LinkedSession):
         self._config = config
         self._health = health
         report = ServerReport(node, health, started="answers", until="it answers", prefix=prefix)
-        name = f"robot_{secrets.token_hex(4)}"
-        self._session = WholeFrameSession(name, identity, config, connection.send)
-        super().__init__(node, connection, self._session, report, config.probe_s, is_wanted)
+        self._identity = identity
+        super().__init__(node, connection, report, config.probe_s, is_wanted)
 
     @property
     def complaint(self) -> str:
@@ -67,14 +65,15 @@ class WholeFrames(LinkedSession):
             more_ms: beside the deadline, for a server that has to load the model first: a session is waited for, too.
         """
         started = time.monotonic()
+        session = self._session  # for all of the frame: another one may take its place meanwhile
         if more_ms:
-            self._session.poll()
-            self._session.wait_until_started(more_ms / 1e3)
-        ticket = self._session.request(more_ms)
+            session.poll()
+            session.wait_until_started(more_ms / 1e3)
+        ticket = session.request(more_ms)
         result = None
         if ticket is not None:
-            self._send(ticket, stamp_ns, image)
-            result = self._wait(ticket) if ticket.awaited else None
+            self._send(session, ticket, stamp_ns, image)
+            result = _result(session, ticket) if ticket.awaited else None
             self._health.count("server_answers" if result else "server_misses" if ticket.awaited else "server_probes")
         if result is not None:
             on_link_ms = 1e3 * (time.monotonic() - started) - sum(result.stage_ms)
@@ -82,20 +81,25 @@ class WholeFrames(LinkedSession):
             result.stage_ms = [*result.stage_ms, max(0.0, on_link_ms)]
         return result
 
-    def _send(self, ticket: Ticket, stamp_ns: int, image: NDArray[np.uint8]) -> None:
+    def _send(self, session: WholeFrameSession, ticket: Ticket, stamp_ns: int, image: NDArray[np.uint8]) -> None:
         picture = encode(WireImage.JPEG.value, image, self._config.jpeg_quality)
         self._health.count("bytes_sent", len(picture))
         self.bytes_sent += len(picture)
-        self._session.send(ticket, whole_frame(stamp_ns, picture))
+        session.send(ticket, whole_frame(stamp_ns, picture))
 
-    def _wait(self, ticket: Ticket) -> InferenceResult | None:
-        content = self._session.result(ticket)
-        try:
-            return None if content is None else result_from(content)
-        except MessageError as error:
-            self._session.fail(self._session.epoch, f"the server: {error}")
-            return None
+    def _make_session(self, name: str) -> WholeFrameSession:
+        self._session = WholeFrameSession(name, self._identity, self._config, self._connection.send)
+        return self._session
 
     def _greet(self) -> None:
         self._session.poll()
         self._report.say(self._session.complaint)
+
+
+def _result(session: WholeFrameSession, ticket: Ticket) -> InferenceResult | None:
+    content = session.result(ticket)
+    try:
+        return None if content is None else result_from(content)
+    except MessageError as error:
+        session.fail(session.epoch, f"the server: {error}")
+        return None

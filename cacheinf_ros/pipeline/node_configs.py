@@ -209,8 +209,8 @@ class ServerConfig(Config):
 
     max_robots: int = parameter(
         8,
-        "robots that have a cache here at a time; each model of a robot counts, and where it was used both ways, "
-        "sharing frames and sending whole ones count each; the one heard least recently is forgotten",
+        "robots that have a cache here at a time; each model of a robot counts, and where it is used both ways at a "
+        "time, sharing frames and sending whole ones count each; the one heard least recently is forgotten",
         low=1,
         high=1000,
     )

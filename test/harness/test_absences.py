@@ -28,3 +28,6 @@ def test_by_hand() -> None:
     absences.add(4.0, 4.5)
     assert absences.within(0.0, 10.0) == 3.0
     assert absences.within(1.5, 4.25) == 0.5 + 1.25
+    more = Absences()
+    more.add(1.5, 3.5)
+    assert (absences | more).within(0.0, 10.0) == 4.0

@@ -57,5 +57,5 @@ def test_recovery_counts_from_the_fault_to_the_first_right_answer_of_a_later_fra
     ):
         ledger.send(stamp, sent, must=True)
         ledger.answer(stamp, answered, fate)
-    assert ledger.recovery_s(2.0) == 2.0
-    assert ledger.recovery_s(3.5) is None
+    assert ledger.recovered(2.0) == (3.0, 4.0)
+    assert ledger.recovered(3.5) is None

@@ -40,7 +40,9 @@ class RobotSession:
         name: of the session.
     """
 
-    def __init__(self, name: str, identity: Identity, work: Work, config: OffloadConfig, send: Send) -> None:
+    def __init__(
+        self, name: str, identity: Identity, work: Work, config: OffloadConfig, send: Send, *, epoch: int = 1
+    ) -> None:
         """Prepare; nothing is sent before :meth:`poll`.
 
         Args:
@@ -49,6 +51,7 @@ class RobotSession:
             work: what the server is to do.
             config: deadlines, and how values cross.
             send: takes packets for the server; it must not wait.
+            epoch: the first one: later than all that whoever computes frames knows of servers.
         """
         self.name = name
         self._config = config
@@ -67,7 +70,7 @@ class RobotSession:
             priority=config.priority,
         )
         self._complaint = NOT_YET
-        self._epoch = 1
+        self._epoch = epoch
         self._next_hello = self._heard = 0.0
         self._greeted: Assembly | None = None
         self._welcome: Welcome | None = None
@@ -106,17 +109,12 @@ class RobotSession:
         for packet in packets:
             self._send(packet)
 
-    def close(self, *, for_good: bool = True) -> None:
-        """End, and let the server know; by the thread that calls :meth:`poll`, so that no greeting follows.
-
-        Args:
-            for_good: else only until :meth:`poll` is called again; until then the server may give the place to others.
-        """
+    def close(self) -> None:
+        """End for good, and let the server know; by the thread that calls :meth:`poll`, so that no greeting follows."""
         with self._lock:
-            self._is_open = not for_good
+            self._is_open = False
             epoch = self._epoch
-            self._fail("the session was closed" if for_good else "the server is not used at present")
-            self._next_hello = 0.0
+            self._fail("the session was closed")
         for packet in cut(b"", session=self.name, epoch=epoch, kind=Kind.BYE):
             self._send(packet)
 

@@ -56,11 +56,26 @@ class RowSession(RobotSession):
         served_ms: of all frames so far.
     """
 
-    def __init__(self, name: str, identity: Identity, space: PartitionSpace, config: OffloadConfig, send: Send) -> None:
-        """Prepare, as :class:`RobotSession`; ``space``: what the tensors are like."""
+    def __init__(
+        self,
+        name: str,
+        identity: Identity,
+        space: PartitionSpace,
+        config: OffloadConfig,
+        send: Send,
+        *,
+        before: RowSession | None = None,
+    ) -> None:
+        """Prepare, as :class:`RobotSession`.
+
+        Args:
+            space: what the tensors are like.
+            before: the session, closed by now, that shared frames of the same engine before this one.
+        """
         asked = replace(identity, dropped=tuple(sorted(space.dropped)), levels=space.levels_digest)
-        super().__init__(name, asked, Work.ROWS, config, send)
-        self.up, self.down = LinkEstimate(), LinkEstimate()
+        super().__init__(name, asked, Work.ROWS, config, send, epoch=1 if before is None else before.epoch + 1)
+        self.up: LinkEstimate = LinkEstimate() if before is None else before.up
+        self.down: LinkEstimate = LinkEstimate() if before is None else before.down
         self.served: tuple[Frame, float] | None = None
         self.served_ms = 0.0
         self._space = space

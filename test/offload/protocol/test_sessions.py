@@ -151,16 +151,6 @@ def test_a_robot_that_ends_says_so_and_greets_no_more() -> None:
         assert len(said) == 1
 
 
-def test_a_robot_that_gives_its_place_back_may_have_it_again() -> None:
-    with both(MODEL) as sessions:
-        for _ in range(3):
-            sessions.connect()
-            assert sessions.robot.frame(lambda _: None) is not None
-            sessions.robot.close(for_good=False)
-            assert sessions.robot.welcome is None and sessions.robot.complaint
-            assert sessions.robot.frame(lambda _: None) is None
-
-
 def test_the_time_of_the_server_is_summed_once_for_each_frame_and_cannot_be_made_up() -> None:
     with both(MODEL) as sessions:
         sessions.connect()
