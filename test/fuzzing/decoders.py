@@ -202,15 +202,15 @@ def _takes_long(data: bytes) -> bool:
 
 
 def _as_file(data: bytes) -> Path:
-    path = _folder() / "file.yaml"
+    path = Path(_folder().name) / "file.yaml"
     path.write_bytes(data)
     return path
 
 
 @cache
-def _folder() -> Path:
+def _folder() -> tempfile.TemporaryDirectory[str]:
     in_memory = Path("/dev/shm")  # opening a file on a disk takes longer than all else
-    return Path(tempfile.mkdtemp(prefix="fuzzing", dir=in_memory if in_memory.is_dir() else None))
+    return tempfile.TemporaryDirectory(prefix="fuzzing", dir=in_memory if in_memory.is_dir() else None)
 
 
 def _run(found: Graph) -> None:
