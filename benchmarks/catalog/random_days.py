@@ -128,7 +128,7 @@ def _judged(seed: int) -> dict[str, Any]:
             "energy": outcome.energy_j / budget.energy_j,
             "money": outcome.money / budget.money if budget.money else 0.0,
             "loads": outcome.loads,
-            "is_broken": outcome.energy_j > budget.energy_j + _EXACT or outcome.money > budget.money + _EXACT,
+            "is_broken": bool(outcome.energy_j > budget.energy_j + _EXACT or outcome.money > budget.money + _EXACT),
         }
     connected = float(np.mean([day.connected(time_s) for time_s in day.trace.times_s]))
     return {"seed": seed, "models": len(day.catalogs), "connected": connected, "oracle": oracle, "rules": rules}

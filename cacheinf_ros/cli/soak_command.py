@@ -19,6 +19,7 @@ from cacheinf_ros.harness.soak_report import FaultRates, SoakConfig, SoakReport
 from cacheinf_ros.sources import open_source
 
 _S_PER_HOUR = 3600.0
+_MB = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,12 @@ class SoakOptions:
     tune_every_s: Annotated[
         float, typer.Option(min=0, help="With --policy all: mean time between changes of a robot's policy, s; 0: none.")
     ] = 10.0
+    rest_every_s: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Time between moments in which all robots leave the server, to compare its memory, s; 0: none."
+        ),
+    ] = 300.0
     patience_s: Annotated[float, typer.Option(min=1, help="How long a frame may wait for its result, s.")] = 10.0
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0
     out: Annotated[Path, typer.Option(help="Folder for report.json and the nodes' logs.")] = Path("out/soak")
@@ -94,10 +101,26 @@ def figures(report: SoakReport) -> dict[str, Any]:
         "starts_s": _spread(report.starts_s),
         "growth": [asdict(growth) for growth in report.growth],
         "diagnostics": report.diagnostics,
-        "sessions": report.sessions,
+        "sessions": report.server.sessions,
+        "server_at_rest": {
+            "pid_s_mb": [[rest.pid, round(rest.at_s, 1), rest.resident_bytes / _MB] for rest in report.server.rests],
+            "growth_mb": _growth_at_rest(report),
+            "missed": report.server.missed_rests,
+        },
         "deaths": report.deaths,
         "tracebacks": report.tracebacks,
         "clean": report.is_clean,
+    }
+
+
+def _growth_at_rest(report: SoakReport) -> dict[str, float] | None:
+    slope = report.server.growth
+    if slope is None:
+        return None
+    return {
+        "samples": slope.samples,
+        "per_hour": slope.per_hour / _MB,
+        "error_per_hour": slope.error_per_hour / _MB,
     }
 
 
@@ -117,7 +140,7 @@ def _tables(report: SoakReport) -> list[Table]:
     counts = Table("what", "how often", title="soak")
     for name, count in sorted(report.visits.items()):
         counts.add_row(f"visitor {name}", f"{count}")
-    counts.add_row("sessions begun by one process of the server", f"{report.sessions}")
+    counts.add_row("sessions begun by one process of the server", f"{report.server.sessions}")
     counts.add_section()
     counts.add_row("frames sent", f"{report.sent}")
     for fate, count in report.fates.items():
@@ -139,4 +162,8 @@ def _tables(report: SoakReport) -> list[Table]:
             each.name, f"{each.lived_s:.0f}", f"{each.memory_mb:.0f}", f"{each.memory_mb_per_hour:+.1f}",
             "{} to {}".format(*each.threads), "{} to {}".format(*each.descriptors),
         )  # fmt: skip
+    at_rest = _growth_at_rest(report)
+    if at_rest is not None:
+        line = "{per_hour:+.1f} +- {error_per_hour:.1f} ({samples} times)".format(**at_rest)
+        growth.add_row("server while nobody was there", "", "", line, "", "")
     return [table, counts, growth]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from numpy.typing import ArrayLike
+from scipy.stats import linregress
 
 _WARM_UP = 0.25  # of a process' life: caches and pools fill
 _MB = 1e6
@@ -38,6 +40,21 @@ class Growth:
     descriptors_per_hour: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slope:
+    """A straight line through samples after warm-up.
+
+    Attributes:
+        samples: how many.
+        per_hour: of the samples' unit.
+        error_per_hour: its standard error, were the samples independent.
+    """
+
+    samples: int
+    per_hour: float
+    error_per_hour: float
+
+
 @dataclass(slots=True)
 class _Watched:
     name: str
@@ -65,6 +82,14 @@ class ResourceWatch:
                     memory = process.memory_info().rss
                     watched.samples.append((now_s, memory, process.num_threads(), process.num_fds()))
 
+    def resident(self, name: str) -> tuple[int, int] | None:
+        """Return the process ID and resident bytes of the latest process of a name; None where it has ended."""
+        process = next((each.process for each in reversed(self._watched) if each.name == name), None)
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if process is not None:
+                return process.pid, process.memory_info().rss
+        return None
+
     def save(self, path: Path) -> None:
         """Write all samples: a line for each, with process, seconds, resident bytes, threads and descriptors."""
         with path.open("w", encoding="utf-8") as file:
@@ -81,18 +106,37 @@ class ResourceWatch:
         return [growth_of(name, samples) for name, samples in lives if samples[-1, 0] - samples[0, 0] >= least_s]
 
 
+def slope_of(times_s: ArrayLike, values: ArrayLike) -> Slope | None:
+    """Fit a line to samples in order of time, but for those of the warm-up; None: fewer than three are left."""
+    times, held = np.asarray(times_s, dtype=float), np.asarray(values, dtype=float)
+    is_warm = _is_warm(times)
+    if is_warm.sum() < 3:
+        return None
+    line = linregress(times[is_warm], held[is_warm])
+    return Slope(
+        samples=int(is_warm.sum()),
+        per_hour=float(line.slope) * _S_PER_HOUR,
+        error_per_hour=float(line.stderr) * _S_PER_HOUR,
+    )
+
+
 def growth_of(name: str, samples: np.ndarray) -> Growth:
-    """Fit a line to samples, float [n, 4]: seconds, resident bytes, threads, descriptors; n > 1, in order of time."""
-    lived_s = samples[-1, 0] - samples[0, 0]
-    warm = samples[samples[:, 0] >= samples[0, 0] + _WARM_UP * lived_s]
-    per_hour = np.polyfit(warm[:, 0] - warm[0, 0], warm[:, 1:], 1)[0] * _S_PER_HOUR if len(warm) > 1 else np.zeros(3)
+    """Fit lines to samples, float [n, 4]: seconds, resident bytes, threads, descriptors; n > 1, in order of time."""
+    times_s = samples[:, 0]
+    warm = samples[_is_warm(times_s)]
+    slopes = [slope_of(times_s, values) for values in samples[:, 1:].T]
+    memory, threads, descriptors = (0.0 if slope is None else slope.per_hour for slope in slopes)
     return Growth(
         name=name,
-        lived_s=float(lived_s),
+        lived_s=float(times_s[-1] - times_s[0]),
         memory_mb=float(samples[-1, 1]) / _MB,
-        memory_mb_per_hour=float(per_hour[0]) / _MB,
+        memory_mb_per_hour=memory / _MB,
         threads=(int(warm[:, 2].min()), int(warm[:, 2].max())),
         descriptors=(int(warm[:, 3].min()), int(warm[:, 3].max())),
-        threads_per_hour=float(per_hour[1]),
-        descriptors_per_hour=float(per_hour[2]),
+        threads_per_hour=threads,
+        descriptors_per_hour=descriptors,
     )
+
+
+def _is_warm(times_s: np.ndarray) -> np.ndarray:
+    return times_s >= times_s[:1] + _WARM_UP * (times_s[-1:] - times_s[:1])

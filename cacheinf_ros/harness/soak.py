@@ -8,22 +8,22 @@ equal in every byte are reused, so that every right result is that of dense exec
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
 import queue
 import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
+from cacheinf_ros.harness.agenda import Agenda
 from cacheinf_ros.harness.churn import Column, Fault, Visit, plan_process_faults
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.full_disk import full_disk
 from cacheinf_ros.harness.policy_changes import PolicyChanges
 from cacheinf_ros.harness.processes import NodeCommand, NodeGroup, NodeProcess
 from cacheinf_ros.harness.resources import ResourceWatch
+from cacheinf_ros.harness.server_rests import ServerReport, ServerRests
 from cacheinf_ros.harness.soak_report import SoakConfig, SoakReport
 from cacheinf_ros.harness.soak_setting import (
     ALL_POLICIES,
@@ -32,6 +32,7 @@ from cacheinf_ros.harness.soak_setting import (
     Shown,
     has_matcher,
     matcher_command,
+    policy_of,
     robot_command,
     server_command,
 )
@@ -95,13 +96,6 @@ def soak(
         relay.close()
 
 
-@dataclass(order=True)
-class _Timer:
-    at_s: float
-    number: int
-    act: Callable[[], None] = field(compare=False)
-
-
 class _Soak:
     def __init__(
         self,
@@ -122,8 +116,7 @@ class _Soak:
         self._where: Counter[str] = Counter()
         self._diagnostics: dict[str, int] = {}
         self._sessions = 0
-        self._timers: list[_Timer] = []
-        self._numbers = itertools.count()
+        self._agenda = Agenda()
         self._end = 0.0
         self._server = SoakedNode("server", server_command(config), start)
         numbers = range(config.robots)
@@ -138,6 +131,8 @@ class _Soak:
         self._policy_changes = PolicyChanges(
             station, [self._robots[number] for number in self._befallible], config.seed
         )
+        policies = [policy_of(config, number) for number in numbers]
+        self._rests = ServerRests(station, resources, self._server, self._robots, policies)
         self._visitors = Visitors(station, shown.identity, shown.space, SHARE_TOPIC, ANSWER_TOPIC, config.seed)
 
     def start(self) -> None:
@@ -157,7 +152,7 @@ class _Soak:
         began = said = time.monotonic()
         self._end = began + self._config.duration_s
         self._plan(began)
-        while self._timers or any(robot.ledger.waiting for robot in self._robots):
+        while self._agenda or any(robot.ledger.waiting for robot in self._robots):
             now = time.monotonic()
             if now > self._end + self._config.patience_s + _LAST_WORDS_S:
                 break
@@ -186,7 +181,7 @@ class _Soak:
             starts_s=[seconds for robot in self._robots for seconds in robot.starts_s],
             growth=self._resources.growth(self._config.duration_s / 4),
             diagnostics=self._diagnostics,
-            sessions=self._sessions,
+            server=ServerReport(sessions=self._sessions, rests=self._rests.found, missed_rests=self._rests.missed),
             deaths=[death for node in self._nodes for death in node.deaths],
             tracebacks=[name for node in self._nodes for name in node.tracebacks()],
         )
@@ -223,14 +218,16 @@ class _Soak:
             matchers=self._matchers, server_share=rates.server_share, cut_share=rates.cut_share,
         )  # fmt: skip
         for fault in plan:
-            self._at(began + fault.at_s, lambda fault=fault: self._befall(fault))  # type: ignore[misc]
+            self._agenda.at(began + fault.at_s, lambda fault=fault: self._befall(fault))  # type: ignore[misc]
         for robot in self._robots:
-            self._at(began + self._random.random() / config.rate, lambda robot=robot: self._film(robot))  # type: ignore[misc]
-        self._at(began, self._sample)
-        self._at(began + config.visit_every_s, self._visit)
-        self._at(began, self._greet)
+            self._agenda.at(began + self._random.random() / config.rate, lambda robot=robot: self._film(robot))  # type: ignore[misc]
+        self._agenda.at(began, self._sample)
+        self._agenda.at(began + config.visit_every_s, self._visit)
+        self._agenda.at(began, self._greet)
         if config.tune_every_s and self._befallible and config.policy == ALL_POLICIES:
-            self._at(began + config.tune_every_s, self._tune)
+            self._agenda.at(began + config.tune_every_s, self._tune)
+        if config.rest_every_s:
+            self._agenda.at(began + config.rest_every_s, self._rest)
 
     @property
     def _counted(self) -> Counter[Fate]:
@@ -240,12 +237,8 @@ class _Soak:
     def _fates(self) -> str:
         return ", ".join(f"{count} {fate.value}" for fate, count in self._counted.items() if count)
 
-    def _at(self, at_s: float, act: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, _Timer(at_s, next(self._numbers), act))
-
     def _tick(self, now: float) -> None:
-        while self._timers and self._timers[0].at_s <= now:
-            heapq.heappop(self._timers).act()
+        self._agenda.act(now)
         for node in self._nodes:
             node.look(now)
         with contextlib.suppress(queue.Empty):  # there is nothing more to judge now
@@ -266,7 +259,7 @@ class _Soak:
         """Do something once more, unless the time is over by then."""
         at_s = time.monotonic() + after_s
         if at_s < self._end:
-            self._at(at_s, act)
+            self._agenda.at(at_s, act)
 
     def _film(self, robot: SoakedRobot) -> None:
         fault = robot.film(self._shown.pictures)
@@ -275,17 +268,17 @@ class _Soak:
         self._again(1 / self._config.rate, lambda: self._film(robot))
 
     def _befall(self, fault: Fault) -> None:
-        if time.monotonic() >= self._end:
+        if time.monotonic() >= self._end or self._rests.is_on:
             return
         if fault.column is Column.LINK:
             self._relay.faults.is_cut = True
-            self._at(time.monotonic() + fault.lasts_s, self._mend_link)
+            self._agenda.at(time.monotonic() + fault.lasts_s, self._mend_link)
         else:
             node = self._befallen(fault)
             if not node.is_up:
                 return
             node.befall(fault.kind)
-            self._at(time.monotonic() + fault.lasts_s, node.restore)
+            self._agenda.at(time.monotonic() + fault.lasts_s, node.restore)
         self._injected[fault.column, fault.kind.value] += 1
         if fault.column is Column.MATCHER:
             self._robots[fault.robot].recovers_from(f"matcher: {fault.kind.value}", time.monotonic())
@@ -302,12 +295,23 @@ class _Soak:
         self._relay.faults.is_cut = False
 
     def _visit(self) -> None:
-        self._visitors.come(self._random.choice(list(Visit)), time.monotonic())
+        if not self._rests.is_on:
+            self._visitors.come(self._random.choice(list(Visit)), time.monotonic())
         self._again(self._random.expovariate(1 / self._config.visit_every_s), self._visit)
 
     def _tune(self) -> None:
-        self._policy_changes.change()
+        if not self._rests.is_on:
+            self._policy_changes.change()
         self._again(self._random.expovariate(1 / self._config.tune_every_s), self._tune)
+
+    def _rest(self) -> None:
+        self._rests.begin(time.monotonic())
+        self._stay_away()
+
+    def _stay_away(self) -> None:
+        goes_on = self._rests.poll(time.monotonic())
+        after_s, act = (_GREET_S, self._stay_away) if goes_on else (self._config.rest_every_s, self._rest)
+        self._again(after_s, act)
 
     def _greet(self) -> None:
         self._visitors.poll(time.monotonic())

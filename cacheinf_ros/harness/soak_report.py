@@ -11,6 +11,7 @@ from cacheinf_ros.config import Config, setting
 from cacheinf_ros.harness.churn import Column, Visit
 from cacheinf_ros.harness.frame_ledger import Fate
 from cacheinf_ros.harness.resources import Growth
+from cacheinf_ros.harness.server_rests import ServerReport
 
 
 class FaultRates(Config):
@@ -57,6 +58,8 @@ class SoakConfig:
         visit_every_s: mean time between robots that only greet the server.
         tune_every_s: mean time between changes of server.policy of a robot that works, where policy is "all"; 0: nobody
             changes them.
+        rest_every_s: time between moments in which all robots leave the server, so that what it holds can be compared;
+            0: they do not.
         patience_s: how long a frame may wait for its result.
     """
 
@@ -71,6 +74,7 @@ class SoakConfig:
     rates: FaultRates
     visit_every_s: float
     tune_every_s: float
+    rest_every_s: float
     patience_s: float
 
 
@@ -92,7 +96,7 @@ class SoakReport:
         starts_s: how long robots' processes took from their start until images reach them and results are heard.
         growth: of the processes that lived for at least a quarter of the time.
         diagnostics: how many values each node reported, at most.
-        sessions: that one process of the server began, at most.
+        server: what became of the server.
         deaths: what ended without being asked to, or with a code other than 0, and its last line.
         tracebacks: names of the logs that have one.
     """
@@ -108,7 +112,7 @@ class SoakReport:
     starts_s: list[float]
     growth: list[Growth]
     diagnostics: dict[str, int]
-    sessions: int
+    server: ServerReport
     deaths: list[str]
     tracebacks: list[str]
 

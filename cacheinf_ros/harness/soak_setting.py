@@ -94,9 +94,13 @@ def has_matcher(number: int) -> bool:
     return number % 2 == 1
 
 
+def policy_of(config: SoakConfig, number: int) -> str:
+    """Return ``server.policy`` that a robot is started with."""
+    return _turn_of(number).value if config.policy == ALL_POLICIES else config.policy
+
+
 def robot_command(config: SoakConfig, number: int) -> NodeCommand:
     """The node of a robot that answers."""
-    policy = _turn_of(number).value if config.policy == ALL_POLICIES else config.policy
     matching = {} if has_matcher(number) else _MATCHING
     return NodeCommand(
         executable="inference" if has_matcher(number) else "cached_inference",
@@ -104,8 +108,8 @@ def robot_command(config: SoakConfig, number: int) -> NodeCommand:
         namespace=f"/robot{number}",
         parameters={
             **_ENGINE, **_CAMERA, **matching, "model": config.model, "result_topic": "results", "server.use": True,
-            "server.policy": policy, "server.share_topic": SHARE_TOPIC, "server.shared_topic": ANSWER_TOPIC,
-            "server.deadline_ms": _DEADLINE_MS, "server.schedule_s": 1.0,
+            "server.policy": policy_of(config, number), "server.share_topic": SHARE_TOPIC,
+            "server.shared_topic": ANSWER_TOPIC, "server.deadline_ms": _DEADLINE_MS, "server.schedule_s": 1.0,
             "server.probe_max_s": 1.0,  # places come free all the time
         },
     )  # fmt: skip

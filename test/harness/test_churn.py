@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheinf_ros.harness.churn import CameraFaults, Column, Fault, ProcessFault, plan_process_faults
-from cacheinf_ros.harness.resources import growth_of
 
 
 @given(st.integers(0, 100), st.floats(0.0, 1.0), st.integers(0, 4))
@@ -43,12 +42,3 @@ def test_faults_come_as_often_as_asked() -> None:
         assert abs(np.mean([fault.column is column for fault in plan]) - share) < 0.03
     faults = CameraFaults(0, 0.2)
     assert 0.18 < np.mean([faults.draw() is not None for _ in range(10_000)]) < 0.22
-
-
-def test_growth_is_that_after_the_warm_up() -> None:
-    seconds = np.arange(0.0, 3600.0, 10.0)
-    memory = 1e8 + np.where(seconds < 600, 1e5 * seconds, 6e7 + 2e6 * (seconds - 600) / 3600)
-    growth = growth_of("node", np.column_stack([seconds, memory, np.full(360, 7), 20 + (seconds > 3000)]))
-    assert abs(growth.memory_mb_per_hour - 2.0) < 0.01
-    assert growth.threads == (7, 7)
-    assert growth.descriptors == (20, 21)

@@ -9,13 +9,15 @@ import pytest
 
 from cacheinf_ros.harness.churn import Column, Visit
 from cacheinf_ros.harness.frame_ledger import Fate
+from cacheinf_ros.harness.server_rests import ServerReport
 from cacheinf_ros.harness.soak_report import FaultRates, SoakReport
 
 
 def report(fates: dict[Fate, int], visits: dict[str, int]) -> SoakReport:
     return SoakReport(
         sent=0, fates=Counter(fates), missing=Counter(), injected=Counter(), visits=Counter(visits), tuned=Counter(),
-        where=Counter(), recovery_s=[], starts_s=[], growth=[], diagnostics={}, sessions=0, deaths=[], tracebacks=[],
+        where=Counter(), recovery_s=[], starts_s=[], growth=[], diagnostics={}, server=ServerReport(), deaths=[],
+        tracebacks=[],
     )  # fmt: skip
 
 
