@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Which variant of each model is ready, and the device's memory for them (algorithm 1, CACHEINSERT)."""
+"""Which variant of each model is ready, and the device's memory for them (algorithm 1, lines 44 to 52)."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Scheduler:
         return self._loaded.used
 
     def choose(self, model: str, now_s: float, *, connected: bool = True) -> Decision:
-        """Serve a request (PROCESS). What the decision loads counts as loaded from now on.
+        """Serve a request (PROCESS, lines 1 to 10). What the decision loads counts as loaded from now on.
 
         Raises:
             CatalogError: no such model.
@@ -101,7 +101,7 @@ class Scheduler:
         return Decision(model=model, option=option, why=why, load=load)
 
     def update(self, model: str, now_s: float, *, connected: bool = True) -> Load | None:
-        """What to load for the model in place of what it has in the cache (CACHEUPDATE after a hit); None: nothing.
+        """What to load for the model in place of what it has in the cache (lines 4 and 13 to 20); None: nothing.
 
         It is only proposed.
 
@@ -116,7 +116,7 @@ class Scheduler:
         return None if option is None or option is resident.option else self._load(model, option, why)
 
     def apply(self, load: Load, now_s: float) -> None:
-        """The variant is in the cache from now on, what it evicts is not."""
+        """The variant is in the cache from now on, what it evicts is not (CACHEINSERT, lines 44 to 52)."""
         known = self._known(load.model)
         known.frequency.begin_anew(now_s)
         known.uses_energy, known.uses_money = load.option.cost.energy_j > 0, load.option.cost.money > 0

@@ -1,5 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Propagation of active sets: which output pixels depend on an active input pixel, for separable local operators."""
+"""Propagation of active sets: which output pixels depend on an active input pixel, for separable local operators.
+
+These are the pixels uv' of CacheInf's section 4.2, equations 4 and 5.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Executes steps by plain torch, on any device: the trivial sibling of the compiled executor."""
+"""Executes steps by plain torch, on any device: the trivial sibling of the compiled executor.
+
+Active outputs are computed from maps that hold new values where there are any and cached ones elsewhere (CacheInf
+section 4.2, equation 7; the query of equation 6 is made once, see :mod:`cacheinf_ros.engine.following`).
+"""
 
 from __future__ import annotations
 

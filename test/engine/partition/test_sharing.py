@@ -250,16 +250,45 @@ def test_both_ends_keep_what_the_budget_allows() -> None:
     free = sum(map_bytes(layout, name) for name in droppable(layout) if name not in dropped)
     assert dropped and free <= budget_mb * 1e6
     assert server.helper.program.maps.cache_bytes == engine.cache_bytes
-    rng = np.random.default_rng(0)
-    image, cache_map = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8), None
-    for _ in range(6):
-        server.partition = random_partition(server, rng)
-        result = engine.run(image, cache_map, server)
-        server.end()
-        assert not server.failed
-        assert_result_equals_dense(engine, result, image)
-        image, cache_map = changed(image, 5, 0.05, rng)
     with pytest.raises(EngineError, match=r"cache\.budget_mb of the server"):
         PartitionWorker(MIXED, config, ())
     with pytest.raises(EngineError, match="this model has not"):
         PartitionWorker(MIXED, CONFIG, ["nothing"])
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        Precision.FLOAT32,
+        pytest.param(
+            Precision.INT8,
+            marks=pytest.mark.skipif(
+                not choose_backend("cpu", 1, Precision.INT8).takes_levels, reason="needs the compiled kernels"
+            ),
+        ),
+    ],
+)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), share_kept=st.sampled_from([0.2, 0.5, 0.8]))
+def test_merged_caches_shared_with_a_server_give_the_bits_of_an_engine_alone(
+    precision: Precision, seed: int, share_kept: float
+) -> None:
+    """Wherever frames are divided, and whatever is kept of the maps; also on frames that the robot computes alone."""
+    keep_scales(MIXED, scales_of(MIXED))
+    config = CONFIG.changed(precision=precision)
+    config = config.changed(cache_budget_mb=share_kept * Engine(MIXED, config).cache_bytes / 1e6)
+    engine, alone = Engine(MIXED, config, with_server=True), Engine(MIXED, config)
+    assert engine.shared is not None
+    server = Server(config=config, dropped=engine.shared.space.dropped)
+    rng = np.random.default_rng(seed)
+    image, cache_map = rng.integers(0, 256, (90, 80, 3), dtype=np.uint8), None
+    for _ in range(6):
+        server.partition = random_partition(server, rng)
+        result, expected = engine.run(image, cache_map, server), alone.run(image, cache_map).outputs
+        server.end()
+        assert not server.failed
+        for name, found in result.outputs.items():
+            assert np.array_equal(found, expected[name])
+        if precision is Precision.FLOAT32:
+            assert_result_equals_dense(engine, result, image)
+        image, cache_map = changed(image, 5, 0.05, rng)
