@@ -55,6 +55,12 @@ class CatalogCloud:
         message.header, message.model, message.variant, message.why = view.header, model, variant, why
         return CloudAnswer(answer=message, money=money, link_ms=link_ms)
 
+    def close(self) -> None:
+        """End all sessions: the server is not asked any more."""
+        for _, frames in self._asked.values():
+            frames.close()
+        self._asked.clear()
+
     def probe(self, model: str, view: View) -> float:
         """Try a server that was late with a frame, if it is time to, without waiting. Returns dollars to be paid.
 

@@ -6,11 +6,16 @@ MCDNN's scheduler (section 5.3) picks variant and place for every request.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from cacheinf_ros.catalog import CatalogFolder
 from cacheinf_ros.catalog.serving import CatalogConfig, RequestQueue
 from cacheinf_ros.nodes.camera import Camera
 from cacheinf_ros.nodes.catalog_pipeline import CatalogPipeline
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.image_messages import Arrival
+from cacheinf_ros.nodes.live_catalogs import LiveCatalogs
+from cacheinf_ros.nodes.managed_node import Standing
 from cacheinf_ros.pipeline.node_configs import ImageConfig
 
 
@@ -23,17 +28,13 @@ class CatalogInferenceNode(FrameNode):
     def configure(self) -> None:
         """Read the catalogs."""
         self._pipeline = CatalogPipeline(self)
+        self._live_catalogs = LiveCatalogs(self, CatalogConfig, self._register)
 
     def activate(self) -> None:
         """Begin with empty caches."""
         super().activate()
-        self._asking: RequestQueue[Arrival] = RequestQueue(
-            self._pipeline.models,
-            lambda: self.parameters.get(CatalogConfig).rates_hz,
-            together=self._pipeline.computed_with,
-        )
+        self._begin_to_ask()
         self._camera = Camera(self, self.parameters.get(ImageConfig), self.health, self._store_image)
-        self.begin(self._asking, self._pipeline.answer, self._pipeline.rest)
 
     def deactivate(self) -> None:
         """Finish the request at hand."""
@@ -43,8 +44,28 @@ class CatalogInferenceNode(FrameNode):
 
     def clean_up(self) -> None:
         """Free the models, and tell the server."""
+        self._live_catalogs.close()
         self._pipeline.close()
         del self._pipeline
+
+    def _begin_to_ask(self) -> None:
+        pipeline = self._pipeline
+        self._asking: RequestQueue[Arrival] = RequestQueue(
+            pipeline.models, lambda: pipeline.rates_hz, together=pipeline.computed_with
+        )
+        self.begin(self._asking, pipeline.answer, pipeline.rest)
+
+    def _register(self, folders: Sequence[CatalogFolder]) -> bool:
+        """Ask these models from now on, if the request at hand is finished in time; the image that waits is dropped."""
+        is_active = self.standing is Standing.ACTIVE
+        if is_active:
+            super().deactivate()
+            if not self.has_finished:
+                return False
+        self._pipeline.register(folders)
+        if is_active:
+            self._begin_to_ask()
+        return True
 
     def _store_image(self, arrival: Arrival) -> None:
         self.store(lambda: self._asking.put(arrival))

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Header
 
-from cacheinf_ros.catalog import Place, prepare_catalogs
-from cacheinf_ros.catalog.serving import Announcer, Asked, BudgetReport, CatalogBudgetConfig, CatalogConfig
+from cacheinf_ros.catalog import CatalogFolder, Place, prepare_catalogs
+from cacheinf_ros.catalog.serving import (
+    Announcer,
+    Asked,
+    BudgetReport,
+    CatalogBudgetConfig,
+    CatalogConfig,
+    CatalogsInUse,
+)
 from cacheinf_ros.catalog.serving.catalog_service import CatalogService, Places
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.energy import PowerModel, RequestEnergy
@@ -53,40 +60,47 @@ class CatalogPipeline:
     def __init__(self, node: FrameNode) -> None:
         """Read the catalogs; :class:`CacheinfError` where that cannot be done, or no variant of a model may run."""
         get, log = node.parameters.get, node.get_logger()
-        config = get(CatalogConfig)
         self._node = node
+        self._configs = CatalogsInUse(node.parameters)
+        config = self._configs.get(CatalogConfig)
         folders = config.read()
-        demands = config.demands(folders)
-        catalogs = [demand.catalog for demand in demands]
-        self.models: Sequence[str] = tuple(catalog.model for catalog in catalogs)
+        config.demands(folders)  # before anything is prepared: a mistake is told at once
         if Place.DEVICE in config.places or Place.SPLIT in config.places:
             prepare_catalogs(folders, log.info, log.error)
-        self._connection = self._split = cloud = None
+        self._connection: ServerConnection | None = None
         if Place.CLOUD in config.places or Place.SPLIT in config.places:
             self._connection = ServerConnection(node, get(ServerTopicsConfig), Sender(node, get(LimitConfig)))
-        if self._connection and any(Place.SPLIT in v.costs for catalog in catalogs for v in catalog.variants):
-            self._split = CatalogSplit(node, catalogs, self._connection)
-        announcer = Announcer(node.health.note, log.info)
-        self._device = DeviceModels(folders, node.parameters, announcer, self._split)
-        if self._connection and Place.CLOUD in config.places:
-            cloud = CatalogCloud(node, folders, self._connection)
-        connection = self._connection
-        server_load = None if connection is None else lambda: connection.server_load
-        self._service: CatalogService[InferenceResult] = CatalogService(
-            demands,
-            node.parameters,
-            Places(device=self._device, split=self._split, cloud=cloud, server_load=server_load),
-            RequestEnergy(get(PowerModel), announced_meter(node, "energy of requests"), node.health.note),
-            announcer,
-            lambda view, result: self._message(view.header, result),
-        )
-        self._report = BudgetReport(node.health, self.models)
+        self._energy = RequestEnergy(get(PowerModel), announced_meter(node, "energy of requests"), node.health.note)
+        self._report = BudgetReport(node.health)
         self._results = publish_on(node, InferenceResult, get(ResultConfig).result_topic, profile(_RESULT_DEPTH))
         node.health.counted("result_subscribers", self._results.get_subscription_count)
-        self._figures = {model: FigureTopic(node, model) for model in self.models}
+        self._figures: dict[str, FigureTopic] = {}
         self._view: tuple[Arrival, View] | None = None
         self._used_bytes = 0
+        self._serve(folders)
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    @property
+    def rates_hz(self) -> Sequence[float]:
+        """How often each of the models is to be asked at present."""
+        return self._configs.get(CatalogConfig).rates_hz
+
+    def register(self, folders: Sequence[CatalogFolder]) -> None:
+        """Serve the models of the catalogs that the parameters name now, with what is left of the budget.
+
+        To be called while no request is served. Nothing is loaded after it.
+
+        Args:
+            folders: of these catalogs, prepared.
+
+        Raises:
+            CacheinfError: no variant of a model may run.
+        """
+        self._configs.take()
+        self._device.drop_all()
+        if self._cloud is not None:
+            self._cloud.close()
+        self._serve(folders, self._service)
 
     def computed_with(self, model: str) -> tuple[str, ...]:
         """The models that are computed with this one; to be asked in the worker's thread."""
@@ -127,6 +141,39 @@ class CatalogPipeline:
         self._device.drop_all()
         if self._connection is not None:
             self._connection.close()
+
+    def _serve(self, folders: Sequence[CatalogFolder], before: CatalogService[InferenceResult] | None = None) -> None:
+        node, config = self._node, self._configs.get(CatalogConfig)
+        demands = config.demands(folders)
+        catalogs = [demand.catalog for demand in demands]
+        self.models: Sequence[str] = tuple(catalog.model for catalog in catalogs)
+        connection, split, cloud = self._connection, None, None
+        if connection and any(Place.SPLIT in v.costs for catalog in catalogs for v in catalog.variants):
+            split = CatalogSplit(node, catalogs, connection)
+        if connection and Place.CLOUD in config.places:
+            cloud = CatalogCloud(node, folders, connection)
+        announcer = Announcer(node.health.note, node.get_logger().info)
+        self._cloud, self._device = cloud, DeviceModels(folders, self._configs, announcer, split)
+        self._service: CatalogService[InferenceResult] = CatalogService(
+            demands,
+            self._configs,
+            Places(
+                device=self._device,
+                split=split,
+                cloud=cloud,
+                server_load=None if connection is None else lambda: connection.server_load,
+            ),
+            self._energy,
+            announcer,
+            lambda view, result: self._message(view.header, result),
+            before=before,
+        )
+        self._report.follow(self.models)
+        for gone in set(self._figures) - set(self.models):
+            node.destroy_publisher(self._figures.pop(gone).publisher)
+        for model in self.models:
+            if model not in self._figures:
+                self._figures[model] = FigureTopic(node, model)
 
     def _publish_figures(self, model: str, message: InferenceResult, latency_ms: float) -> None:
         config = self._node.parameters.get(EngineConfig)

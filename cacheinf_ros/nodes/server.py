@@ -7,8 +7,9 @@ It has a cache of its own for each robot. With a fleet it is a gateway: rows are
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
-from cacheinf_ros.catalog import prepare_catalogs
+from cacheinf_ros.catalog import CatalogFolder, prepare_catalogs
 from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.fleet.gateway import FleetGateway
@@ -17,6 +18,7 @@ from cacheinf_ros.heap import share_pools
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.nodes.frame_node import FrameNode, run_node
 from cacheinf_ros.nodes.limited import Sender
+from cacheinf_ros.nodes.live_catalogs import LiveCatalogs
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
@@ -51,6 +53,7 @@ class ServerNode(FrameNode):
         folders = catalogs.read()
         models = self._models = SplitModels(open_model(get(ModelConfig)), folders)
         prepare_catalogs(folders, self.get_logger().info, self.get_logger().error)
+        self._live_catalogs = LiveCatalogs(self, CatalogServerConfig, self._offer)
         self._whole = WholeFrameModels(models, catalogs.catalog_memory_mb * 1e6, self.parameters, self.health)
 
     def activate(self) -> None:
@@ -76,8 +79,14 @@ class ServerNode(FrameNode):
 
     def clean_up(self) -> None:
         """Free the models."""
+        self._live_catalogs.close()
         self._whole = None
         del self._models
+
+    def _offer(self, folders: Sequence[CatalogFolder]) -> bool:
+        """Have robots find these catalogs' variants from now on; sessions that there are go on."""
+        self._models.offer(folders)
+        return True
 
     def work_state(self) -> WorkState:
         """How the sessions' threads are."""

@@ -172,6 +172,12 @@ class Health:
         with self._lock:
             self._notes[name] = text
 
+    def erase(self, prefix: str) -> None:
+        """Report no texts any more whose names begin so."""
+        with self._lock:
+            for name in [name for name in self._notes if name.startswith(prefix)]:
+                del self._notes[name]
+
     def counted(self, name: str, count: Callable[[], int]) -> None:
         """Report under this name what ``count`` says at that time; it is called by who asks for the status.
 

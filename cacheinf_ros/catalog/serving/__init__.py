@@ -3,14 +3,20 @@
 
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.budget_report import BudgetReport
-from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig, CatalogServerConfig
+from cacheinf_ros.catalog.serving.catalog_node_configs import (
+    CatalogBudgetConfig,
+    CatalogConfig,
+    CatalogFoldersConfig,
+    CatalogServerConfig,
+)
+from cacheinf_ros.catalog.serving.catalogs_in_use import CatalogsInUse
 from cacheinf_ros.catalog.serving.contact import Contact
 from cacheinf_ros.catalog.serving.partitioned_models import SplitModels, identity_of_variant
 from cacheinf_ros.catalog.serving.request_queue import Asked, RequestQueue
 
 __all__ = [
-    "Announcer", "Asked", "BudgetReport", "CatalogBudgetConfig", "CatalogConfig", "CatalogServerConfig", "Contact",
-    "RequestQueue", "SplitModels", "identity_of_variant",
+    "Announcer", "Asked", "BudgetReport", "CatalogBudgetConfig", "CatalogConfig", "CatalogFoldersConfig",
+    "CatalogServerConfig", "CatalogsInUse", "Contact", "RequestQueue", "SplitModels", "identity_of_variant",
 ]  # fmt: skip
 
 # Importing these loads all that serves on the robot, which a server does without.

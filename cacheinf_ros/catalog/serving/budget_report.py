@@ -17,17 +17,26 @@ _WINDOW = 20  # requests over which a rate is told
 class BudgetReport:
     """Texts for :class:`Health`; may be used from several threads."""
 
-    def __init__(self, health: Health, models: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
-        """Report nothing yet."""
+    def __init__(self, health: Health, clock: Callable[[], float] = time.monotonic) -> None:
+        """Report nothing yet; see :meth:`follow`."""
         self._health = health
         self._clock = clock
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._asked_s: dict[str, deque[float]] = {model: deque(maxlen=_WINDOW) for model in models}
+        self._asked_s: dict[str, deque[float]] = {}
         for name in ("energy_left_j", "money_left", "horizon_left_s", "variants_mb"):
             health.note(name, _UNKNOWN)
-        for model in models:
+
+    def follow(self, models: Sequence[str]) -> None:
+        """Report about these models from now on: those that were followed go on, nothing is said of others any more."""
+        for gone in set(self._asked_s) - set(models):
+            self._health.erase(f"{gone}: ")
+            self._health.forget(gone)
+            for name in ("refused", "served"):
+                self._counts.pop((gone, name), None)
+        for model in set(models) - set(self._asked_s):
             for name in ("variant", "place", "served", "refused", "rate_hz"):
-                health.note(f"{model}: {name}", _UNKNOWN)
+                self._health.note(f"{model}: {name}", _UNKNOWN)
+        self._asked_s = {model: self._asked_s.get(model) or deque(maxlen=_WINDOW) for model in models}
 
     def answered(self, model: str, *, variant: str = "", where: str = "", error: str = "") -> None:
         """Count a request that has its result: by which variant and where, or why there is none."""

@@ -62,7 +62,9 @@ class CatalogFoldersConfig(Config):
     model_config = ConfigDict(validate_default=True)  # the default is ROS's, not ours
 
     catalogs: tuple[str, ...] = parameter(
-        ("",), "folders that `cacheinf catalog build` has written, one per model; each names its model; empty: none"
+        ("",),
+        "folders that `cacheinf catalog build` has written, one per model; each names its model; empty: none",
+        live=True,
     )
 
     @field_validator("catalogs", mode="before")

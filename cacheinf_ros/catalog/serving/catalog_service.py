@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from cacheinf_ros.catalog.scheduling import Account, CostCorrection, Decision, Demand, Load, Scheduler, Why
+from cacheinf_ros.catalog.scheduling import Account, Budget, CostCorrection, Decision, Demand, Load, Scheduler, Why
 from cacheinf_ros.catalog.serving.announcer import Announcer
 from cacheinf_ros.catalog.serving.catalog_node_configs import CatalogBudgetConfig, CatalogConfig
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, PartitionLoader, View
@@ -19,6 +19,7 @@ from cacheinf_ros.energy import RequestEnergy, Spent
 from cacheinf_ros.engine import EngineConfig
 from cacheinf_ros.pipeline.frame_result import FrameResult
 
+_LEAST_HORIZON_S = 1e-3  # what is left after a budget's time may be used freely
 _LOST = "; the server had been chosen, but did not answer"
 T = TypeVar("T")
 
@@ -95,8 +96,10 @@ class CatalogService(Generic[T]):
         energy: RequestEnergy,
         announcer: Announcer,
         answer_of: Callable[[View, FrameResult], T],
+        *,
+        before: CatalogService[T] | None = None,
     ) -> None:
-        """Begin the budget.
+        """Begin the budget, or go on with what another service has left of it.
 
         Args:
             demands: the models.
@@ -105,6 +108,7 @@ class CatalogService(Generic[T]):
             energy: what requests take.
             announcer: tells the user of a new budget.
             answer_of: makes the answer to a request; a result's outputs are overwritten after that.
+            before: the service of other models that this one takes the place of; it is not to be used any more.
         """
         self._demands, self._parameters, self._energy = demands, parameters, energy
         self._device, self._split, self._cloud = places.device, places.split, places.cloud
@@ -114,9 +118,12 @@ class CatalogService(Generic[T]):
         self._view: View | None = None  # the latest
         self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
         self._loaded_as: dict[str, Why] = {}
-        self._correction = CostCorrection()  # it outlives a budget
+        self._correction: CostCorrection = (
+            CostCorrection() if before is None else before._correction
+        )  # it outlives a budget
         self._config, self._budget = parameters.get(CatalogConfig), parameters.get(CatalogBudgetConfig).budget
-        self._scheduler = self._begin()
+        is_continued = before is not None and before._budget == self._budget
+        self._scheduler = self._begin(before.left if before is not None and is_continued else self._budget)
 
     @property
     def account(self) -> Account:
@@ -127,6 +134,15 @@ class CatalogService(Generic[T]):
     def left_s(self) -> float:
         """How long the budget is still to last, seconds."""
         return self._ends_s - time.monotonic()
+
+    @property
+    def left(self) -> Budget:
+        """The budget that is left, for the time that is left."""
+        return Budget(
+            energy_j=max(0.0, self.account.energy_j),
+            money=max(0.0, self.account.money),
+            horizon_s=max(_LEAST_HORIZON_S, self.left_s),
+        )
 
     @property
     def used_bytes(self) -> int:
@@ -146,7 +162,7 @@ class CatalogService(Generic[T]):
         if self._budget != old_budget:
             self._device.drop_all()
             self._hits.clear()
-            self._scheduler = self._begin()
+            self._scheduler = self._begin(self._budget)
             self._announcer.say(f"the budget begins anew: {self._budget}")
 
     def serve(self, model: str, view: View) -> T:
@@ -187,11 +203,11 @@ class CatalogService(Generic[T]):
             self._update(model)
             self._device.audit(model, idle=True)
 
-    def _begin(self) -> Scheduler:
+    def _begin(self, budget: Budget) -> Scheduler:
         start_s, preference = time.monotonic(), self._config.policy.preference
-        self._ends_s = start_s + self._budget.horizon_s
+        self._ends_s = start_s + budget.horizon_s
         return Scheduler(
-            self._demands, self._budget, self._capacity, start_s=start_s, preference=preference,
+            self._demands, budget, self._capacity, start_s=start_s, preference=preference,
             correction=self._correction,
         )  # fmt: skip
 

@@ -31,14 +31,23 @@ class SplitModels:
             ModelError: the card of a catalog's original cannot be read.
         """
         self._own, self._own_network = own, Identity.of(own).network
-        self._variants: dict[str, tuple[CatalogFolder, str]] = {}
-        self._names: list[str] = []
+        self.offer(folders)
+
+    def offer(self, folders: Iterable[CatalogFolder]) -> None:
+        """Have variants of these catalogs found from now on, and of no others; while other threads look for some.
+
+        Raises:
+            ModelError: the card of a catalog's original cannot be read; then nothing has changed.
+        """
+        variants: dict[str, tuple[CatalogFolder, str]] = {}
+        names: list[str] = []
         for folder in folders:
-            self._names.append(folder.file.name)
+            names.append(folder.file.name)
             for card in folder.cards:
                 for entry in folder.file.variants:
                     network = Identity.stated(entry.name, entry.graph, card).network
-                    self._variants.setdefault(network, (folder, entry.name))
+                    variants.setdefault(network, (folder, entry.name))
+        self._variants, self._names = variants, names
 
     def is_own(self, model: Model) -> bool:
         """Whether a model is the server's own."""
@@ -58,8 +67,9 @@ class SplitModels:
         """
         if asked.network == self._own_network:
             return self._own
-        if asked.network in self._variants:
-            folder, name = self._variants[asked.network]
+        found = self._variants.get(asked.network)
+        if found is not None:
+            folder, name = found
             model = folder.network(name)
             if (
                 not prepares or Identity.of(model).network == asked.network

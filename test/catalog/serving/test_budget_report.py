@@ -14,7 +14,7 @@ def values(health: Health) -> dict[str, str]:
 
 def test_before_the_first_request_nothing_is_known() -> None:
     health = Health()
-    BudgetReport(health, ["door"])
+    BudgetReport(health).follow(["door"])
     found = values(health)
     for name in ("energy_left_j", "money_left", "horizon_left_s", "door: variant", "door: served", "door: rate_hz"):
         assert found[name] == "n/a"
@@ -23,7 +23,8 @@ def test_before_the_first_request_nothing_is_known() -> None:
 def test_requests_are_counted_by_model() -> None:
     """Three requests at 1, 1.5 and 2 s are 2 Hz."""
     health, times = Health(), iter([1.0, 1.5, 2.0])
-    report = BudgetReport(health, ["door", "lamp"], lambda: next(times))
+    report = BudgetReport(health, lambda: next(times))
+    report.follow(["door", "lamp"])
     report.answered("door", variant="8bit", where="local")
     report.answered("door", variant="original", where="server")
     report.answered("door", error="refused: the budget is used up")
@@ -35,7 +36,22 @@ def test_requests_are_counted_by_model() -> None:
 
 def test_what_is_left() -> None:
     health = Health()
-    BudgetReport(health, []).left(Account(energy_j=12.5, money=0.25), 60.0, 2_000_000)
+    BudgetReport(health).left(Account(energy_j=12.5, money=0.25), 60.0, 2_000_000)
     found = values(health)
     names = ("energy_left_j", "money_left", "horizon_left_s", "variants_mb")
     assert [found[name] for name in names] == ["12.5", "0.25", "60.0", "2.0"]
+
+
+def test_models_come_and_go() -> None:
+    health = Health()
+    report = BudgetReport(health)
+    report.follow(["door", "lamp"])
+    report.answered("door", variant="8bit", where="local")
+    report.answered("lamp", error="refused: the budget is used up")
+    report.follow(["door", "hall"])
+    found = values(health)
+    assert (found["door: served"], found["hall: served"]) == ("1", "n/a")
+    assert not any(name.startswith("lamp") for name in found)
+    report.follow(["lamp"])
+    report.answered("lamp", variant="8bit", where="local")
+    assert values(health)["lamp: refused"] == "0"

@@ -40,6 +40,18 @@ def test_each_variant_is_found_by_what_the_robot_greets_with(folder: CatalogFold
     assert models.find(Identity.of(own)) is own
 
 
+def test_catalogs_that_are_offered_later_take_the_place_of_the_first(folder: CatalogFolder, own: Model) -> None:
+    models = SplitModels(own, [])
+    asked = Identity.of(folder.load("original"))
+    with pytest.raises(MessageError):
+        models.find(asked)
+    models.offer([folder])
+    assert Identity.of(models.find(asked)).network == asked.network
+    models.offer([])
+    with pytest.raises(MessageError):
+        models.find(asked)
+
+
 def test_nothing_is_loaded_before_it_is_asked_for(
     folder: CatalogFolder, own: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

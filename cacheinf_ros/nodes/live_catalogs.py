@@ -1,0 +1,114 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Models that applications register, or withdraw, while a node runs: the parameter ``catalogs`` changes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.clock import Clock, ClockType
+from rclpy.parameter import Parameter
+
+from cacheinf_ros.catalog import CatalogFolder, prepare_catalogs
+from cacheinf_ros.catalog.serving import CatalogConfig, CatalogFoldersConfig
+from cacheinf_ros.errors import CacheinfError, ConfigError
+from cacheinf_ros.low_priority import lower_priority
+from cacheinf_ros.nodes.frame_node import FrameNode
+from cacheinf_ros.nodes.parameters import verdict
+
+_PERIOD_S = 0.1
+_NAME = "catalogs"
+
+Folders = tuple[CatalogFolder, ...]
+
+
+class LiveCatalogs:
+    """Follows ``catalogs``: what cannot be read is refused, all else is prepared beside the frames and handed over.
+
+    To be used by the executor's thread.
+    """
+
+    def __init__(
+        self, node: FrameNode, config: type[CatalogFoldersConfig], take: Callable[[Sequence[CatalogFolder]], bool]
+    ) -> None:
+        """Begin with the catalogs that the node has read.
+
+        Args:
+            config: that has the parameter.
+            take: uses other catalogs from now on; False: not yet, it is to be asked again.
+        """
+        self._node, self._config, self._take = node, config, take
+        self._taken = self._named
+        self._prepared: tuple[tuple[str, ...], Folders | None] | None = None  # None: they cannot be used any more
+        self._preparing: threading.Thread | None = None
+        self._timer = node.create_timer(_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        node.add_on_set_parameters_callback(self._check)
+
+    def close(self) -> None:
+        """Follow them no more; what is being prepared is not used."""
+        self._node.remove_on_set_parameters_callback(self._check)
+        self._timer.cancel()
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return self._node.parameters.get(self._config).catalogs
+
+    def _check(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
+        changed = {each.name: each.value for each in parameters if each.name in (_NAME, "rates")}
+        return verdict(lambda: self._read(changed) if _NAME in changed else None)
+
+    def _read(self, changed: dict[str, Any]) -> Folders:
+        """Read catalogs as the parameters would name them; :class:`ConfigError` where they cannot be used."""
+        config = self._node.parameters.get(self._config)
+        try:
+            config = config.changed(
+                **{name: value for name, value in changed.items() if name in type(config).model_fields}
+            )
+            folders = config.read()
+            if isinstance(config, CatalogConfig):
+                config.demands(folders)
+        except CacheinfError as error:
+            raise ConfigError(str(error)) from None
+        return folders
+
+    def _look(self) -> None:
+        """Start to prepare what has been named, or hand over what is prepared."""
+        if self._preparing is not None or self._named == self._taken:
+            return
+        if self._prepared is None or self._prepared[0] != self._named:
+            self._start()
+            return
+        named, folders = self._prepared
+        if folders is not None:
+            if not self._take(folders):
+                return
+            self._say(f"{len(folders)} catalogs are in use now: {', '.join(folder.file.name for folder in folders)}")
+        self._taken, self._prepared = named, None
+
+    def _start(self) -> None:
+        named = self._named
+        self._preparing = threading.Thread(target=self._prepare, args=(named,), name=_NAME, daemon=True)
+        self._preparing.start()
+
+    def _prepare(self, named: tuple[str, ...]) -> None:
+        """Called in a thread of its own."""
+        lower_priority()
+        log = self._node.get_logger()
+        folders: Folders | None = None
+        try:
+            folders = self._read({_NAME: named})
+            prepare_catalogs(folders, log.info, log.error)
+        except Exception as error:
+            self._complain(named, error)
+        self._prepared, self._preparing = (named, folders), None
+
+    def _say(self, text: str) -> None:
+        self._node.get_logger().info(text)
+        self._node.health.erase(_NAME)
+
+    def _complain(self, named: Iterable[str], error: Exception) -> None:
+        text = f"{', '.join(named)} cannot be used, the former ones go on: {' '.join(str(error).split())}"
+        self._node.get_logger().error(text)
+        self._node.health.note(_NAME, text)

@@ -1,0 +1,48 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Catalogs that are being prepared are not used yet, and rates wait with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cacheinf_ros.catalog.serving import CatalogConfig, CatalogsInUse
+from cacheinf_ros.config import C
+from cacheinf_ros.engine import EngineConfig
+
+
+class Parameters:
+    """Are what a user has set."""
+
+    def __init__(self) -> None:
+        self.configs: dict[type[Any], Any] = {
+            CatalogConfig: CatalogConfig(catalogs=("a",), rates=(2.0,)), EngineConfig: EngineConfig(),
+        }  # fmt: skip
+
+    def get(self, cls: type[C]) -> C:
+        config = self.configs[cls]
+        assert isinstance(config, cls)
+        return config
+
+    def set(self, **values: Any) -> None:
+        self.configs[CatalogConfig] = self.get(CatalogConfig).changed(**values)
+
+
+def test_other_catalogs_and_their_rates_count_once_they_are_taken() -> None:
+    parameters = Parameters()
+    configs = CatalogsInUse(parameters)
+    parameters.set(rates=(3.0,))
+    assert configs.get(CatalogConfig).rates_hz == (3.0,)
+    parameters.set(catalogs=("a", "b"), rates=(1.0, 5.0))
+    assert configs.get(CatalogConfig).rates_hz == (3.0,)
+    configs.take()
+    assert configs.get(CatalogConfig).rates_hz == (1.0, 5.0)
+    parameters.set(rates=(4.0,))
+    assert configs.get(CatalogConfig).rates_hz == (4.0, 4.0)
+
+
+def test_other_configurations_are_the_current_ones() -> None:
+    parameters = Parameters()
+    configs = CatalogsInUse(parameters)
+    parameters.set(catalogs=("b",))
+    parameters.configs[EngineConfig] = EngineConfig(threads=3)
+    assert configs.get(EngineConfig).threads == 3
