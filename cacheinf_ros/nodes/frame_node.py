@@ -20,7 +20,7 @@ from cacheinf_ros.fast_dds import set_up_middleware
 from cacheinf_ros.nodes.managed_node import START_ERRORS, ManagedNode
 from cacheinf_ros.nodes.ros_logging import log_to_ros
 from cacheinf_ros.nodes.watch import Watch
-from cacheinf_ros.pipeline import Health, Inbox, Worker, WorkState
+from cacheinf_ros.pipeline import Health, Inbox, Worker, WorkState, guarded
 from cacheinf_ros.pipeline.node_configs import WatchConfig
 from cacheinf_ros.quiet_end import call_on_signals, end_quietly_on_signals, ignore_signals
 from cacheinf_ros.shared_segments import remove_abandoned_segments
@@ -131,6 +131,8 @@ class Runnable(Protocol):
 
     ended: threading.Event
     """Set when the node is to end."""
+    health: Health
+    """Is told of what fails."""
 
     def start(self) -> None:
         """Begin; may raise what prevents it."""
@@ -191,9 +193,12 @@ def _spin(nodes: Sequence[Any]) -> None:
     for node in nodes:
         executor.add_node(node)
     try:
-        while not (ended.is_set() or any(node.ended.is_set() for node in nodes)):
-            executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
+        while rclpy.ok() and not (ended.is_set() or any(node.ended.is_set() for node in nodes)):
+            with guarded("a callback") as failure:
+                executor.spin_once(timeout_sec=_SIGNAL_PATIENCE_S)
             for node in nodes:
+                if failure:  # whose it was is not known
+                    node.health.failed(failure.reason)
                 node.give_way()
     finally:
         ignore_signals()  # one may come twice

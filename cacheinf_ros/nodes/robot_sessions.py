@@ -49,6 +49,7 @@ _SILENT_S = 5.0  # after which a robot may lose its place to another
 _PERIOD_S = 1.0
 _UNUSABLE_S = 60.0  # after which a model is compiled again that could not be: there may be memory again
 _NO_PLACE = "the server has no place left: raise its server.max_robots"
+_MOST_ENDING = 8  # beside as many as there are places: who comes and goes while a model is compiled leaves a thread
 _MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the refusal arrives
 
 _log = logging.getLogger(__name__)
@@ -144,7 +145,10 @@ class RobotSessions:
             if not self._has_room():
                 self._turn_away(packet)
                 return
-            robot = self._welcome(packet)
+            newcomer = self._welcome(packet)
+            if newcomer is None:
+                return
+            robot = newcomer
         if packet.is_sound:  # else anybody's noise would keep a place
             self._robots.move_to_end(packet.session)
             robot.heard = time.monotonic()
@@ -152,7 +156,10 @@ class RobotSessions:
 
     def _has_room(self) -> bool:
         """Whether there is room for one more; the robot that has been silent for longest makes it."""
-        if len(self._robots) < self._parameters.get(ServerConfig).max_robots:
+        most = self._parameters.get(ServerConfig).max_robots
+        if sum(thread.is_alive() for thread in self._ending) >= most + _MOST_ENDING:
+            return False
+        if len(self._robots) < most:
             return True
         name, oldest = next(iter(self._robots.items()))
         if not oldest.is_silent(_SILENT_S):
@@ -215,13 +222,19 @@ class RobotSessions:
     def _note(self) -> None:
         self._health.note("sharing robots", str(len(self._robots)))
 
-    def _welcome(self, greeting: Packet) -> _Robot:
+    def _welcome(self, greeting: Packet) -> _Robot | None:
+        """Begin a session; None where the machine has no thread left for it."""
         name = greeting.session
         answers = self._refused.pop(name, None) or self._answers(name)
         session = self._session(greeting, self._load.watched(self._to(answers)))
         thread = threading.Thread(target=session.serve, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._refused[name] = answers
+            self._complain(f"{name} was turned away: {error}")
+            return None
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
-        thread.start()
         self._health.count("sessions")
         self._note()
         return robot

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,19 @@ class _LoadedModel:
         self._cached.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Visit:
+    """A session from its beginning to its end: while a frame of it still runs, another one may have its name.
+
+    Attributes:
+        session: its name.
+        asked: the model that it asked for.
+    """
+
+    session: str
+    asked: Identity
+
+
 class WholeFrameModels:
     """Loaded when a robot greets, and again when it asks for what was dropped meanwhile.
 
@@ -87,9 +101,9 @@ class WholeFrameModels:
         self._parameters = parameters
         self._health = health
         self._lock = threading.Lock()  # of what follows
-        self._asked: dict[str, Identity] = {}  # by session
+        self._asked: dict[str, _Visit] = {}  # by session
         self._loaded: OrderedDict[str, _LoadedModel] = OrderedDict()  # the least recently used first
-        self._started: dict[str, float] = {}  # by session that has a frame computed, when that began
+        self._started: dict[_Visit, float] = {}  # whose frames are being computed, and since when
 
     @property
     def used_bytes(self) -> int:
@@ -111,29 +125,28 @@ class WholeFrameModels:
             CatalogError: the variant cannot be loaded.
         """
         self.forget(session)
+        visit = _Visit(session=session, asked=asked)
         with self._lock:
-            self._asked[session] = asked
+            self._asked[session] = visit
         try:
-            self._load(session, asked)
+            self._load(visit)
         except Exception:
-            self.forget(session)
+            self._forget(visit)
             raise
-        return lambda content: self._answer(session, content)
-
-    def run(self, session: str, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
-        """Run a frame of a session; loading a variant is a stage of the first result after it."""
-        with self._lock:
-            if session not in self._asked:
-                raise MessageError(f"{session} was forgotten")
-            asked, loaded = self._asked[session], self._loaded.get(session)
-            if loaded is not None:
-                self._loaded.move_to_end(session)
-        return (loaded or self._load(session, asked)).run(image, stamp_ns)
+        return lambda content: self._answer(visit, content)
 
     def forget(self, session: str) -> None:
         """The session has ended."""
+        visit = self._asked.get(session)
+        if visit is not None:
+            self._forget(visit)
+
+    def _forget(self, visit: _Visit) -> None:
+        session = visit.session
         with self._lock:
-            self._asked.pop(session, None)
+            if self._asked.get(session) is not visit:
+                return  # another one has its name now
+            del self._asked[session]
             loaded = self._loaded.pop(session, None)
             self._health.forget(session)
         if loaded is not None:
@@ -144,47 +157,57 @@ class WholeFrameModels:
         for session in list(self._asked):
             self.forget(session)
 
-    def _answer(self, session: str, content: bytes) -> bytes:
+    def _run(self, visit: _Visit, image: NDArray[np.uint8], stamp_ns: int) -> FrameResult:
+        """Run a frame; loading a variant is a stage of the first result after it."""
+        with self._lock:
+            if self._asked.get(visit.session) is not visit:
+                raise MessageError(f"{visit.session} was forgotten")
+            loaded = self._loaded.get(visit.session)
+            if loaded is not None:
+                self._loaded.move_to_end(visit.session)
+        return (loaded or self._load(visit)).run(image, stamp_ns)
+
+    def _answer(self, visit: _Visit, content: bytes) -> bytes:
         started = time.monotonic()
         self._health.count("received")
         self._health.count("accepted")
         with self._lock:
-            self._started[session] = started
+            self._started[visit] = started
         try:
             stamp_ns, picture = stamp_and_picture(content)
-            result = self.run(session, decode_picture(picture), stamp_ns)
+            result = self._run(visit, decode_picture(picture), stamp_ns)
         except CacheinfError as error:
-            self._tell_failed(session, 1e3 * (time.monotonic() - started), str(error))
+            self._tell_failed(visit, 1e3 * (time.monotonic() - started), str(error))
             raise
         finally:
             with self._lock:
-                del self._started[session]
-        self._health.result(1e3 * (time.monotonic() - started), result.engine.reuse_ratio, source=session)
+                del self._started[visit]
+        self._health.result(1e3 * (time.monotonic() - started), result.engine.reuse_ratio, source=visit.session)
         self._health.note("variants_mb", f"{self.used_bytes / 1e6:.0f}")
         message = result_message(Header(), result, self._parameters.get(ResultConfig).max_output_bytes)
         message.where = "server"
         return result_content(message)
 
-    def _tell_failed(self, session: str, latency_ms: float, error: str) -> None:
+    def _tell_failed(self, visit: _Visit, latency_ms: float, error: str) -> None:
         """Under the lock, as nobody would take back the error of a session that was forgotten meanwhile."""
         with self._lock:
-            if session in self._asked:
-                self._health.result(latency_ms, 0.0, error, session)
+            if self._asked.get(visit.session) is visit:
+                self._health.result(latency_ms, 0.0, error, visit.session)
             else:
                 self._health.failed(error)
 
-    def _load(self, session: str, asked: Identity) -> _LoadedModel:
+    def _load(self, visit: _Visit) -> _LoadedModel:
         started = time.perf_counter()
-        model = self._models.find(asked, prepares=False)
+        model = self._models.find(visit.asked, prepares=False)
         loaded = _LoadedModel(model, self._parameters, self._health.note)
         if self._models.is_own(model):
             loaded.bytes = 0
         else:
             loaded.load_ms = 1e3 * (time.perf_counter() - started)
         with self._lock:
-            if session in self._asked:  # else it was forgotten meanwhile
-                self._loaded[session] = loaded
-            dropped = self._without_room_for(session)
+            if self._asked.get(visit.session) is visit:  # else it was forgotten meanwhile
+                self._loaded[visit.session] = loaded
+            dropped = self._without_room_for(visit.session)
         for each in dropped:
             each.close()
         return loaded

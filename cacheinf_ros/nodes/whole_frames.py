@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,9 +76,10 @@ class WholeFrames(LinkedSession):
             result = _result(session, ticket) if ticket.awaited else None
             self._health.count("server_answers" if result else "server_misses" if ticket.awaited else "server_probes")
         if result is not None:
-            on_link_ms = 1e3 * (time.monotonic() - started) - sum(result.stage_ms)
+            took_ms = 1e3 * (time.monotonic() - started)
+            stages_ms = no_longer_than(took_ms, result.stage_ms)
             result.stage_names = [*result.stage_names, "link"]
-            result.stage_ms = [*result.stage_ms, max(0.0, on_link_ms)]
+            result.stage_ms = [*stages_ms, max(0.0, took_ms - sum(stages_ms))]
         return result
 
     def _send(self, session: WholeFrameSession, ticket: Ticket, stamp_ns: int, image: NDArray[np.uint8]) -> None:
@@ -94,6 +95,15 @@ class WholeFrames(LinkedSession):
     def _greet(self) -> None:
         self._session.poll()
         self._report.say(self._session.complaint)
+
+
+def no_longer_than(took_ms: float, stages_ms: Sequence[float]) -> list[float]:
+    """Return what a server says of its stages, shortened where that is more than went by: a robot may pay for it."""
+    stated_ms = sum(stages_ms)
+    if stated_ms <= took_ms:
+        return list(stages_ms)
+    share = took_ms / stated_ms  # 0 where the sum is beyond all numbers
+    return [stage_ms * share for stage_ms in stages_ms]
 
 
 def _result(session: WholeFrameSession, ticket: Ticket) -> InferenceResult | None:

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A node with a bug that no guard catches: by its name, its thread ends, its work never begins, or it cannot begin."""
+"""A node with a bug: by its name, its thread ends, its work never begins, it cannot begin, or a callback fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cacheinf_ros.nodes.image_messages import Arrival
 from cacheinf_ros.pipeline.node_configs import ImageConfig
 from cacheinf_ros.pipeline.pairing import LatestQueue
 
-MORTAL, IDLE, CLUMSY = "mortal", "idle", "clumsy"
+MORTAL, IDLE, CLUMSY, NERVOUS = "mortal", "idle", "clumsy", "nervous"
 
 TESTS = Path(__file__).parents[1]
 
@@ -41,6 +41,8 @@ class BrokenNode(FrameNode):
         self.begin(self._queue, self._work)
 
     def _store_image(self, arrival: Arrival) -> None:
+        if self.get_name() == NERVOUS:
+            raise ValueError(f"image {arrival.stamp_ns}")
         self.store(lambda: self._queue.put(arrival))
 
     def _work(self, arrival: Arrival) -> None:

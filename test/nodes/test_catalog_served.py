@@ -73,7 +73,8 @@ def opened(models: WholeFrameModels, catalog: CatalogFolder, variant: str = "ori
 
 
 def run(models: WholeFrameModels, session: str, stamp_ns: int) -> FrameResult:
-    return models.run(session, IMAGE, stamp_ns)
+    """What the session that has this name now answers."""
+    return models._run(models._asked[session], IMAGE, stamp_ns)
 
 
 def test_loading_is_a_stage_of_the_first_result_only(catalog: CatalogFolder) -> None:
@@ -110,10 +111,22 @@ def test_each_robot_has_its_own_cache_and_is_forgotten(catalog: CatalogFolder) -
     alone = models.used_bytes
     other = run(models, opened(models, catalog, session="other"), 1)
     assert other.engine.reuse_ratio == 0.0 and models.used_bytes == 2 * alone > 0
+    gone = models._asked["one"]
     models.forget("one")
     assert models.used_bytes == alone
     with pytest.raises(MessageError, match="one was forgotten"):
-        run(models, "one", 2)
+        models._run(gone, IMAGE, 2)
+
+
+def test_a_late_frame_of_a_session_does_not_meet_another_one_of_its_name() -> None:
+    health, parameters = Health(), Given()
+    models = WholeFrameModels(SplitModels(load_model(TINY), []), 1.0, parameters, health)  # type: ignore[arg-type]
+    first = models.open("robot", Identity.of(load_model(TINY)))
+    models.forget("robot")
+    second = models.open("robot", Identity.of(load_model(TINY)))
+    with pytest.raises(MessageError, match="robot was forgotten"):
+        first(whole_frame(1, encode("png", IMAGE, 90)))
+    assert result_from(second(whole_frame(1, encode("png", IMAGE, 90)))).reuse_ratio == 0.0, "its cache is untouched"
 
 
 def test_an_error_stands_with_its_session_whatever_others_do() -> None:

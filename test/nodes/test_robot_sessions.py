@@ -191,3 +191,39 @@ def test_only_sound_packets_keep_a_place(
         server.take(second)
         time.sleep(0.02)
     over.set()
+
+
+def test_who_comes_and_goes_while_a_model_is_compiled_leaves_few_threads(
+    serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, over = serving(MessageError("no such model")), threading.Event()
+
+    def find(*_: object) -> None:
+        over.wait(DEADLINE_S)
+        raise MessageError("no such model")
+
+    monkeypatch.setattr(server.models, "find", find)
+    before = threading.active_count()
+    for name in (f"guest{number}" for number in range(100)):
+        server.take(greeting(name))
+        (farewell,) = cut(b"", session=name, epoch=1, kind=Kind.BYE)
+        server.take(farewell)
+    assert threading.active_count() - before <= 1 + robot_sessions._MOST_ENDING
+    over.set()
+    assert server.refusal(greeting("robot")) == "no such model", "and when it is compiled there is room again"
+
+
+def test_a_machine_without_threads_turns_robots_away(
+    serving: Callable[[Exception], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serving(MessageError("no such model"))
+
+    class NoThread(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(robot_sessions.threading, "Thread", NoThread)
+        server.take(greeting("robot"))
+    assert not server.robots_served
+    assert server.refusal(greeting("robot")) == "no such model"

@@ -14,7 +14,7 @@ from catalogs import MODELS, catalog_command, made_catalog
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from nodes.broken_node import IDLE, MORTAL, broken_command
+from nodes.broken_node import IDLE, MORTAL, NERVOUS, broken_command
 
 from cacheinf_ros.catalog.variant import Cost, Place
 from cacheinf_ros.harness import NodeCommand, NodeGroup
@@ -39,6 +39,24 @@ def test_a_node_that_answers_no_more_says_so(
 
     assert wait_until(is_said, DEADLINE_S), station.diagnostics[name].message
     assert node.exit_code is None
+
+
+def test_a_callback_that_fails_ends_nothing_and_is_told(
+    nodes: NodeGroup, station: Any, camera_image: Callable[..., Any]
+) -> None:
+    node = nodes.start(broken_command(NERVOUS))
+    assert wait_until(lambda: station.camera(camera_image(0)).get_subscription_count() > 0, DEADLINE_S), node.output
+    numbers = count(1)
+
+    def is_said() -> bool:
+        station.publish(camera_image(10**12 * next(numbers)))
+        status = station.diagnostics.get(NERVOUS)
+        return status is not None and status.level == ERROR and "ValueError: image " in status.message
+
+    assert wait_until(is_said, DEADLINE_S), (station.diagnostics.get(NERVOUS), node.output)
+    assert node.exit_code is None
+    assert "a callback: internal error" in node.output and "Traceback" in node.output
+    assert node.stop() == 0
 
 
 def test_a_camera_that_is_not_there_or_has_gone_is_missed(

@@ -28,7 +28,7 @@ class Work(Enum):
 
 
 class _Content(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)  # nobody waits for NaN milliseconds
 
 
 Said = TypeVar("Said", bound=_Content)
@@ -83,7 +83,7 @@ class Welcome(_Content):
     protocol: int
     instance: str = Field(max_length=100)
     profile: list[list[float]] = Field(max_length=_MOST_OPERATORS)
-    server: str = Field("", pattern=r"^[A-Za-z0-9_]*$", max_length=100)
+    server: str = Field("", pattern=r"^([A-Za-z][A-Za-z0-9_]*)?$", max_length=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

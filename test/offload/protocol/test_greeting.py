@@ -62,3 +62,30 @@ def test_a_field_of_no_version_is_refused(read: Callable[[bytes], object], sound
 def test_a_greeting_is_short(read: Callable[[bytes], object], sound: Hello | Welcome) -> None:
     with pytest.raises(MessageError, match="a greeting of"):
         read(written(sound) + b" " * LONGEST_GREETING)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), "NaN", "Infinity", -1.0, 1e300])
+def test_nobody_is_waited_for_without_end(number: float | str) -> None:
+    content = json.dumps({**json.loads(written(HELLO)), "patience_ms": number})
+    with pytest.raises(MessageError, match="makes no sense"):
+        read_hello(content.encode())
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), "NaN"])
+def test_a_servers_operators_take_finite_times(number: float | str) -> None:
+    content = json.dumps({**json.loads(written(WELCOME)), "profile": [[number]]})
+    with pytest.raises(MessageError, match="makes no sense"):
+        read_welcome(content.encode())
+
+
+@pytest.mark.parametrize("name", ["1", "_1", "a/b", "a b", "~", "9gateway", "a" * 101, "a\n"])
+def test_a_gateway_is_a_part_of_a_topics_name(name: str) -> None:
+    content = json.dumps({**json.loads(written(WELCOME)), "server": name})
+    with pytest.raises(MessageError, match="makes no sense"):
+        read_welcome(content.encode())
+
+
+@pytest.mark.parametrize("name", ["", "gateway_0f3a", "Z9"])
+def test_a_gateways_name_is_taken(name: str) -> None:
+    content = json.dumps({**json.loads(written(WELCOME)), "server": name})
+    assert read_welcome(content.encode()).server == name
