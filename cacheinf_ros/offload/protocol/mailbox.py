@@ -8,10 +8,12 @@ import time
 
 from cacheinf_ros.engine import PartitionSpace
 from cacheinf_ros.errors import LinkError
-from cacheinf_ros.offload.protocol.packets import Assembly, Kind, Packet
+from cacheinf_ros.offload.protocol.packets import LARGEST, Assembly, Kind, Packet
 
 _AHEAD = 2  # frames after the last one that was taken
 _SPARE = 2**20  # bytes, for what is not rows
+_LEAST = LARGEST // 100  # bytes of a usual packet: of smaller ones only so many wait, as empty ones take memory too
+_MORE_PACKETS = 100
 Address = tuple[int, int, int]
 """Frame, kind, tensor."""
 
@@ -31,6 +33,8 @@ class Mailbox:
     def __init__(self, most_bytes: int, tensors: int) -> None:
         """``tensors``: how many there are."""
         self.most_bytes = most_bytes
+        self._most_packets = _MORE_PACKETS + (1 + _AHEAD) * tensors + most_bytes // _LEAST
+        self._packets = 0
         self._tensors = tensors
         self._changed = threading.Condition()
         self._waiting: dict[Address, Assembly] = {}
@@ -43,12 +47,13 @@ class Mailbox:
         with self._changed:
             if not self._taken_before <= packet.frame <= self._taken_before + _AHEAD or packet.tensor >= self._tensors:
                 return False
-            if self._size + len(packet.data) > self.most_bytes:
+            if self._size + len(packet.data) > self.most_bytes or self._packets >= self._most_packets:
                 return False
             address = packet.frame, packet.kind, packet.tensor
             if not self._waiting.setdefault(address, Assembly(packet.parts)).add(packet):
                 return False
             self._size += len(packet.data)
+            self._packets += 1
             self._changed.notify_all()
             return True
 
@@ -63,8 +68,7 @@ class Mailbox:
             self._changed.wait_for(lambda: self._is_there(address) or self._closed, deadline - time.monotonic())
             if not self._is_there(address):
                 raise LinkError(self._closed or f"{kind.name.lower()} of frame {frame} did not come in time")
-            assembly = self._waiting.pop(address)
-            self._size -= assembly.size
+            assembly = self._taken(address)
         content = assembly.content
         assert content is not None
         return content
@@ -74,13 +78,19 @@ class Mailbox:
         with self._changed:
             self._taken_before = frame
             for address in [address for address in self._waiting if address[0] < frame]:
-                self._size -= self._waiting.pop(address).size
+                self._taken(address)
 
     def close(self, reason: str) -> None:
         """Let whoever waits, now or later, fail for this reason."""
         with self._changed:
             self._closed = self._closed or reason
             self._changed.notify_all()
+
+    def _taken(self, address: Address) -> Assembly:
+        assembly = self._waiting.pop(address)
+        self._size -= assembly.size
+        self._packets -= assembly.packets
+        return assembly
 
     def _is_there(self, address: Address) -> bool:
         assembly = self._waiting.get(address)

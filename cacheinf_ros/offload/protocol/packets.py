@@ -144,27 +144,31 @@ class Assembly:
     """
 
     def __init__(self, parts: int) -> None:
-        self._parts: list[bytes | None] = [None] * parts
-        self._missing = parts
+        self._count = parts
+        self._parts: dict[int, bytes] = {}
         self.size = 0
 
     def add(self, packet: Packet) -> bool:
         """Take a sound packet; whether it was new and fits to the others."""
-        if packet.parts != len(self._parts) or self._parts[packet.part] is not None:
+        if packet.parts != self._count or packet.part in self._parts:
             return False
         self._parts[packet.part] = packet.data
-        self._missing -= 1
         self.size += len(packet.data)
         return True
 
     @property
+    def packets(self) -> int:
+        """How many parts have come."""
+        return len(self._parts)
+
+    @property
     def is_complete(self) -> bool:
         """Whether no part is missing."""
-        return not self._missing
+        return len(self._parts) == self._count
 
     @property
     def content(self) -> bytes | None:
         """Join all parts; None as long as some are missing."""
-        if self._missing:
+        if not self.is_complete:
             return None
-        return b"".join(part for part in self._parts if part is not None)
+        return b"".join(self._parts[part] for part in range(self._count))

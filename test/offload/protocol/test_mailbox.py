@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -49,3 +50,13 @@ def test_it_takes_no_more_than_it_may_until_room_is_made() -> None:
     mailbox.forget_before(2)
     assert mailbox.deliver(later) and not mailbox.deliver(packets(b"", frame=1)[0]), "what is over is not taken"
     assert not mailbox.deliver(packets(b"", frame=2, tensor=1)[0]), "there is no such tensor"
+
+
+def test_empty_packets_do_not_wait_without_end() -> None:
+    mailbox = Mailbox(10**6, tensors=3)
+    (whole,) = cut(b"", **ROWS, frame=1)
+    empty = (replace(whole, tensor=tensor, part=part, parts=1000) for tensor in range(3) for part in range(999))
+    taken = sum(mailbox.deliver(packet) for packet in empty)
+    assert taken < 500
+    mailbox.forget_before(2)
+    assert mailbox.deliver(packets(b"", frame=2)[0])
