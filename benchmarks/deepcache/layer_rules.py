@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.deepcache.published import PROPAGATED
 from cacheinf_ros.engine.execution.propagation import TapTable
 from cacheinf_ros.graph.window import Window
 
 Rectangle = tuple[int, int, int, int]  # x, y, width, height
 REGION: Rectangle = (100, 100, 100, 40)
 """Figure 8 has it, in a picture of 227 x 227."""
+_BEFORE: Rectangle = (120, 120, 100, 40)
 _SIDE = 227
 
 
@@ -62,14 +64,49 @@ def rules() -> list[dict[str, Any]]:
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A map of figure 8's example: the frame, or what a layer writes.
+
+    Attributes:
+        side: of the map, in pixels.
+        reusable: the rectangle of it that is reusable.
+        copied_from: where that was on the frame before.
+    """
+
+    name: str
+    side: int
+    reusable: Rectangle
+    copied_from: Rectangle
+
+
+def example() -> list[Stage]:
+    """Figure 8: the frame, and what is behind the convolution and the pooling; the activation changes nothing."""
+    stages = [Stage(name="frame", side=_SIDE, reusable=REGION, copied_from=_BEFORE)]
+    for layer in LAYERS[:2]:
+        last = stages[-1]
+        stages.append(
+            Stage(
+                name=layer.name,
+                side=(last.side + 2 * layer.padding - layer.kernel) // layer.stride + 1,
+                reusable=layer.by_engine(last.reusable, last.side),
+                copied_from=layer.by_engine(last.copied_from, last.side),
+            )
+        )
+    return stages
+
+
 def propagated() -> list[dict[str, Any]]:
     """Figure 8: the rectangle behind each layer of its example, on the frame and where it was in the one before."""
-    rows, now, before, side = [], REGION, (120, 120, 100, 40), _SIDE
-    for layer in LAYERS[:2]:
-        now, before = layer.by_engine(now, side), layer.by_engine(before, side)
-        side = (side + 2 * layer.padding - layer.kernel) // layer.stride + 1
-        rows.append({"behind": layer.name, "reusable": str(now), "copied from": str(before)})
-    return rows
+    return [
+        {
+            "behind": stage.name,
+            "paper": None if theirs is None else str(theirs),
+            "reusable": str(stage.reusable),
+            "copied from": str(stage.copied_from),
+        }
+        for stage, theirs in zip(example()[1:], PROPAGATED, strict=True)
+    ]
 
 
 def _paper(layer: Sliding) -> Rectangle:

@@ -10,19 +10,12 @@ import numpy as np
 
 from benchmarks.deepcache.clips import Clip
 from benchmarks.deepcache.engines import DEEPCACHE, DEEPMON, NO_CACHE, WARM_UP, Answer, PaperEngine
-from benchmarks.deepcache.networks import NETWORKS, load_network
+from benchmarks.deepcache.networks import NETWORKS, OTHERS, load_network
+from benchmarks.deepcache.published import CONVOLUTIONS, TIME_BY_TYPE
 from cacheinf_ros.engine.layout import Layout
 from cacheinf_ros.graph.ir import Conv, Elementwise, GlobalMean, Operator, Pool
 
 ENGINES = (NO_CACHE, DEEPMON, DEEPCACHE)
-_PUBLISHED = {  # table 1, per cent by ncnn: convolutions, fully connected, pooling, activations, rest
-    "alexnet": (77.9, 7.1, 12.1, 1.8, 1.1),
-    "googlenet": (78.8, 0.7, 8.6, 9.3, 2.6),
-    "resnet50": (93.7, 4.9, 0.8, 0.4, 0.2),
-    "yolo": (84.1, 12.2, 2.6, 0.9, 0.2),
-    "dave": (62.7, 25.9, 5.8, 3.7, 1.9),
-}
-_CONVOLUTIONS = {"alexnet": 5, "googlenet": 57, "resnet50": 53, "yolo": 8, "dave": 5}  # table 3
 TYPES = ("conv", "fc", "pool", "act", "rest")
 
 
@@ -36,8 +29,11 @@ def time_by_type(clip: Clip, *, frames: int, threads: int) -> list[dict[str, Any
         for output, operator in _operators(engine).items():
             by_type[_type(operator, engine.engine.program.layout)] += took[output]
         total = sum(by_type.values())
-        for kind, theirs in zip(TYPES, _PUBLISHED[name], strict=True):
-            rows.append({"network": name, "type": kind, "paper": theirs, "ours": round(100 * by_type[kind] / total, 1)})
+        for kind, by_tensorflow, by_ncnn in zip(TYPES, *TIME_BY_TYPE[name], strict=True):
+            ours = round(100 * by_type[kind] / total, 1)
+            rows.append(
+                {"network": name, "type": kind, "paper TensorFlow": by_tensorflow, "paper ncnn": by_ncnn, "ours": ours}
+            )
     return rows
 
 
@@ -48,7 +44,7 @@ def convolutions() -> list[dict[str, Any]]:
         graph = load_network(name).graph
         found = [o for o in graph.operators if isinstance(o, Conv) and graph.tensors[o.output].pixels > 1]
         rows.append(
-            {"network": name, "size": "x".join(map(str, size)), "paper": _CONVOLUTIONS[name], "ours": len(found)}
+            {"network": name, "size": "x".join(map(str, size)), "paper": CONVOLUTIONS[name], "ours": len(found)}
         )
     return rows
 
@@ -56,7 +52,7 @@ def convolutions() -> list[dict[str, Any]]:
 def time_by_layer(
     network: str, clip: Clip, *, frames: int, threads: int, engines: Sequence[str] = ENGINES
 ) -> list[dict[str, Any]]:
-    """Figures 4 and 12: microseconds of each convolution and fully connected layer, by engine, mean over frames."""
+    """Figures 4 and 12: microseconds of each layer by engine, mean over frames."""
     model = load_network(network)
     running = {name: PaperEngine(name, model, threads=threads) for name in engines}
     answers: dict[str, list[Answer]] = {name: [] for name in engines}
@@ -65,18 +61,17 @@ def time_by_layer(
             answer = engine.run(image)
             answers[name] += [answer] if turn >= WARM_UP else []
     first = next(iter(running.values()))
-    layers = {o: op for o, op in _operators(first).items() if isinstance(op, Conv)}
     return [
         {
             "layer": number,
             "type": _type(operator, first.engine.program.layout),
             **{f"{name}_us": round(float(np.mean([a.layer_us[output] for a in answers[name]])), 1) for name in engines},
         }
-        for number, (output, operator) in enumerate(layers.items(), 1)
+        for number, (output, operator) in enumerate(_operators(first).items(), 1)
     ]
 
 
-def cache_memory(names: Sequence[str] = tuple(NETWORKS)) -> list[dict[str, Any]]:
+def cache_memory(names: Sequence[str] = (*NETWORKS, *OTHERS)) -> list[dict[str, Any]]:
     """Figure 18: MB (10**6 bytes) of maps kept between frames: all, and those of convolutions only as in the paper."""
     rows = []
     for name in names:
@@ -87,7 +82,7 @@ def cache_memory(names: Sequence[str] = tuple(NETWORKS)) -> list[dict[str, Any]]
         rows.append(
             {
                 "network": name,
-                "paper": "2.5 to 43.8",
+                "taken for it": OTHERS[name].assumed if name in OTHERS else "table 3's",
                 "all": round(engine.cache_bytes / 1e6, 1),
                 "convolutions": round(own, 1),
             }

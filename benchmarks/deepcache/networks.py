@@ -1,9 +1,10 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""The five networks of table 3, with random weights: what they take does not depend on those."""
+"""The five networks of table 3 and two more of figure 18; their weights are random, which changes no time or memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -56,6 +57,30 @@ def dave() -> nn.Module:
     return nn.Sequential(*layers, *_dense((64 * 18, 1164, 100, 50, 10, 1)), _Steering())
 
 
+def _convolution(before: int, after: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+    convolution = nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
+    return [convolution, nn.BatchNorm2d(after), nn.ReLU()]
+
+
+def mobilenet() -> nn.Module:
+    """Howard et al. (2017), which the paper cites: the first MobileNet, 224 x 224, 1000 classes."""
+    layers, channels = _convolution(3, 32, 3, 2), 32
+    for width, stride in (
+        (64, 1),
+        (128, 2),
+        (128, 1),
+        (256, 2),
+        (256, 1),
+        (512, 2),
+        *[(512, 1)] * 5,
+        (1024, 2),
+        (1024, 1),
+    ):
+        layers += _convolution(channels, channels, 3, stride, groups=channels) + _convolution(channels, width, 1)
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), *_dense((channels, 1000)))
+
+
 NETWORKS: Mapping[str, tuple[str, tuple[int, int]]] = MappingProxyType(
     {
         "alexnet": (f"{__file__}:alexnet", (227, 227)),
@@ -68,8 +93,34 @@ NETWORKS: Mapping[str, tuple[str, tuple[int, int]]] = MappingProxyType(
 """Reference and input size (height, width) of each, in the order of table 3: REC_1 to REC_3, DET and DRV."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """A network of which the paper cites a publication, and says neither version nor size.
+
+    Attributes:
+        reference: see :func:`load_model`.
+        assumed: what was taken for it.
+    """
+
+    reference: str
+    size: tuple[int, int]
+    assumed: str
+
+
+OTHERS: Mapping[str, Assumed] = MappingProxyType(
+    {
+        "mobilenet": Assumed(
+            reference=f"{__file__}:mobilenet", size=(224, 224), assumed="version 1, full width, 224x224"
+        ),
+        "squeezenet": Assumed(reference="torchvision:squeezenet1_0", size=(224, 224), assumed="version 1.0, 224x224"),
+    }
+)
+"""What figure 18 has beside :data:`NETWORKS`, as the publications that the paper cites describe them. Its third one,
+DeepFace, is Wen et al. (2016) by its citation, which is another network than the one of that name."""
+
+
 def load_network(name: str) -> Model:
-    """Load one of :data:`NETWORKS`."""
-    reference, size = NETWORKS[name]
+    """Load one of :data:`NETWORKS` or :data:`OTHERS`."""
+    reference, size = NETWORKS[name] if name in NETWORKS else (OTHERS[name].reference, OTHERS[name].size)
     torch.manual_seed(0)
     return load_model(reference, input_size=size)

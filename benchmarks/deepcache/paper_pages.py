@@ -10,10 +10,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from benchmarks.deepcache import layer_rules, layers, runs
+from benchmarks.deepcache.beside_paper import with_paper
 from benchmarks.deepcache.clips import Clip, clips_in
 from benchmarks.deepcache.inner_matching import inner_matching
-from benchmarks.deepcache.networks import NETWORKS, load_network
-from benchmarks.deepcache.plot import plot_rows
+from benchmarks.deepcache.networks import NETWORKS, OTHERS, load_network
+from benchmarks.deepcache.plot import plot_rows, plot_stages
+from benchmarks.deepcache.published import MATCHING
 from benchmarks.matchers import COMPARATORS
 from benchmarks.matching.matching_time import INSTALLED, run_matcher_benchmark
 from cacheinf_ros.energy.meters import NoMeter, find_meter
@@ -48,25 +50,20 @@ class _Setting:
 
 def _matching_algorithms(setting: _Setting) -> Rows:
     """Table 4."""
-    published = {
-        "deepmon": (4.7, 46.1),
-        "exhaustive": (33.3, 71.5),
-        "three_step": (24.7, 70.8),
-        "diamond": (19.5, 71.2),
-    }
-    published["diamond_optimised"] = (9.7, 69.5)
-    matchers = {name: make for name, make in {**INSTALLED, **COMPARATORS}.items() if name in published}
+    matchers = {name: make for name, make in {**INSTALLED, **COMPARATORS}.items() if name in MATCHING}
     report = run_matcher_benchmark(setting.clips[0].images(setting.frames), sizes=[(227, 227)], matchers=matchers)
     found = report["sizes"]["227x227"]
     return [
         {
             "algorithm": name,
             "paper ms": ms,
+            "paper ± ms": deviation,
             "ours ms": round(found[name]["latency_ms"]["mean"], 2),
+            "ours ± ms": round(found[name]["latency_ms"]["std"], 2),
             "paper %": ratio,
             "ours %": round(100 * found[name]["match_ratio"]["mean"], 1),
         }
-        for name, (ms, ratio) in published.items()
+        for name, (ms, deviation, ratio) in MATCHING.items()
     ]
 
 
@@ -156,7 +153,7 @@ _FIGURES: Mapping[int, Callable[[_Setting], Rows]] = MappingProxyType(
         15: _energy,
         16: _swept("threshold"),
         17: _swept("block_size"),
-        18: lambda s: layers.cache_memory(s.networks()),
+        18: lambda s: layers.cache_memory(s.networks(*NETWORKS, *OTHERS)),
     }
 )
 """Figures 1 to 3, 5 to 7 are drawings and photographs."""
@@ -196,11 +193,13 @@ class DeepCachePages:
             SourceError: it needs a model and clips of the user's, or a meter.
         """
         progress(f"figure {number}")
-        return {"rows": _FIGURES[number](self._setting(data))}
+        return with_paper(number, _FIGURES[number](self._setting(data)))
 
     def draw(self, number: int, found: dict[str, Any], path: Path) -> None:
-        """Draw what was measured; figure 8 is worked out in numbers."""
-        if number != 8:
+        """Draw what was measured, and the rectangles of figure 8."""
+        if number == 8:
+            plot_stages(layer_rules.example(), path)
+        else:
             plot_rows(found["rows"], f"figure {number}", path)
 
     def swept(self, parameter: str, data: Sequence[Path], progress: Callable[[str], None]) -> Rows:

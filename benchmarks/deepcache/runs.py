@@ -39,7 +39,9 @@ def compared(model: Model, clip: Clip, *, frames: int, threads: int) -> dict[str
         if name != NO_CACHE:
             found[f"{name}_saved"] = round(1 - found[f"{name}_ms"] / found[f"{NO_CACHE}_ms"], 3)
             found[f"{name}_reused"] = round(float(np.mean([a.reused for a in given])), 3)
-            found[f"{name}_mse"] = float(f"{_mse(truth, given):.4g}")
+            errors = _squared_errors(truth, given)
+            found[f"{name}_mse"] = float(f"{np.mean(errors):.4g}")
+            found[f"{name}_median_mse"] = float(f"{np.median(errors):.4g}")
     return found
 
 
@@ -54,11 +56,12 @@ def swept(model: Model, clip: Clip, parameter: str, *, frames: int, threads: int
         {
             parameter: value,
             "ms": _ms(given),
+            "no_cache_ms": dense_ms,
             "saved": round(1 - _ms(given) / dense_ms, 3),
             "matching_ms": round(float(np.mean([a.matching_ms for a in given])), 3),
             "reused": round(float(np.mean([a.reused for a in given])), 3),
             "same_top1": round(float(np.mean([_first(a) == _first(b) for a, b in zip(truth, given, strict=True)])), 3),
-            "mse": float(f"{_mse(truth, given):.4g}"),
+            "mse": float(f"{np.mean(_squared_errors(truth, given)):.4g}"),
         }
         for value, given in answers.items()
     ]
@@ -113,8 +116,9 @@ def _ms(answers: Sequence[Answer]) -> float:
     return round(float(np.mean([answer.total_ms for answer in answers])), 3)
 
 
-def _mse(truth: Sequence[Answer], given: Sequence[Answer]) -> float:
-    return float(np.mean([np.mean((a.outputs - b.outputs) ** 2) for a, b in zip(truth, given, strict=True)]))
+def _squared_errors(truth: Sequence[Answer], given: Sequence[Answer]) -> list[float]:
+    """The mean squared error of each frame's outputs."""
+    return [float(np.mean((a.outputs - b.outputs) ** 2)) for a, b in zip(truth, given, strict=True)]
 
 
 def _first(answer: Answer) -> int:

@@ -46,7 +46,12 @@ class _Contender:
     def report(self) -> dict[str, dict[str, float]]:
         p50, p95 = np.percentile(self.latencies_ms, [50, 95])
         return {
-            "latency_ms": {"p50": float(p50), "p95": float(p95), "mean": float(np.mean(self.latencies_ms))},
+            "latency_ms": {
+                "p50": float(p50),
+                "p95": float(p95),
+                "mean": float(np.mean(self.latencies_ms)),
+                "std": float(np.std(self.latencies_ms)),
+            },
             "match_ratio": {"mean": float(np.mean(self.match_ratios))},
         }
 
@@ -70,7 +75,7 @@ def run_matcher_benchmark(
 
     Returns:
         ``{"frames": measured per algorithm, "threads": 1, "sizes": {"480x640": {"diamond_optimised": {"latency_ms":
-        {"p50", "p95", "mean"}, "match_ratio": {"mean"}}, ...}, ...}}``.
+        {"p50", "p95", "mean", "std"}, "match_ratio": {"mean"}}, ...}, ...}}``.
 
     Raises:
         MatchingError: where there are not two frames to compare.

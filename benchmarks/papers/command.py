@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.papers.stated import NOTE, PAPER
 from cacheinf_ros.cli.bench.bench_report import shown_progress, write_report
 from cacheinf_ros.cli.options import JsonFile, Size, Weights, with_options
 from cacheinf_ros.config import parse_size
@@ -21,6 +22,7 @@ from cacheinf_ros.errors import SourceError
 
 _MOST = 40  # values in a line
 _MISSING = "missing"
+_STD = "_std"  # ends the key of a standard deviation
 
 
 class Paper(Enum):
@@ -186,31 +188,57 @@ def _chosen(kind: str, number: int | None, known: tuple[int, ...], everything: b
 
 def _table(number: int, rows: dict[str, Any]) -> Table:
     if "rows" in rows:
-        return _rows(f"table {number}", rows["rows"])
-    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
-    table = Table("", *columns, title=f"table {number}; of two numbers the first is the paper's")
-    for name, row in rows.items():
+        return _rows(f"table {number}", rows["rows"], rows.get(NOTE))
+    by_name = {name: row for name, row in rows.items() if name != NOTE}
+    columns = list(dict.fromkeys(key for row in by_name.values() for key in row))
+    title = f"table {number}; of two numbers the first is the paper's"
+    table = Table("", *columns, title=title, caption=rows.get(NOTE))
+    for name, row in by_name.items():
         table.add_row(name, *(_cell(row.get(column, "")) for column in columns))
     return table
 
 
-def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(*rows[0], title=title)
+def _rows(title: str, rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Table:
+    table = Table(*rows[0], title=title, caption=note)
     for row in rows:
         table.add_row(*map(_cell, row.values()))
     return table
 
 
+def _stated(number: int, rows: Sequence[Mapping[str, Any]], note: str | None) -> Table:
+    """Show the numbers that the paper's text states of a figure, and ours."""
+    table = Table(
+        "quantity", "paper", "ours", "stated in", title=f"figure {number}: the paper beside ours", caption=note
+    )
+    for row in rows:
+        table.add_row(row["quantity"], _amount(row["paper"]), _amount(row["ours"]), row["cited"])
+    return table
+
+
+def _amount(value: Any) -> str:
+    if isinstance(value, list):
+        return " to ".join(map(_line, value))
+    return "n/a" if value is None else _line(value)
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, dict):
-        return " / ".join(_cell(each) for each in value.values())
+        return " / ".join(_deviating(value, key) for key in value if not key.endswith(_STD))
     if value is None:
         return "n/a"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
+def _deviating(values: Mapping[str, Any], key: str) -> str:
+    """Show a number, and its standard deviation where that is there."""
+    deviation = values.get(f"{key}{_STD}")
+    return _cell(values[key]) if deviation is None else f"{_cell(values[key])} ± {_cell(deviation)}"
+
+
 def _print_figure(console: Console, number: int, found: dict[str, Any]) -> None:
     for key, value in found.items():
+        if key in (PAPER, NOTE):
+            continue
         if isinstance(value, list) and value and isinstance(value[0], dict):
             console.print(_rows(f"figure {number}: {key}", value))
         elif isinstance(value, dict):
@@ -218,6 +246,10 @@ def _print_figure(console: Console, number: int, found: dict[str, Any]) -> None:
                 console.print(f"{key.replace('_', ' ')}, {name}: {_line(each)}")
         else:
             console.print(f"{key.replace('_', ' ')}: {value}")
+    if PAPER in found:
+        console.print(_stated(number, found[PAPER], found.get(NOTE)))
+    elif NOTE in found:
+        console.print(f"figure {number}: {found[NOTE]}")
 
 
 def _line(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -13,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from benchmarks.deepcache.beside_paper import with_paper
 from benchmarks.deepcache.clips import clips_in
 from benchmarks.deepcache.engines import DEEPCACHE, DEEPMON, NO_CACHE, PaperEngine
 from benchmarks.deepcache.layer_rules import Sliding, propagated
+from benchmarks.deepcache.networks import load_network
+from benchmarks.deepcache.published import FIGURES, NOTES
 from cacheinf_ros.cli.main import app
 from cacheinf_ros.errors import SourceError
 from cacheinf_ros.graph import load_model
@@ -106,3 +110,64 @@ def test_accuracy_on_labelled_clips(labelled: Path) -> None:
     assert [row["engine"] for row in rows] == [NO_CACHE, DEEPMON, DEEPCACHE]
     assert all((row["top1"], row["top3"]) == (1.0, 1.0) for row in rows)
     assert (pictures / "deepcache_figure_13.png").exists()
+
+
+def test_every_number_that_the_text_states_stands_beside_ours_or_has_none() -> None:
+    """By hand: of 400 us 300 are convolutions'; the cache saves a half of the frame's time, or of its energy."""
+    layers = [
+        {"layer": 1 + n, "type": kind, "no_cache_us": 100.0, "deepmon_us": 90.0, "deepcache_us": 60.0}
+        for n, kind in enumerate(("conv", "conv", "conv", "fc"))
+    ]
+    frames = [
+        {"network": name, "clip": "Billiards", "deepcache_saved": 0.5, "deepmon_saved": 0.25, "deepcache saved": 0.5}
+        | {"deepmon saved": 0.25, "deepcache_median_mse": 0.1, "deepmon_median_mse": 0.2}
+        for name in ("alexnet", "resnet50", "yolo", "dave")
+    ]
+    joules = [
+        {"network": "resnet50", "engine": engine, "joules_per_frame": each}
+        for engine, each in ((NO_CACHE, 8.0), (DEEPMON, 6.0), (DEEPCACHE, 4.0))
+    ]
+    tops = [
+        {"engine": engine, "top1": top1, "top3": 0.75}
+        for engine, top1 in ((NO_CACHE, 0.5), (DEEPMON, 0.5), (DEEPCACHE, 0.25))
+    ]
+    swept = {"ms": 5.0, "no_cache_ms": 10.0, "saved": 0.5}
+    expected: dict[int, tuple[list[dict[str, Any]], list[Any]]] = {
+        4: (layers, [25.0, 75.0]),
+        9: ([{"network": "resnet50", "times": each} for each in (1.0, 60.0)], [60.0]),
+        10: (frames, [50.0, 25.0, 50.0, 25.0, None, None, 50.0]),
+        11: (frames, [50.0, 50.0, None, 50.0, None]),
+        12: (layers, [0.1, 25.0, 0.04]),
+        13: (tops, [50.0, 75.0, 25.0, 0.0]),
+        14: (frames, [0.1, 0.2, 0.1, 0.2]),
+        15: (joules, [50.0, 25.0, 50.0, 40.0]),
+        16: ([{"threshold": "20", **swept}], [10.0, 5.0, 50.0, None]),
+        17: ([{"block_size": "2", **swept}], [50.0, None]),
+        18: ([{"convolutions": 3.0}, {"convolutions": 9.0}], [3.0, 9.0]),
+    }
+    assert set(expected) == set(FIGURES) == set(NOTES)
+    for number, (rows, ours) in expected.items():
+        found = with_paper(number, rows)
+        values = [value for each in found["paper"] for value in np.ravel(each["ours"])]
+        assert values == pytest.approx(ours), number
+        assert all(each["paper"] and each["cited"] for each in found["paper"])
+    assert [row["layer"] for row in with_paper(12, layers)["rows"]] == [1, 2, 3]
+
+
+def test_what_is_printed_has_the_papers_numbers(tmp_path: Path) -> None:
+    """Figure 18 takes no time: what is kept of two networks that the paper has beside its five."""
+    arguments = ["--figure", "18", "--network", "dave", "--json", str(tmp_path / "18.json")]
+    run = CliRunner().invoke(app, ["bench", "paper", "deepcache", *arguments])
+    assert run.exit_code == 0, run.output
+    assert "2.5 to 43.8" in run.output and "section 7.7" in run.output
+    assert json.loads((tmp_path / "18.json").read_text())["figures"]["18"]["paper"][0]["paper"] == [2.5, 43.8]
+    run = CliRunner().invoke(app, ["bench", "paper", "deepcache", "--figure", "8", "--plots", str(tmp_path)])
+    assert run.exit_code == 0, run.output
+    assert cv2.imread(str(tmp_path / "deepcache_figure_8.png")) is not None
+
+
+def test_the_networks_of_figure_18_without_a_size_are_those_that_the_paper_cites() -> None:
+    """MobileNet's first version has 4.2 million weights, SqueezeNet's 1.25."""
+    for name, millions in (("mobilenet", 4.2), ("squeezenet", 1.25)):
+        weights = load_network(name).module.parameters()
+        assert sum(weight.numel() for weight in weights) / 1e6 == pytest.approx(millions, rel=0.02)
