@@ -12,7 +12,7 @@ import pytest
 from catalogs import made_catalog
 from typer.testing import CliRunner
 
-from benchmarks.catalog import paper_figures
+from benchmarks.catalog import beside_paper, paper_figures, published
 from benchmarks.offload import paper_tables
 from benchmarks.offload.equation_8 import Equation8
 from cacheinf_ros.catalog.variant import Cost, Place
@@ -32,10 +32,44 @@ def test_the_catalogs_figures_of_a_catalog(tmp_path: Path) -> None:
         assert cv2.imread(str(tmp_path / f"mcdnn_figure_{number}.png")) is not None
         found = json.loads((tmp_path / "out.json").read_text())["figures"][number]
         points = found["curves"]["room"]
+        assert "section 5.1" in result.output and found["paper"][0]["paper"]
         if number == "5":
             assert found["load_over_execute"]["room"] == pytest.approx(3.0)
+            assert found["paper"][0]["paper"] == [2.0, 5.0] and found["paper"][0]["ours"] == {"room": 3.0}
+            assert "2 to 5" in result.output and "room 3" in result.output
         if number == "6":
             assert points[0]["load_ms"] == 7.0 and points[0]["device_ms"] == 5.0
+
+
+def test_specialised_and_shared_models_beside_the_papers() -> None:
+    """By hand: the least specialised model takes 2 mJ, the generic one 10; a head adds a tenth of the model's time."""
+    specialised = {
+        "generic": {"accuracy": 0.7, "least": 0.6, "most": 0.8, "ms": 5.0, "execute_j": 0.01},
+        "small": {"accuracy": 0.9, "least": 0.85, "most": 0.95, "ms": 1.0, "execute_j": 0.002},
+        "larger": {"accuracy": 0.9, "least": 0.8, "most": 0.95, "ms": 2.0, "execute_j": 0.004},
+    }
+    shared = {"light": {"accuracy": 0.9, "ms": 0.5, "execute_j": 0.005}}
+    found = beside_paper.with_paper(10, {"specialised": specialised, "shared": shared, "one_model_ms": 5.0})
+    ours = [row["ours"] for row in found["paper"]]
+    assert ours[0] == pytest.approx([2.0, 4.0]) and ours[1] == pytest.approx(10.0)
+    assert ours[2] == pytest.approx([85.0, 95.0]) and ours[3] == pytest.approx(70.0)
+    assert ours[4:] == [{"light": 5.0}, {"light": 0.5}, {"light": 10.0}]
+
+
+def test_figures_whose_numbers_are_not_in_the_text_say_so() -> None:
+    for number in set(paper_figures.FIGURES) - set(published.FIGURES):
+        found = beside_paper.with_paper(number, {})
+        assert set(found) == {"note"} and "without numbers" in found["note"]
+
+
+def test_how_long_specialising_takes_there_and_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = {"quarter": {"retarget_s": 0.5, "pre_forward_s": 0.25, "refused": ""}}
+    monkeypatch.setattr("benchmarks.catalog.specialising_time.specialising_times", lambda: ours)
+    arguments = ["bench", "paper", "mcdnn", "--table", "3", "--json", str(tmp_path / "3.json")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0 and "152.400" in result.output and "0.250" in result.output
+    rows = json.loads((tmp_path / "3.json").read_text())["tables"]["3"]
+    assert rows["the paper's face (C0)"] == {"full_s": 26000.0, "retarget_s": 30.4, "pre_forward_s": 4.3}
 
 
 def test_memory_is_still_there() -> None:
