@@ -103,9 +103,11 @@ def _print(report: dict[str, Any]) -> None:
     for mbit_s, found in report["bandwidth"].items():
         robot = f"the robot has {report['robot_cores']:g} processors ({report['processor_limit']})"
         title = f"{report['model']}, link {mbit_s} (shaped by {report['shaping']}), {robot}"
+        joules = f"J ({', '.join(sorted({figures['energy_kind'] for figures in found['systems'].values()}))})"
         table = Table(
-            "policy", "mean ms", "p50 ms", "p95 ms", "sent MB", "local", "where", "J (model)", "error", title=title
-        )
+            "policy", "mean ms", "p50 ms", "p95 ms", "sent MB", "local", "where", joules, "error",
+            title=title, caption=f"energy: {report['energy']}",
+        )  # fmt: skip
         for policy, figures in found["systems"].items():
             latency = figures["latency_ms"]
             times = (f"{latency[key]:.1f}" for key in ("mean", "p50", "p95"))

@@ -10,7 +10,7 @@ them, so that U is 0, and memory is bounded instead: as little as 10 % more time
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,11 +67,11 @@ def memory_of(reference: str, size: tuple[int, int], progress: Callable[[str], N
     return {name: (weights + each.bytes) / 1e6 for name, each in found.items()}
 
 
-def memory_row(published: tuple[float, float, float], found: dict[str, float]) -> dict[str, Any]:
-    """The paper's three columns beside ours, and equation 8 as it is written."""
+def memory_row(published: tuple[float, float, float], found: Mapping[str, float]) -> dict[str, Any]:
+    """Put the paper's three columns beside ours, with equation 8 as it is written; ``found`` may be empty."""
     columns = zip(("no cache", "cache all", "ours"), published, strict=True)
-    return {name: {"paper": theirs, "ours": found[name]} for name, theirs in columns} | {
-        "by equation 8": found["equation 8"]
+    return {name: {"paper": theirs, "ours": found.get(name)} for name, theirs in columns} | {
+        "by equation 8": found.get("equation 8")
     }
 
 

@@ -8,7 +8,7 @@ else be a difference of a tenth between policies that do the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +44,13 @@ class Pair:
         if self.server is not None:
             self.recorder.set_parameters(_SERVER, mode=system.server.value)
 
-    def play(self, source: str, frames: int) -> tuple[Played, Counter[str]]:
-        """Play the source once; also what the robot's node has counted meanwhile."""
+    def play(self, source: str, frames: int, progress: Callable[[int], None]) -> tuple[Played, Counter[str]]:
+        """Play the source once; also what the robot's node has counted meanwhile. ``progress``: see :func:`play`."""
         before = self.recorder.counts(_ROBOT)
-        played = play(self.robots, self.recorder, source=source, node=_ROBOT, subscribers=1, rate=1000.0, frames=frames)
+        played = play(
+            self.robots, self.recorder, source=source, node=_ROBOT, subscribers=1, rate=1000.0, frames=frames,
+            progress=progress,
+        )  # fmt: skip
         if not played.results:
             last = self.robot.output[-_LAST_WORDS:]
             raise ProcessError(f"the robot answered none of {played.published} frames; its last words:\n{last}")

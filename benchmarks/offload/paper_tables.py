@@ -1,9 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Tables and figures of the CacheInf draft: real nodes over shaped links (:mod:`.run`).
 
-Its robots, its network of key points (Kapao) and its point clouds (AGRNav) are not here. For the networks of
-torchvision that tables 4 and 5 name, with weights drawn at random, the systems are compared on whatever frames are
-given; tables 1 and 2 are the same figures of scenenet, the detector that is here.
+Its robots, its network of key points (Kapao) and its point clouds (AGRNav) are not here; of AGRNav only the paper's
+numbers are printed. For the networks of torchvision that tables 4 and 5 name, with weights drawn at random, the systems
+are compared on whatever frames are given; tables 1 and 2 are the same figures of scenenet, the detector that is here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.offload.equation_8 import memory_of, memory_row
+from benchmarks.offload.published import MEMORY_MB, PUBLISHED, Amount, Row
 from benchmarks.offload.setting import Setting
+from benchmarks.papers.stated import NO_NUMBERS, NOTE
 from cacheinf_ros.config import parse_size
 
 TABLES = (1, 2, 3, 4, 5, 6)
@@ -38,51 +40,11 @@ _FRAMES, _ROUNDS = 30, 1
 _SOURCE = "scene:handheld"
 _BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0001)  # of the reuse ratio
 
-_Row = tuple[float | None, float | None, float | None, float | None]
-
-PUBLISHED: Mapping[str, Mapping[str, tuple[_Row, _Row]]] = {
-    "Kapao": {
-        "Local": ((None, None, 1010.0, 1010.0), (None, None, 9.79, 9.79)),
-        "DS": ((210.0, 240.0, 360.0, 400.0), (None, None, 2.30, 2.65)),
-        "DS-C": ((220.0, 250.0, 320.0, 340.0), (None, None, 2.02, 2.22)),
-        "HP": ((240.0, 280.0, 310.0, 340.0), (None, None, 2.19, 2.35)),
-        "Ours": ((160.0, 210.0, 200.0, 240.0), (None, None, 1.51, None)),
-    },
-    "RegNet": {
-        "Local": ((None, None, 175.0, 175.0), (9.0, 9.0, 1.37, 1.37)),
-        "DS": ((47.6, 60.5, 77.8, 86.2), (5.84, 5.36, 0.45, 0.46)),
-        "DS-C": ((50.7, 62.5, 70.8, 79.5), (6.04, 5.96, 0.43, 0.47)),
-        "HP": ((49.6, 59.9, 55.0, 64.2), (5.24, 5.28, 0.29, 0.34)),
-        "Ours": ((44.2, 48.5, 45.3, 49.2), (5.20, 5.23, 0.24, 0.26)),
-    },
-    "VGG19": {
-        "Local": ((None, None, 118.0, 118.0), (9.78, 9.78, 0.95, 0.95)),
-        "DS": ((38.9, 41.6, 65.2, 75.5), (6.58, 6.93, 0.43, 0.52)),
-        "DS-C": ((42.7, 52.0, 53.2, 60.3), (6.82, 7.23, 0.36, 0.43)),
-        "HP": ((44.8, 51.5, 47.6, 53.6), (6.51, 7.32, 0.31, 0.39)),
-        "Ours": ((37.8, 43.5, 41.1, 46.6), (6.70, 7.22, 0.27, 0.34)),
-    },
-    "ConvNeXt": {
-        "Local": ((None, None, 316.7, 316.7), (9.92, 9.92, 3.12, 3.12)),
-        "DS": ((56.0, 67.0, 79.2, 90.6), (5.06, 5.02, 0.40, 0.45)),
-        "DS-C": ((56.0, 63.0, 64.7, 68.6), (4.86, 4.99, 0.31, 0.34)),
-        "HP": ((56.4, 66.5, 59.7, 68.0), (4.57, 4.54, 0.27, 0.31)),
-        "Ours": ((40.4, 46.9, 44.7, 49.0), (5.26, 5.39, 0.24, 0.26)),
-    },
-}  # fmt: skip
-"""By network and system: ms of transmission and of inference, and W and J, each indoors and outdoors; None: not told,
-or not legible in the text that is here."""
-_MEMORY = {
-    "Kapao": (300.6, 1782.5, 494.7),
-    "RegNet": (207.5, 427.7, 258.9),
-    "VGG19": (548.1, 668.7, 582.8),
-    "ConvNeXt": (765.4, 1152.7, 789.8),
-}
-"""MB without a cache, with all of it, and with CacheInf's choice: tables 3 and 6."""
-_COLUMNS = {
-    True: ("W indoors", "W outdoors", "J indoors", "J outdoors"),
-    False: ("transmission ms indoors", "outdoors", "inference ms indoors", "outdoors "),
-}
+_NOT_HERE = {"AGRNav (not here)": "AGRNav"}
+"""The network of tables 1 to 3 that nothing here stands for: the paper's rows alone."""
+_ELSEWHERE: Mapping[int, Mapping[str, str]] = {1: _NOT_HERE, 2: _NOT_HERE, 3: _NOT_HERE, 4: {}, 5: {}, 6: {}}
+_TIMES = "our transmission is the time in which the robot sends; its standard deviation is not recorded"
+_NO_NUMBERS = f"{NO_NUMBERS}; ours is the detector that is here, in place of Kapao"
 
 
 def table(number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
@@ -94,23 +56,19 @@ def table(number: int, data: Sequence[Path], progress: Callable[[str], None]) ->
         progress: is told what is being done.
     """
     if number in (3, 6):
-        return {
-            model: memory_row(_MEMORY[name], memory_of(model, parse_size(size) or (0, 0), progress))
-            for model, (name, size) in _NETWORKS[number].items()
-        }
-    is_energy = number in (2, 5)
-    found = {}
+        return _memory(number, progress)
+    cells = energy_cells if number in (2, 5) else time_cells
+    found: dict[str, Any] = {}
+    energy = ""
     for model, (name, size) in _NETWORKS[number].items():
         report = _measured(model, size, _LINKS, data, progress)
+        energy = report["energy"]
         for theirs, ours in SYSTEMS.items():
             figures = [report["bandwidth"][link]["systems"][ours] for link in _LINKS]
-            mine = _energy(figures) if is_energy else _times(figures)
-            published = PUBLISHED[name][theirs][is_energy]
-            found[f"{model}, {theirs}"] = {
-                column: {"paper": paper, "ours": here}
-                for column, paper, here in zip(_COLUMNS[is_energy], published, mine, strict=True)
-            }
-    return found
+            found[f"{model}, {theirs}"] = cells(PUBLISHED[name][theirs], figures)
+    for title, name in _ELSEWHERE[number].items():
+        found |= {f"{title}, {theirs}": cells(row, (None, None)) for theirs, row in PUBLISHED[name].items()}
+    return found | {NOTE: f"our energy is {energy}" if cells is energy_cells else _TIMES}
 
 
 def figure(number: int, data: Sequence[Path], progress: Callable[[str], None]) -> dict[str, Any]:
@@ -123,10 +81,10 @@ def figure(number: int, data: Sequence[Path], progress: Callable[[str], None]) -
     """
     (model, (_, size)) = next(iter(_DETECTOR.items()))
     if number == 5:
-        return _measured(model, size, _LINKS, data, progress)
+        return _measured(model, size, _LINKS, data, progress) | {NOTE: _NO_NUMBERS}
     report = _measured(model, size, (_MBIT_S,), data, progress)
     systems = report["bandwidth"][_MBIT_S]["systems"]
-    return {name: _by_reuse(systems[ours]["reuse_ms"]) for name, ours in SYSTEMS.items()}
+    return {name: _by_reuse(systems[ours]["reuse_ms"]) for name, ours in SYSTEMS.items()} | {NOTE: _NO_NUMBERS}
 
 
 def draw(number: int, found: dict[str, Any], path: Path) -> None:
@@ -141,7 +99,8 @@ def draw(number: int, found: dict[str, Any], path: Path) -> None:
         return
     picture = Figure(figsize=(6.0, 4.0), layout="constrained")
     axes = picture.subplots()
-    for name, points in found.items():
+    for name in SYSTEMS:
+        points = found[name]
         axes.plot([point["reuse"] for point in points], [point["ms"] for point in points], marker="o", label=name)
     axes.set(xlabel="reuse ratio", ylabel=f"ms at {_MBIT_S} Mbit/s", ylim=(0, None))
     axes.grid(alpha=0.25)
@@ -162,14 +121,44 @@ def _measured(
     return run_offload_benchmark(chosen, {link: find_trace(link) for link in links}, progress)
 
 
-def _times(figures: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    return (*(each["transmit_ms"] for each in figures), *(each["latency_ms"]["mean"] for each in figures))
+def _memory(number: int, progress: Callable[[str], None]) -> dict[str, Any]:
+    rows = {
+        model: memory_row(MEMORY_MB[name], memory_of(model, parse_size(size) or (0, 0), progress))
+        for model, (name, size) in _NETWORKS[number].items()
+    }
+    return rows | {title: memory_row(MEMORY_MB[name], {}) for title, name in _ELSEWHERE[number].items()}
 
 
-def _energy(figures: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    joules = [each["energy_j"] for each in figures]
-    watts = [each["energy_j"] / each["latency_ms"]["mean"] * 1e3 for each in figures]
-    return (*watts, *joules)
+def time_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Put the paper's cells of tables 1 and 4 beside ours, which are ``figures`` of each of :data:`_LINKS`, or None."""
+    found: dict[str, Any] = {}
+    for i, (link, ours) in enumerate(zip(_LINKS, figures, strict=True)):
+        latency = ours["latency_ms"] if ours else {}
+        found |= {
+            f"transmission ms {link}": _cell(theirs.transmission_ms[i], ours["transmit_ms"] if ours else None),
+            f"inference ms {link}": _cell(theirs.latency_ms[i], latency.get("mean"), latency.get("std")),
+            f"transmission % {link}": {
+                "paper": theirs.share[i], "ours": 100 * ours["transmit_share"] if ours else None
+            },
+        }  # fmt: skip
+    return found
+
+
+def energy_cells(theirs: Row, figures: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Put the paper's cells of tables 2 and 5 beside ours, as :func:`time_cells`, and say of which kind ours are."""
+    found: dict[str, Any] = {}
+    for i, (link, ours) in enumerate(zip(_LINKS, figures, strict=True)):
+        joules = ours["energy_j"] if ours else None
+        watts = joules / ours["latency_ms"]["mean"] * 1e3 if ours and joules is not None else None
+        found |= {f"W {link}": _cell(theirs.watts[i], watts), f"J {link}": _cell(theirs.joules[i], joules)}
+    kinds = sorted({ours["energy_kind"] for ours in figures if ours})
+    return found | {"ours are": ", ".join(kinds) or None}
+
+
+def _cell(theirs: Amount, ours: float | None, deviation: float | None = None) -> dict[str, Any]:
+    """Put a number of the paper beside ours, each with its standard deviation where that is known."""
+    paper = {"paper": None} if theirs is None else {"paper": theirs[0], "paper_std": theirs[1]}
+    return {**paper, "ours": ours} | ({} if deviation is None else {"ours_std": deviation})
 
 
 def _by_reuse(frames: Sequence[Sequence[float]]) -> list[dict[str, float]]:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.offload.metered_play import MeteredPlay, described
 from benchmarks.offload.pair import Pair, open_pair
 from benchmarks.offload.setting import Setting, System
 from benchmarks.offload.tally import Tally
@@ -26,6 +27,7 @@ from benchmarks.offload.testbed import Testbed, open_testbed
 from cacheinf_ros.bench.output_errors import ErrorScale
 from cacheinf_ros.bench.shots import Image, varied_images
 from cacheinf_ros.config import parse_size
+from cacheinf_ros.energy import EnergyMeter, NoMeter, find_meter
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
 from cacheinf_ros.graph import load_model
 from cacheinf_ros.harness.domains import reserved_domain
@@ -66,6 +68,7 @@ def run_offload_benchmark(
     setting: Setting, links: Mapping[str, Trace], progress: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
     """Measure all policies over all links, given by what they are called: a number of Mbit/s, or a trace's name."""
+    meter = find_meter()
     progress("dense reference")
     truth = Truth(setting)
     found: dict[str, dict[str, Tally]] = {name: {} for name in links}
@@ -86,7 +89,8 @@ def run_offload_benchmark(
                         for name, system in setting.systems.items()
                         if is_first or system.policy is not OffloadPolicy.LOCAL
                     }
-                    found[name] = _take_turns(pair, setting, testbed, truth, systems, (name, links[name]), progress)
+                    link = name, links[name]
+                    found[name] = _take_turns(pair, setting, testbed, truth, systems, link, meter, progress)
     first = next(iter(found.values()))
     return {
         "model": setting.model,
@@ -97,6 +101,7 @@ def run_offload_benchmark(
         "processor_limit": testbed.processor_limit,
         "wire_image": setting.wire_image.value,
         "threshold": setting.threshold,
+        "energy": described(meter),
         "bandwidth": {
             name: {
                 "mbit_s": float(links[name].mbit_s.mean()),
@@ -117,6 +122,7 @@ def _take_turns(
     truth: Truth,
     systems: Mapping[str, System],
     link: tuple[str, Trace],
+    meter: EnergyMeter | NoMeter,
     progress: Callable[[str], None],
 ) -> dict[str, Tally]:
     name, trace = link
@@ -126,7 +132,8 @@ def _take_turns(
             progress(f"{name}: {system}, round {number + 1} of {setting.rounds}")
             pair.use(systems[system])
             with testbed.link(trace):
-                played, counts = pair.play(setting.source, setting.frames + _WARM)
+                metered = MeteredPlay(meter)
+                played, counts = pair.play(setting.source, setting.frames + _WARM, metered.look)
             error = truth.error([list(result.outputs.values()) for result in played.results])
-            tallies[system].add(played, counts, error)
+            tallies[system].add(played, counts, error, metered.joules_per_frame(played.results, _WARM))
     return tallies
