@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.memory.networks import PAPER_NETWORKS
 from benchmarks.memory.paper_strategies import PAPER_OFFSETS, PAPER_SHARED_OBJECTS
-from cacheinf_ros.memory import MIB, TensorRecord, check, least_for_offsets, least_for_shared_objects
+from cacheinf_ros.memory import MIB, Placement, TensorRecord, check, least_for_offsets, least_for_shared_objects
 from cacheinf_ros.memory.records import breadth, positional_maxima, profiles
 from cacheinf_ros.memory.strategies import Strategy
 
@@ -103,9 +103,7 @@ def figure(number: int) -> dict[str, Any]:
             "least_for_shared_objects": least_for_shared_objects(EXAMPLE),
             "least_for_offsets": least_for_offsets(EXAMPLE),
         }
-    kind, strategy = _PLACED[number]
-    placement = strategy(EXAMPLE)
-    check(EXAMPLE, placement)
+    kind, placement = _PLACED[number][0], placed(number)
     places = placement.offsets if placement.objects is None else placement.objects
     return {
         "size": placement.size,
@@ -114,3 +112,10 @@ def figure(number: int) -> dict[str, Any]:
             for record, place in zip(EXAMPLE, places, strict=True)
         ],
     }
+
+
+def placed(number: int) -> Placement:
+    """Place the example by the strategy of figure 3, 4, 5 or 6."""
+    placement = _PLACED[number][1](EXAMPLE)
+    check(EXAMPLE, placement)
+    return placement

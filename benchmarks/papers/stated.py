@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 PAPER, NOTE = "paper", "note"
-NO_NUMBERS = "the paper has a picture of this without numbers"
+NO_NUMBERS = "the paper has a picture of this, without numbers in its text"
 Ours: TypeAlias = float | tuple[float, float] | Mapping[str, float] | None
 """A number, the least and the most of several, or several by name; None: nothing here can be compared."""
 

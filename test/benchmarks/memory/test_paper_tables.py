@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import cv2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from benchmarks.memory.networks import PAPER_NETWORKS
 from benchmarks.memory.paper_strategies import PAPER_OFFSETS, PAPER_SHARED_OBJECTS
-from benchmarks.memory.paper_tables import EXAMPLE, PUBLISHED, figure, table
+from benchmarks.memory.paper_tables import EXAMPLE, FIGURES, PUBLISHED, figure, table
 from cacheinf_ros.cli.main import app
 from cacheinf_ros.memory import TensorRecord, check
 
@@ -101,9 +102,19 @@ def test_the_command_prints_and_writes_what_is_asked_for(tmp_path: Path) -> None
     path = tmp_path / "report.json"
     run = CliRunner().invoke(app, ["bench", "paper", "memory", "--figure", "2", "--json", str(path)])
     assert run.exit_code == 0, run.output
-    assert "figure 2" in run.output
+    assert "figure 2: the paper beside ours" in run.output
     report = json.loads(path.read_text())
     assert list(report["figures"]) == ["2"]
+    assert [(row["paper"], row["ours"]) for row in report["figures"]["2"]["paper"]] == [(80, 80), (16, 16)]
     assert report["tables"] == {}
     refused = CliRunner().invoke(app, ["bench", "paper", "memory", "--table", "3"])
     assert refused.exit_code == 2
+
+
+def test_figures_are_drawn(tmp_path: Path) -> None:
+    """And those whose numbers are not in the paper's text say so."""
+    for number in FIGURES:
+        run = CliRunner().invoke(app, ["bench", "paper", "memory", "--figure", str(number), "--plots", str(tmp_path)])
+        assert run.exit_code == 0, run.output
+        assert "without numbers" in run.output
+        assert cv2.imread(str(tmp_path / f"memory_figure_{number}.png")) is not None
