@@ -21,12 +21,16 @@ _THIRD = 2  # among the convolutions, from 0 on
 _DEFAULT, _SMALLEST = "20", "2"  # the paper's threshold, and the smallest block here
 
 
-def with_paper(number: int, rows: Rows) -> dict[str, Any]:
-    """Put what the paper's text states of a figure beside its rows, for the report."""
+def with_paper(number: int, rows: Rows, network: str | None = None) -> dict[str, Any]:
+    """Put what the paper's text states of a figure beside its rows, for the report.
+
+    ``network``: the only one that was measured, where the user chose it; None: the figure's.
+    """
     shown = [row for row in rows if row["type"] == "conv"] if number == _OF_CONVOLUTIONS else rows
     found: dict[str, Any] = {"rows": list(shown)}
     if number in FIGURES:
-        found |= {PAPER: beside(FIGURES[number], _OURS[number](rows)), NOTE: NOTES[number]}
+        note = NOTES[number] if network is None else f"{NOTES[number]}; ours are of {network} alone"
+        found |= {PAPER: beside(FIGURES[number], _OURS[number](rows)), NOTE: note}
     return found
 
 

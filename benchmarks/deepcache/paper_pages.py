@@ -193,7 +193,7 @@ class DeepCachePages:
             SourceError: it needs a model and clips of the user's, or a meter.
         """
         progress(f"figure {number}")
-        return with_paper(number, _FIGURES[number](self._setting(data)))
+        return with_paper(number, _FIGURES[number](self._setting(data)), self.network)
 
     def draw(self, number: int, found: dict[str, Any], path: Path) -> None:
         """Draw what was measured, and the rectangles of figure 8."""

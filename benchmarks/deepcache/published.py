@@ -65,11 +65,17 @@ _FIGURE_11 = {
     "resnet50 BandMarching": _saved("REC_3 on BandMarching", "ResNet-50", "DeepCache", 3.8),
 }
 _FIGURE_12 = {
-    "layer_ms": Stated(quantity="third convolution: ms without a cache", value=165.0, cited="section 7.2"),
-    "share": Stated(
-        quantity="third convolution: of the whole network's time, about, %", value=18.4, cited="section 7.2"
+    "layer_ms": Stated(
+        quantity="REC_2 (GoogLeNet), third convolution: ms without a cache", value=165.0, cited="section 7.2"
     ),
-    "saved_ms": Stated(quantity="third convolution: ms saved by DeepCache", value=90.2, cited="section 7.2"),
+    "share": Stated(
+        quantity="REC_2 (GoogLeNet), third convolution: of the whole network's time, about, %",
+        value=18.4,
+        cited="section 7.2",
+    ),
+    "saved_ms": Stated(
+        quantity="REC_2 (GoogLeNet), third convolution: ms saved by DeepCache", value=90.2, cited="section 7.2"
+    ),
 }
 _FIGURE_13 = {
     "top1": Stated(quantity="top-1 accuracy without a cache, about, %", value=62.8, cited="section 7.3"),
@@ -92,20 +98,28 @@ _FIGURE_15 = {
     "resnet50 joules": Stated(quantity="REC_3 (ResNet-50): J saved on ten images", value=66.8, cited="section 7.4"),
 }
 _FIGURE_16 = {
-    "no_cache_ms": Stated(quantity="ms without a cache", value=917.0, cited="section 7.5"),
-    "ms": Stated(quantity="threshold 20: ms", value=748.0, cited="section 7.5"),
-    "saved": Stated(quantity="threshold 20: time saved, %", value=18.3, cited="section 7.5"),
-    "lost": Stated(quantity="threshold 20: top-1 accuracy lost, points", value=2.1, cited="section 7.5"),
+    "no_cache_ms": Stated(quantity="REC_2 (GoogLeNet), ms without a cache", value=917.0, cited="section 7.5"),
+    "ms": Stated(quantity="REC_2 (GoogLeNet), threshold 20: ms", value=748.0, cited="section 7.5"),
+    "saved": Stated(quantity="REC_2 (GoogLeNet), threshold 20: time saved, %", value=18.3, cited="section 7.5"),
+    "lost": Stated(
+        quantity="REC_2 (GoogLeNet), threshold 20: top-1 accuracy lost, points", value=2.1, cited="section 7.5"
+    ),
 }
 _FIGURE_17 = {
-    "saved": Stated(quantity="blocks of one pixel (two here): time saved, %", value=2.19, cited="section 7.5"),
-    "lost": Stated(quantity="blocks of one pixel: top-1 accuracy lost, points", value=0.2, cited="section 7.5"),
+    "saved": Stated(
+        quantity="REC_2 (GoogLeNet), blocks of one pixel (two here): time saved, %", value=2.19, cited="section 7.5"
+    ),
+    "lost": Stated(
+        quantity="REC_2 (GoogLeNet), blocks of one pixel: top-1 accuracy lost, points", value=0.2, cited="section 7.5"
+    ),
 }
 FIGURES: Mapping[int, _ByKey] = MappingProxyType(
     {
         4: {
-            "fc": Stated(quantity="fully connected layers, % of the time", value=11.5, cited="section 2.2"),
-            "earlier": Stated(quantity="the layers before them, % of the time", value=88.5, cited="section 2.2"),
+            "fc": Stated(quantity="AlexNet, fully connected layers: % of the time", value=11.5, cited="section 2.2"),
+            "earlier": Stated(
+                quantity="AlexNet, the layers before them: % of the time", value=88.5, cited="section 2.2"
+            ),
         },
         9: {
             "resnet50": Stated(

@@ -152,6 +152,7 @@ def test_every_number_that_the_text_states_stands_beside_ours_or_has_none() -> N
         assert values == pytest.approx(ours), number
         assert all(each["paper"] and each["cited"] for each in found["paper"])
     assert [row["layer"] for row in with_paper(12, layers)["rows"]] == [1, 2, 3]
+    assert with_paper(4, layers, "dave")["note"].endswith("ours are of dave alone")
 
 
 def test_what_is_printed_has_the_papers_numbers(tmp_path: Path) -> None:
