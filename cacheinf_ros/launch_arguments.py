@@ -107,9 +107,16 @@ def _declared(file: str, config: str, *names: str) -> tuple[Argument, ...]:
 NAMESPACE = Argument("namespace", TEXT, "namespace of the nodes", is_parameter=False)
 PARAMS_FILE = Argument("params_file", TEXT, "YAML file of parameters", is_parameter=False)
 LOG_LEVEL = Argument("log_level", TEXT, "debug, info, warn, error", "info", is_parameter=False)
+ENCLAVES = Argument(
+    "enclaves",
+    TEXT,
+    "SROS2: path of enclaves, of which each process has the one named as its executable: /cacheinf_ros for those of "
+    "config/security/policy.xml; not given: none is named",
+    is_parameter=False,
+)
 USE_SIM_TIME = Argument("use_sim_time", FLAG, "take the time from /clock")
 (AUTOSTART,) = _declared(_NODES, "LifecycleConfig", "autostart")
-COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, USE_SIM_TIME, AUTOSTART)
+COMMON = (NAMESPACE, PARAMS_FILE, LOG_LEVEL, ENCLAVES, USE_SIM_TIME, AUTOSTART)
 
 CAMERA = _declared(_NODES, "ImageConfig", "image_topic", "image_transport", "image_reliability")
 MATCHING = _declared("matching/matching_config.py", "MatchingConfig", "matcher", "threshold", "block_size", "expiry")
@@ -151,6 +158,7 @@ REPLAY = (
     NAMESPACE,
     PARAMS_FILE,
     LOG_LEVEL,
+    ENCLAVES,
 )
 
 

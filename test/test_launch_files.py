@@ -311,6 +311,28 @@ def test_several_cameras_are_one_process_that_reaches_the_server() -> None:
 
 
 @needs_launch
+@pytest.mark.parametrize(
+    ("name", "given", "executables"),
+    [
+        ("cacheinf", ["single_process:=false", "server.use:=true"], ["matcher", "inference", "server"]),
+        ("robot", ["image_topics:=/front/image_raw,/rear/image_raw"], ["cached_inference"]),
+        ("catalog", ["server:=true"], ["catalog_inference", "server"]),
+        ("replay", [], ["replay"]),
+    ],
+)
+def test_each_process_has_its_enclave_where_one_is_asked_for(
+    name: str, given: list[str], executables: list[str]
+) -> None:
+    without, _ = launched(launch_file(name), *given)
+    assert not any("--enclave" in process.words for process in without.values())
+    processes, _ = launched(launch_file(name), *given, "enclaves:=/robot1/")
+    assert list(processes) == executables
+    for executable, process in processes.items():
+        ros = process.words[process.words.index("--ros-args") :]
+        assert ros[ros.index("--enclave") + 1] == f"/robot1/{executable}"
+
+
+@needs_launch
 def test_parameters_keep_their_types_on_the_way() -> None:
     given = ["threshold:=25", "block_size:=8", "model:=1", "input_size:=480x640", "use_sim_time:=1", "max_error:=1e-3"]
     processes, _ = launched(launch_file("cacheinf"), *given, "namespace:=/robot1")

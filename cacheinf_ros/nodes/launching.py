@@ -76,7 +76,7 @@ def node(executable: str, given: Given, *, parameters: Mapping[str, Value] | Non
         name=executable,
         namespace=given.text("namespace"),
         parameters=[given.text("params_file"), {**given.parameters, **(parameters or {})}],
-        arguments=["--ros-args", "--log-level", given.text("log_level")],
+        arguments=_ros_arguments(executable, given),
         output="screen",
         **options,
     )
@@ -105,9 +105,15 @@ def _cameras_node(given: Given, topics: Sequence[str]) -> Node:
         package=PACKAGE,
         executable="cached_inference",
         parameters=[given.text("params_file"), {**to_server, **given.parameters}],
-        arguments=["--cameras", *topics, "--ros-args", "--log-level", given.text("log_level")],
+        arguments=["--cameras", *topics, *_ros_arguments("cached_inference", given)],
         output="screen",
     )
+
+
+def _ros_arguments(executable: str, given: Given) -> list[str]:
+    enclaves = given.text("enclaves").rstrip("/")
+    enclave = ["--enclave", f"{enclaves}/{executable}"] if enclaves else []
+    return ["--ros-args", "--log-level", given.text("log_level"), *enclave]
 
 
 def _full_name(given: Given, topic: str) -> str:
