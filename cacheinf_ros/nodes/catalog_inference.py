@@ -60,7 +60,7 @@ class CatalogInferenceNode(FrameNode):
         is_active = self.standing is Standing.ACTIVE
         if is_active:
             super().deactivate()
-            if not self.has_finished:
+            if not self._has_finished:
                 return False
         self._pipeline.register(folders)
         if is_active:

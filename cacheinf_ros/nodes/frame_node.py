@@ -55,11 +55,11 @@ class FrameNode(ManagedNode):
 
     def activate(self) -> None:
         """Begin to work; :class:`EngineError` while the last frame from before is still being worked on."""
-        if not self.has_finished:
+        if not self._has_finished:
             raise EngineError("the last frame is still being worked on: activate the node again in some seconds")
 
     @property
-    def has_finished(self) -> bool:
+    def _has_finished(self) -> bool:
         """Whether nobody works on a frame, nor will before :meth:`begin`."""
         return not any(worker.is_alive for worker in self._workers)
 
