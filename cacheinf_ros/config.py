@@ -8,7 +8,6 @@ written in one place only.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +16,11 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
 
-from cacheinf_ros.errors import ConfigError
+from cacheinf_ros.errors import ConfigError, quoted
 
 Value = bool | int | float | str | Sequence[str] | Sequence[float]
 """What a parameter of a node may be."""
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200  # a path is told whole, a file's content is not
+_LONGEST_INPUT = 200  # a path is told whole, a file's content is not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +146,6 @@ def _complaints(cls: type[Config], error: ValidationError) -> list[str]:
     names = {each.field: each.name for each in cls.declarations()}
     places = [".".join(names.get(str(part), str(part)) for part in e["loc"]) for e in error.errors()]
     return [
-        f"{place or cls.__name__} = {_SHORT.repr(e['input'])}: {e['msg'].lower()}"
+        f"{place or cls.__name__} = {quoted(e['input'], _LONGEST_INPUT)}: {e['msg'].lower()}"
         for place, e in zip(places, error.errors(), strict=True)
     ]

@@ -7,6 +7,11 @@ catch :class:`CacheinfError` once; any other exception is a bug and keeps its tr
 
 from __future__ import annotations
 
+import reprlib
+
+MOST_CHARACTERS = 500
+"""What is told of one failure, at most: it goes into results and diagnostics of every frame."""
+
 
 class CacheinfError(Exception):
     """Base of every error that the user can do something about."""
@@ -54,3 +59,22 @@ class SearchError(CacheinfError):
 
 class CatalogError(CacheinfError):
     """A catalog cannot be built or read, or none of its variants fits."""
+
+
+def quoted(value: object, most: int = 80) -> str:
+    """Return a value as an error's text quotes it: its middle is left out beyond some characters.
+
+    Others may send megabytes where a word is expected, and the text goes into results, diagnostics and the log.
+    """
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = most
+    return short.repr(value)
+
+
+def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a text whose middle is left out beyond so many characters: its end often says what to do."""
+    if len(text) <= most:
+        return text
+    mark = f" ... {len(text)} characters ... "
+    kept = most - len(mark)
+    return text[: kept - kept // 3] + mark + text[len(text) - kept // 3 :]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cacheinf_ros.errors import quoted
 from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import CacheMap, EngineState
@@ -14,6 +15,8 @@ from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic,
 from cacheinf_ros.pipeline import LatestQueue, MapUpdate, guarded
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ImageConfig
+
+_SAID_AGAIN_S = 5.0
 
 
 class MatcherNode(FrameNode):
@@ -52,7 +55,8 @@ class MatcherNode(FrameNode):
             self._is_wanted = state.wants_maps
         except ValueError:
             self.get_logger().error(
-                f"engine state: unknown mode {state.mode!r}; is another version of inference running?"
+                f"engine state: unknown mode {quoted(state.mode)}; is another version of inference running?",
+                throttle_duration_sec=_SAID_AGAIN_S,
             )
         else:
             self.health.note("engine_mode", state.mode)

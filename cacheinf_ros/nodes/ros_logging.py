@@ -10,8 +10,12 @@ import time
 import rclpy.logging
 from rclpy.impl.rcutils_logger import RcutilsLogger
 
+from cacheinf_ros.errors import shortened
+
 _PACKAGE = "cacheinf_ros"
-_MOST_KEPT = 256  # texts that are not to be said again too soon
+_MOST_KEPT = 32  # texts of one call that are not to be said again too soon; the last one is that there are more
+_MOST_CHARACTERS = 8000  # of a record: some frames of a traceback
+_MORE = "too many different texts at once: more like this one is left out for a while"
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -21,23 +25,12 @@ class _RosHandler(logging.Handler):
     def __init__(self, logger: RcutilsLogger) -> None:
         super().__init__()
         self._logger = logger
-        self._next_s: dict[str, float] = {}  # by what is not to be said sooner
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        throttle_s = getattr(record, "throttle_s", 0.0)
-        if throttle_s:
-            key, now_s = _gist(record), time.monotonic()
-            if now_s < self._next_s.get(key, 0.0):
-                return False
-            if len(self._next_s) >= _MOST_KEPT:
-                self._next_s = {key: next_s for key, next_s in self._next_s.items() if next_s > now_s}
-            if len(self._next_s) >= _MOST_KEPT:
-                return False
-            self._next_s[key] = now_s + throttle_s
-        return True
+        self._throttles: dict[tuple[str, int], _Throttle] = {}  # by the call that logs: there are some dozens
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = self.format(record)
+        text = self._text(record)
+        if text is None:
+            return
         # a line for each: rclpy remembers the severity of the line that calls it, and refuses another one from there
         if record.levelno >= logging.CRITICAL:
             self._logger.fatal(text)
@@ -50,12 +43,45 @@ class _RosHandler(logging.Handler):
         else:
             self._logger.debug(text)
 
+    def _text(self, record: logging.LogRecord) -> str | None:
+        """What is said of a record; None: nothing."""
+        throttle_s = getattr(record, "throttle_s", 0.0)
+        if throttle_s:
+            throttle = self._throttles.setdefault((record.pathname, record.lineno), _Throttle())
+            gist = throttle.passed(_gist(record), throttle_s)
+            if gist is None:
+                return None
+            if gist == _MORE:
+                return f"{gist}: {shortened(record.getMessage())}"
+        return shortened(self.format(record), _MOST_CHARACTERS)
+
+
+class _Throttle:
+    """Decides which texts of one call are said: each at most once in a while, and only so many."""
+
+    def __init__(self) -> None:
+        self._next_s: dict[str, float] = {}  # by what is not to be said sooner
+
+    def passed(self, gist: str, throttle_s: float) -> str | None:
+        """Return what is to be said now, which may be that more is left out, or None."""
+        now_s = time.monotonic()
+        if now_s < self._next_s.get(gist, 0.0):
+            return None
+        if len(self._next_s) >= _MOST_KEPT - 1:
+            self._next_s = {text: next_s for text, next_s in self._next_s.items() if next_s > now_s}
+        if len(self._next_s) >= _MOST_KEPT - 1:
+            gist = _MORE
+        if gist in self._next_s:
+            return None
+        self._next_s[gist] = now_s + throttle_s
+        return gist
+
 
 def _gist(record: logging.LogRecord) -> str:
-    """What records that say the same thing share: all but numbers, such as the frame's; of bugs their kind."""
+    """What records of one call that say the same share: all but numbers, such as the frame's; of bugs their kind."""
     error = record.exc_info[0] if record.exc_info else None
     said = error.__name__ if error is not None else record.getMessage()
-    return _NUMBERS.sub("#", f"{record.pathname} {record.lineno} {said}")
+    return _NUMBERS.sub("#", shortened(said))
 
 
 def log_to_ros(name: str) -> None:

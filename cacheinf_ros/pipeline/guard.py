@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cacheinf_ros.errors import CacheinfError
+from cacheinf_ros.errors import CacheinfError, shortened
 
 THROTTLE = {"throttle_s": 5.0}
 """Extra of a log record: the node's log takes one like it, but for numbers, no sooner than so many seconds later."""
@@ -25,7 +25,7 @@ class Failure:
     """How a guarded block ended; true where it failed.
 
     Attributes:
-        reason: for results and diagnostics; empty: all went well.
+        reason: for results and diagnostics, of at most ``MOST_CHARACTERS``; empty: all went well.
     """
 
     reason: str = ""
@@ -46,13 +46,13 @@ def guarded(what: str) -> Iterator[Failure]:
     Yields:
         the failure, to be asked behind the block.
     """
-    failure = Failure()
+    failure, what = Failure(), shortened(what)
     try:
         yield failure
     except CacheinfError as error:
-        failure.reason = str(error) or type(error).__name__
+        failure.reason = shortened(str(error)) or type(error).__name__
         if not isinstance(error, Told):
             _log.error("%s: %s", what, failure.reason, extra=THROTTLE)
     except Exception as error:
-        failure.reason = f"internal error, see the node's log: {type(error).__name__}: {error}"
+        failure.reason = shortened(f"internal error, see the node's log: {type(error).__name__}: {error}")
         _log.exception("%s: internal error", what, extra=THROTTLE)

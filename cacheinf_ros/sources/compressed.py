@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.errors import MessageError
+from cacheinf_ros.errors import MessageError, quoted
 from cacheinf_ros.sources.encoding import NOT_A_PICTURE_REMEDY, decode_image, refuse_other_than_pictures
 from cacheinf_ros.sources.picture_files import MOST_PIXELS, is_damaged_png, picture_size, tiff_size
 
@@ -29,7 +29,9 @@ def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:
         MessageError: the bytes are not a picture, or not one of a camera, or one of too many pixels.
     """
     if "compressedDepth" in description:
-        raise MessageError(f"a compressed image of format {description!r} is a depth image; {NOT_A_PICTURE_REMEDY}")
+        raise MessageError(
+            f"a compressed image of format {quoted(description)} is a depth image; {NOT_A_PICTURE_REMEDY}"
+        )
     stored = _stored_encoding(description)
     if stored.startswith("bayer_"):
         mosaic = _read_file(data, description, cv2.IMREAD_GRAYSCALE)
@@ -62,7 +64,8 @@ def _read_file(data: Any, description: str, mode: int) -> NDArray[np.uint8]:
         image = None
     if image is None:
         raise MessageError(
-            f"a compressed image of format {description!r} and {raw.size} bytes cannot be decoded; publish jpeg or png"
+            f"a compressed image of format {quoted(description)} and {raw.size} bytes cannot be decoded; "
+            "publish jpeg or png"
         )
     return np.asarray(image, np.uint8)
 
@@ -75,7 +78,7 @@ def _may_be_decoded(raw: bytes, description: str) -> bool:
     height, width = size
     if height * width > MOST_PIXELS:
         raise MessageError(
-            f"a compressed image of format {description!r} and {len(raw)} bytes claims {height} x {width} pixels and "
-            f"cannot be decoded: {MOST_PIXELS} are the most; check the camera driver, or publish smaller pictures"
+            f"a compressed image of format {quoted(description)} and {len(raw)} bytes claims {height} x {width} pixels "
+            f"and cannot be decoded: {MOST_PIXELS} are the most; check the camera driver, or publish smaller pictures"
         )
     return True

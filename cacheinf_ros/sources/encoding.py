@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cacheinf_ros.errors import MessageError
+from cacheinf_ros.errors import MessageError, quoted
 
 NOT_A_PICTURE_REMEDY = "publish the camera's colour or grey pictures instead, as bgr8, rgb8 or mono8"
 
@@ -219,7 +219,7 @@ def decode_image(
     refuse_other_than_pictures(encoding)
     layout = _LAYOUTS.get(encoding)
     if layout is None:
-        raise MessageError(f"image encoding {encoding!r} is not supported; publish one of {', '.join(_LAYOUTS)}")
+        raise MessageError(f"image encoding {quoted(encoding)} is not supported; publish one of {', '.join(_LAYOUTS)}")
     if height < 1 or width < 1:
         raise MessageError(f"an image of {height} x {width} pixels is empty; check the camera driver")
     raw = np.frombuffer(data, np.uint8)

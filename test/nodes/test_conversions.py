@@ -19,7 +19,7 @@ from std_msgs.msg import Header
 from strategies import cache_maps, textured
 
 from cacheinf_ros.engine import Box, Decoded, KeyPoint, Mode, ScoredClass
-from cacheinf_ros.errors import MessageError
+from cacheinf_ros.errors import MOST_CHARACTERS, MessageError
 from cacheinf_ros.nodes.conversions import (
     cache_map_message,
     compressed_message,
@@ -90,6 +90,20 @@ def test_a_cache_map_that_contradicts_itself_is_refused(name: str, value: Any) -
     setattr(message, name, value)
     with pytest.raises(MessageError, match="cache map 7 of '' is unusable"):
         link_from(message)
+
+
+def test_texts_of_megabytes_in_a_cache_map_go_no_further() -> None:
+    from cacheinf_ros.msg import CacheMap
+
+    huge = "x" * 5_000_000
+    message = CacheMap(height=20, width=20, block_size=10, reusable=b"\0", motion=np.eye(3).ravel())
+    message.session = message.reason = message.matcher = huge
+    link = link_from(message)
+    assert len(link.cache_map.reason) == len(link.matcher) == MOST_CHARACTERS
+    message.height = 0
+    with pytest.raises(MessageError) as caught:
+        link_from(message)
+    assert len(str(caught.value)) < MOST_CHARACTERS
 
 
 def test_the_size_that_a_broken_image_claims_is_one_that_a_map_can_have() -> None:

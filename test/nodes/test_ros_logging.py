@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("rclpy", reason="needs ROS 2")
 
-from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.nodes.ros_logging import _MOST_KEPT, _RosHandler
+from cacheinf_ros.errors import MOST_CHARACTERS, CacheinfError
+from cacheinf_ros.msg import EngineState
+from cacheinf_ros.nodes.matcher import MatcherNode
+from cacheinf_ros.nodes.ros_logging import _MOST_CHARACTERS, _MOST_KEPT, _RosHandler
 from cacheinf_ros.pipeline.guard import guarded
 
 
@@ -65,6 +68,39 @@ def test_texts_that_are_kept_are_bounded(lines: list[str]) -> None:
     for number in range(3 * _MOST_KEPT):
         fail(CacheinfError("x" * number))
     assert len(lines) == _MOST_KEPT
+
+
+def test_one_line_says_that_more_is_left_out(lines: list[str]) -> None:
+    for number in range(3 * _MOST_KEPT):
+        fail(CacheinfError("x" * number))
+    assert "more like this one is left out" in lines[-1] and "x" * (_MOST_KEPT - 1) in lines[-1]
+
+
+def test_many_texts_hide_no_traceback(lines: list[str]) -> None:
+    for number in range(300):
+        fail(CacheinfError("x" * number))
+    fail(ValueError("a bug"))
+    assert "Traceback" in lines[-1] and "ValueError: a bug" in lines[-1]
+
+
+@pytest.mark.parametrize("kind", [CacheinfError, ValueError])
+def test_texts_of_megabytes_are_neither_said_nor_kept_whole(lines: list[str], kind: type[Exception]) -> None:
+    for number in range(5):
+        fail(kind("x" * 5_000_000 + str(number)))
+    with guarded("y" * 5_000_000):
+        raise kind("one")
+    assert 1 <= len(lines) <= 2 and max(map(len, lines)) <= _MOST_CHARACTERS
+    (handler,) = (each for each in logging.getLogger("cacheinf_ros").handlers if isinstance(each, _RosHandler))
+    kept = [text for throttle in handler._throttles.values() for text in throttle._next_s]
+    assert kept and max(map(len, kept)) <= MOST_CHARACTERS
+
+
+def test_a_mode_of_megabytes_is_not_repeated_whole() -> None:
+    said: list[tuple[str, dict[str, Any]]] = []
+    node: Any = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=lambda text, **how: said.append((text, how))))
+    MatcherNode._store_engine_state(node, EngineState(mode="x" * 5_000_000))
+    ((text, how),) = said
+    assert len(text) < MOST_CHARACTERS and how["throttle_duration_sec"] > 0
 
 
 def test_what_is_not_throttled_is_all_there(lines: list[str]) -> None:

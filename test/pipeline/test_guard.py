@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from cacheinf_ros.errors import CacheinfError, MessageError
+from cacheinf_ros.errors import MOST_CHARACTERS, CacheinfError, MessageError
 from cacheinf_ros.pipeline.guard import Told, guarded
 
 
@@ -34,6 +34,13 @@ def test_a_bug_keeps_its_traceback(caplog: pytest.LogCaptureFixture, error: Exce
     (record,) = caplog.records
     assert record.exc_info is not None
     assert record.exc_info[1] is error
+
+
+@pytest.mark.parametrize("kind", [MessageError, ValueError, Told])
+def test_a_reason_is_bounded(kind: type[Exception]) -> None:
+    with guarded("frame 1") as failure:
+        raise kind("x" * 5_000_000)
+    assert len(failure.reason) == MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("error", [CacheinfError(), Told()])

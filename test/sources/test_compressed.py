@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.errors import MessageError
+from cacheinf_ros.errors import MOST_CHARACTERS, MessageError
 from cacheinf_ros.sources import decode_compressed, decode_image
 
 BAYER = [f"bayer_{pattern}{bits}" for pattern in ("rggb", "bggr", "gbrg", "grbg") for bits in (8, 16)]
@@ -104,6 +104,14 @@ def test_a_compressed_mosaic_gets_its_colours(encoding):
 def test_compressed_depth_is_refused_by_name(description, complaint):
     with pytest.raises(MessageError, match=complaint):
         decode_compressed(cv2.imencode(".png", picture(2, 2))[1].tobytes(), description)
+
+
+@pytest.mark.parametrize("start", ["", "compressedDepth"])
+@pytest.mark.parametrize("data", [b"no picture", claiming(jpeg(), 30_000, 30_000)], ids=len)
+def test_a_format_of_megabytes_is_not_repeated_whole(data, start):
+    with pytest.raises(MessageError) as caught:
+        decode_compressed(data, start + "x" * 5_000_000)
+    assert len(str(caught.value)) < MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("kind", ["h264", "zstd"])

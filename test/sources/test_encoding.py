@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.errors import MessageError
+from cacheinf_ros.errors import MOST_CHARACTERS, MessageError
 from cacheinf_ros.sources import decode_image
 
 # encoding, less its number of bits -> what a driver sends for a BGR picture
@@ -119,6 +119,12 @@ def test_any_buffer_will_do(wrap):
 def test_contradictions_are_named(arguments, complaint):
     with pytest.raises(MessageError, match=complaint):
         decode_image(*arguments)
+
+
+def test_an_encoding_of_megabytes_is_not_repeated_whole():
+    with pytest.raises(MessageError, match=r"'xxxxx.* is not supported; publish one of bgr8") as caught:
+        decode_image("x" * 5_000_000, 2, 2, 6, bytes(12))
+    assert len(str(caught.value)) < MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("encoding", sorted(REFUSED))
