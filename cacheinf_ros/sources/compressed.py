@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.errors import MessageError, quoted
 from cacheinf_ros.sources.encoding import NOT_A_PICTURE_REMEDY, decode_image, refuse_other_than_pictures
-from cacheinf_ros.sources.picture_files import MOST_PIXELS, is_damaged_png, picture_size, tiff_size
+from cacheinf_ros.sources.picture_files import MOST_PIXELS, is_damaged_png, picture_size
+from cacheinf_ros.sources.tiff_files import tiff_size
 
 
 def decode_compressed(data: Any, description: str = "") -> NDArray[np.uint8]:

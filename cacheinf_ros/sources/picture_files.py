@@ -22,8 +22,8 @@ _CHUNK_BYTES = 12  # of a PNG's chunk, beside its content: length, name, checksu
 _ANIMATED = (b"acTL", b"fcTL", b"fdAT")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG's markers of a frame's header (T.81, table B.1)
 _SCAN = 0xDA
-_TIFF = {b"II*\0": "<", b"MM\0*": ">"}
-_TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_SHORT = 256, 257, 3  # tags, and a type (TIFF 6.0)
+_MOST_MARKERS = 1000  # of a JPEG before its frame's header: a note of 64 kB each
+_MOST_CHUNKS = 1000  # of a PNG beside those of a kilobyte or more; encoders write its pixels in chunks of 8
 _CHUNK_LENGTHS = {b"IHDR": 13, b"PLTE": 768, b"IEND": 0}  # at most
 _LONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG's markers that nothing follows
 
@@ -52,6 +52,8 @@ def is_damaged_png(raw: bytes) -> bool:
     while names[-1] != b"IEND":
         if at + _CHUNK_BYTES > len(raw):
             return True
+        if len(names) > _MOST_CHUNKS + len(raw) // 1024:
+            return True
         length, name = struct.unpack_from(">I4s", raw, at)
         if length > _CHUNK_LENGTHS.get(name, len(raw)) or name in _ANIMATED:
             return True
@@ -61,18 +63,20 @@ def is_damaged_png(raw: bytes) -> bool:
 
 
 def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
-    """(height, width) of a JPEG file, from its first frame header; None where there is none."""
+    """(height, width) of a JPEG file, from its first frame header; None where there is none soon, or damage before."""
     if not raw.startswith(_JPEG):
         return None
     at = raw.find(b"\xff", len(_JPEG))  # decoders too look for the next marker
-    while 0 <= at <= len(raw) - 9:
+    for _ in range(_MOST_MARKERS):
+        if not 0 <= at <= len(raw) - 9:
+            return None
         marker = raw[at + 1]
         if marker in _FRAMES:
             height, width = struct.unpack_from(">HH", raw, at + 5)
             return height, width
-        if marker == _SCAN:
+        if marker in (_SCAN, 0x00):  # pixels, or a byte of them
             return None
-        if marker in (0x00, 0xFF):
+        if marker == 0xFF:
             after = at + 1
         elif marker in _LONE:
             after = at + 2
@@ -80,25 +84,6 @@ def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
             after = at + 2 + struct.unpack_from(">H", raw, at + 2)[0]
         at = raw.find(b"\xff", after)
     return None
-
-
-def tiff_size(raw: bytes) -> tuple[int, int] | None:
-    """Return (height, width) as the first directory of a TIFF file says; None where there is none."""
-    order = _TIFF.get(raw[:4])
-    if order is None or len(raw) < 8:
-        return None
-    (at,) = struct.unpack_from(f"{order}I", raw, 4)
-    if at + 2 > len(raw):
-        return None
-    (entries,) = struct.unpack_from(f"{order}H", raw, at)
-    if at + 2 + 12 * entries > len(raw):
-        return None
-    sides = {}
-    for start in range(at + 2, at + 2 + 12 * entries, 12):
-        tag, kind = struct.unpack_from(f"{order}HH", raw, start)
-        if tag in (_TIFF_HEIGHT, _TIFF_WIDTH):
-            sides[tag] = struct.unpack_from(f"{order}{'H' if kind == _TIFF_SHORT else 'I'}", raw, start + 8)[0]
-    return (sides[_TIFF_HEIGHT], sides[_TIFF_WIDTH]) if len(sides) == 2 else None
 
 
 def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
@@ -113,14 +98,17 @@ def decode_picture(data: bytes, size: tuple[int, int] | None = None) -> NDArray[
     """
     announced = picture_size(data)
     if announced is None:
-        raise MessageError(f"a picture of {len(data)} bytes is neither PNG nor JPEG")
+        raise MessageError(f"a picture of {len(data)} bytes is neither PNG nor JPEG, or is damaged")
     if is_damaged_png(data):
         raise MessageError(f"a picture of {len(data)} bytes is a damaged PNG")
     if size is not None and announced != size:
         raise MessageError(f"a picture of {announced} pixels came where {size} were expected")
     if announced[0] * announced[1] > MOST_PIXELS:
         raise MessageError(f"a picture of {announced} pixels is too large: send at most {MOST_PIXELS} pixels")
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED)
+    try:
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), AS_STORED)
+    except cv2.error:  # such as no memory for its pixels
+        image = None
     if image is None or image.shape[:2] != announced:
         raise MessageError(f"a picture of {announced} pixels cannot be decoded")
     return np.asarray(image, np.uint8)

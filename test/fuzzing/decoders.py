@@ -39,7 +39,8 @@ from cacheinf_ros.offload.protocol.pixels import decode_pixels
 from cacheinf_ros.offload.protocol.starts import decode_start
 from cacheinf_ros.offload.searching.search_messages import question_of, table_of
 from cacheinf_ros.sources import decode_compressed, decode_picture
-from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size, tiff_size
+from cacheinf_ros.sources.picture_files import MOST_PIXELS, picture_size
+from cacheinf_ros.sources.tiff_files import tiff_size
 
 Decoder = Callable[[bytes], bool]
 """Whether the bytes were accepted."""

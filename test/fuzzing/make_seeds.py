@@ -131,6 +131,7 @@ def _files() -> dict[str, list[bytes]]:
             b"jpeg\n" + _file(".jpg"),
             b"bgr8; png compressed bgr8\n" + _file(".png"),
             b"bayer_rggb8; jpeg compressed\n" + _file(".jpg"),
+            b"bgr8; tiff compressed bgr8\n" + _file(".tiff"),
         ],
     }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import resource
 import struct
+import time
 import zlib
 
 import cv2
@@ -13,7 +14,8 @@ import pytest
 
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.sources import decode_compressed, decode_picture
-from cacheinf_ros.sources.picture_files import picture_size, tiff_size
+from cacheinf_ros.sources.picture_files import picture_size
+from cacheinf_ros.sources.tiff_files import tiff_size
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
 
@@ -92,6 +94,52 @@ def test_a_chunk_that_claims_more_than_the_file_takes_no_memory() -> None:
 def test_a_png_that_is_cut_off_is_refused(cut: int) -> None:
     with pytest.raises(MessageError, match="damaged PNG"):
         decode_picture(bytes(cv2.imencode(".png", IMAGE)[1])[:-cut])
+
+
+def test_what_opencv_stumbles_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does so where there is no memory for the pixels."""
+
+    def stumble(*_: object) -> None:
+        raise cv2.error("Insufficient memory")
+
+    monkeypatch.setattr(cv2, "imdecode", stumble)
+    with pytest.raises(MessageError, match="cannot be decoded"):
+        decode_picture(encoded("jpg"))
+
+
+@pytest.mark.parametrize(
+    ("start", "repeated", "end"),
+    [
+        ("jpg", b"\xff", b""),
+        ("jpg", b"\xff", b"\xff\xc0"),
+        ("jpg", b"\xff\xd0", b""),
+        ("jpg", b"\xff\xe1\0\2", b"\xff\xc0"),
+        ("jpg", b"\xff\0", b""),
+        ("png", bytes(4) + b"tEXt" + bytes(4), b"\0\0"),
+    ],
+    ids=["fill bytes", "fill bytes before a header", "marks alone", "empty notes", "bytes of pixels", "empty chunks"],
+)
+def test_no_header_is_looked_for_all_day(start: str, repeated: bytes, end: bytes) -> None:
+    """The scan took seconds."""
+    sound, first = encoded(start), 2 if start == "jpg" else 33
+    rest = sound[sound.index(end, first) :] if end else b""
+    data = sound[:first] + repeated * (2**25 // len(repeated)) + rest
+    started = time.thread_time()
+    with pytest.raises(MessageError, match="damaged"):
+        decode_picture(data)
+    assert time.thread_time() - started < 0.5
+
+
+def test_a_byte_of_pixels_before_any_header_is_damage() -> None:
+    sound = encoded("jpg")
+    with pytest.raises(MessageError, match="damaged"):
+        decode_picture(sound[:2] + b"\xff\0" + sound[2:])
+
+
+def test_a_large_png_in_many_small_chunks_is_sound() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (1700, 1700, 3), np.uint8)
+    data = bytes(cv2.imencode(".png", image, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1])
+    assert data.count(b"IDAT") > 1000 and (decode_picture(data) == image).all()
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
