@@ -47,3 +47,24 @@ GLOBALS = {
     aten.native_group_norm.default, aten.nonzero.default, aten.scaled_dot_product_attention.default,
     aten.sort.default, aten.sum.default, aten.topk.default,
 }  # fmt: skip
+
+# Computed from completed tensors as GLOBALS are, beside torch's core; some could be local perhaps: the user is told.
+OTHERS = {
+    aten.argsort.default, aten.cdist.default, aten.conv1d.default, aten.conv3d.default, aten.floor_divide.default,
+    aten.grid_sampler.default, aten.masked_fill.Scalar, aten.masked_fill.Tensor, aten.max_pool1d.default,
+    aten.one_hot.default, aten.sort.stable, aten.take_along_dim.default, aten.tril.default, aten.triu.default,
+    aten.where.Scalar, aten.where.ScalarOther, aten.where.ScalarSelf,
+}  # fmt: skip
+
+
+def is_core(operator: torch._ops.OpOverload) -> bool:
+    """Whether it is one of torch's core operators that compute tensors from tensors and check what they are given."""
+    schema = operator._schema
+    name = schema.name.removeprefix("aten::")
+    return (
+        torch.Tag.core in operator.tags
+        and not schema.is_mutable
+        and not name.startswith("_")
+        and not name.endswith("_backward")
+        and any("Tensor" in str(argument.type) for argument in schema.arguments)
+    )

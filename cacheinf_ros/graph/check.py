@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -25,10 +26,12 @@ def check_graph(graph: ir.Graph) -> None:
     """
     for name, spec in graph.tensors.items():
         plain = spec.name == name and spec.levels is None and spec.floats is torch.float32
-        sizes = all(type(size) is int and size >= 0 for size in spec.shape)
-        _demand(plain and sizes and torch.Size(spec.shape).numel() <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}")
+        sizes = all(type(size) is int and 0 <= size <= _MOST_VALUES for size in spec.shape)
+        _demand(plain and sizes and math.prod(spec.shape) <= _MOST_VALUES, f"tensor {name!r} of {spec.shape}")
     written = {graph.input}
-    _demand(graph.input in graph.tensors and _is_image(graph.tensors[graph.input]), "the input is no feature map")
+    image = graph.tensors.get(graph.input)
+    is_picture = image is not None and _is_image(image) and len(image.shape) == 4 and image.channels == ir.COLOURS
+    _demand(is_picture, f"the input is no picture [1, {ir.COLOURS}, height, width]")  # frames are written as such
     for operator in graph.operators:
         _demand(
             set(operator.inputs) <= written and operator.output in graph.tensors and operator.output not in written,
@@ -42,7 +45,7 @@ def check_graph(graph: ir.Graph) -> None:
 
 def _fits(operator: ir.Operator, inputs: list[ir.TensorSpec], output: ir.TensorSpec) -> bool:
     if isinstance(operator, ir.Global):
-        return True  # torch checks its arguments
+        return callable(operator.call)  # torch checks its arguments
     if not inputs or not all(_is_image(spec) for spec in (*inputs, output)):
         return False
     first = inputs[0]
@@ -59,8 +62,8 @@ def _fits(operator: ir.Operator, inputs: list[ir.TensorSpec], output: ir.TensorS
         case ir.Elementwise():
             return _elementwise_fits(operator, inputs, output)
         case ir.ChannelNorm():
-            parameters = [operator.weight, operator.bias]
-            return is_alone and keeps_channels and keeps_size and _are_per_channel(parameters, output.channels)
+            has_both = all(_is_per_channel(each, output.channels) for each in (operator.weight, operator.bias))
+            return is_alone and keeps_channels and keeps_size and has_both
         case ir.ChannelSoftmax():
             return is_alone and keeps_channels and keeps_size
         case ir.Resample():
@@ -84,7 +87,7 @@ def _fits(operator: ir.Operator, inputs: list[ir.TensorSpec], output: ir.TensorS
         case ir.Concat():
             return sum(spec.channels for spec in inputs) == output.channels and _are_of_size(inputs, output.size)
         case ir.Pointwise():
-            return _are_of_size(inputs, output.size)
+            return callable(operator.call) and _are_of_size(inputs, output.size)
     return False
 
 
@@ -102,7 +105,11 @@ def _sizes(*specs: ir.TensorSpec) -> list[tuple[int, int]]:
 
 def _are_per_channel(parameters: Iterable[torch.Tensor | None], channels: int) -> bool:
     """Whether those that are there have a float32 for each channel."""
-    return all(p is None or (p.dtype == torch.float32 and tuple(p.shape) == (channels,)) for p in parameters)
+    return all(p is None or _is_per_channel(p, channels) for p in parameters)
+
+
+def _is_per_channel(p: torch.Tensor, channels: int) -> bool:
+    return isinstance(p, torch.Tensor) and p.dtype == torch.float32 and tuple(p.shape) == (channels,)
 
 
 def _activation_fits(activation: Activation, channels: int) -> bool:
@@ -120,7 +127,7 @@ def _conv_fits(conv: ir.Conv, inputs: list[ir.TensorSpec], output: ir.TensorSpec
         and channels % conv.groups == 0
         and inputs[0].channels == read * conv.groups
         and tuple(kernel) == tuple(conv.window.kernel)
-        and _are_per_channel([conv.bias], channels)
+        and _is_per_channel(conv.bias, channels)
         and _activation_fits(conv.activation, channels)
         and _window_fits(conv.window, inputs[0], output)
         and all(residual.channels == channels and residual.size == output.size for residual in inputs[1:])

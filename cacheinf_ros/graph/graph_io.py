@@ -1,7 +1,8 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """A graph as bytes: its structure as JSON in the header of a safetensors file, its tensors behind it.
 
-Nothing in them is executed: classes and ATen operators are looked up by name among those of graphs.
+Nothing in them is executed: classes and ATen operators are looked up by name among those of graphs. Not every ATen
+operator is one of those: some read files, or take a tensor's bytes for a structure in memory.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from cacheinf_ros.errors import ModelError
+from cacheinf_ros.errors import ModelError, quoted
 from cacheinf_ros.graph import ir
 from cacheinf_ros.graph.activation import Activation, ActivationKind
+from cacheinf_ros.graph.aten_operators import CONVERSIONS, GLOBALS, IDENTITIES, MOVES, OTHERS, SHAPES, is_core
 from cacheinf_ros.graph.check import check_graph
 from cacheinf_ros.graph.fusing.global_rewrites import Sequence
 from cacheinf_ros.graph.ir import Graph, Operator
 from cacheinf_ros.graph.lowering.planar import Planar
+from cacheinf_ros.graph.lowering.rules import RULES
 from cacheinf_ros.graph.lowering.view import Move, Replay
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
@@ -33,6 +36,7 @@ _DTYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
     "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64,
 }  # fmt: skip
+_CALLED = frozenset({*IDENTITIES, *CONVERSIONS, *SHAPES, *MOVES, *GLOBALS, *OTHERS, *RULES})
 _OF_TORCH = (torch.dtype, torch.memory_format, torch.layout)
 
 
@@ -55,7 +59,7 @@ def encode_graph(graph: Graph) -> bytes:
     """The graph as a safetensors file.
 
     Raises:
-        ModelError: the graph has calls that are not ATen's and cannot be looked up by name.
+        ModelError: the graph has calls that cannot be looked up by name: not ATen's, or rare ones of ATen.
     """
     tensors: dict[int, torch.Tensor] = {}
     structure = {"format": _FORMAT, "graph": _written(graph, tensors)}
@@ -121,7 +125,7 @@ def _written(value: Any, tensors: dict[int, torch.Tensor]) -> Any:
         return {kind: [_written(item, tensors) for item in value]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: _written(item, tensors) for key, item in value.items()}}
-    if isinstance(value, torch._ops.OpOverload) and value.namespace == "aten":
+    if isinstance(value, torch._ops.OpOverload) and _may_be_called(value):
         return {"aten": str(value).removeprefix("aten.")}
     if isinstance(value, _OF_TORCH):
         return {"torch": str(value).removeprefix("torch.")}
@@ -158,6 +162,10 @@ def _read(value: Any, tensors: list[torch.Tensor]) -> Any:
 def _aten(name: str) -> Any:
     packet, _, overload = name.partition(".")
     found = getattr(getattr(torch.ops.aten, packet), overload)
-    if not isinstance(found, torch._ops.OpOverload):
-        raise TypeError(f"aten has no operator {name!r}")
+    if not isinstance(found, torch._ops.OpOverload) or not _may_be_called(found):
+        raise TypeError(f"aten has no operator {quoted(name)} that graphs call")
     return found
+
+
+def _may_be_called(operator: torch._ops.OpOverload) -> bool:
+    return operator in _CALLED or (operator.namespace == "aten" and is_core(operator))

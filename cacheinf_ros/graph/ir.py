@@ -18,6 +18,9 @@ from cacheinf_ros.graph.activation import LINEAR, Activation
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.window import Window
 
+COLOURS = 3
+"""Channels of a graph's input: kernels write so many values for each pixel of a frame."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
@@ -292,7 +295,7 @@ class Graph:
     """Operators in the order of execution, and the tensors between them.
 
     Attributes:
-        input: name of the input, a feature map.
+        input: name of the input, a feature map [1, 3, height, width].
         outputs: (name for the user, name of the tensor), in the model's order.
     """
 

@@ -151,7 +151,10 @@ def model_of(
 def _lowered(module: torch.nn.Module, program: ExportedProgram, card: ModelCard, origin: WeightsOrigin) -> Model:
     with quiet_torch():
         program = program.run_decompositions({})
-    graph = fuse(lower(program))
+    try:
+        graph = fuse(lower(program))
+    except ModelError as error:
+        raise ModelError(f"model {card.name!r}: {error}") from None
     card = recognised(_sized(card, program), graph)
     return Model(module=module, graph=graph, card=card, weights_origin=origin)
 

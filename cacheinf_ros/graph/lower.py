@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.aten_operators import CHECKS, CONVERSIONS, GLOBALS, IDENTITIES, MOVES, SHAPES
-from cacheinf_ros.graph.ir import Graph
+from cacheinf_ros.graph.ir import COLOURS, Graph
 from cacheinf_ros.graph.lowering.builder import Builder, NotLocal
 from cacheinf_ros.graph.lowering.planar import PLANAR, Planar
 from cacheinf_ros.graph.lowering.rules import OF_SEVERAL, RULES
@@ -24,7 +24,7 @@ from cacheinf_ros.graph.lowering.view import View
 
 
 def lower(program: ExportedProgram) -> Graph:
-    """Translate an exported program with one image input [1, channels, height, width].
+    """Translate an exported program with one image input [1, 3, height, width].
 
     Raises:
         ModelError: the program has no such input.
@@ -52,10 +52,11 @@ class _Lowering:
 
     def graph(self) -> Graph:
         inputs = self._bind_placeholders()
-        if len(inputs) != 1 or not inputs[0].source.is_map or len(inputs[0].shape) != 4:
+        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[:2] != (1, COLOURS):
             shapes = [view.shape for view in inputs]
             raise ModelError(
-                f"the model must take one image [1, channels, height, width], not inputs of shapes {shapes}"
+                f"the model must take one image [1, {COLOURS}, height, width], not inputs of shapes {shapes}: export "
+                "it with a first layer that makes of a coloured image what the others take"
             )
         outputs: list[tuple[str, str]] = []
         for node in self._program.graph.nodes:

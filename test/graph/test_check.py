@@ -18,6 +18,7 @@ from cacheinf_ros.graph.ir import (
     Concat,
     Conv,
     Elementwise,
+    Global,
     GlobalMean,
     Graph,
     Operator,
@@ -84,7 +85,11 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("elementwise", {"scale": torch.ones(1)}),
     ("elementwise", {"activation": Activation(kind=ActivationKind.PRELU)}),
     ("elementwise", {"inputs": ("image", "image")}),
+    ("conv", {"bias": None}),
     ("norm", {"weight": torch.ones(2)}),
+    ("norm", {"weight": None}),
+    ("norm", {"bias": None}),
+    ("norm", {"bias": 1.0}),
     ("resample", {"rows": taps(6, 11)}),
     ("resample", {"rows": taps(7, 12)}),
     ("resample", {"rows": replace(taps(6, 12), in_size=7)}),
@@ -128,6 +133,28 @@ def test_an_operator_that_does_not_fit_to_its_tensors(name: str, changes: dict[s
 def test_a_tensor_that_cannot_be(shape: tuple[int, ...]) -> None:
     with pytest.raises(ModelError, match="it holds no graph that can be run"):
         check_graph(graph_with(CONV, shape))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 6, 8), (1, 4, 6, 8), (1, 3), (1, 3, 6), (2, 3, 6, 8)])
+def test_an_input_that_no_frame_can_be_written_to(shape: tuple[int, ...]) -> None:
+    """Frames are written as three floats for each pixel, whatever the tensor has room for."""
+    image = TensorSpec(name="image", shape=shape)
+    graph = Graph(input="image", outputs=(("output", "image"),), operators=(), tensors={"image": image})
+    with pytest.raises(ModelError, match=r"the input is no picture \[1, 3, height, width\]"):
+        check_graph(graph)
+
+
+@pytest.mark.parametrize("shape", [(2**32, 2**32), (1, 8, 2**31, 2**30), (2**64, 1, 1, 1), (0, 2**64)])
+def test_sizes_whose_product_is_too_large_for_64_bits(shape: tuple[int, ...]) -> None:
+    graph = graph_with(CONV, (1, 8, 6, 8))
+    with pytest.raises(ModelError, match="tensor 'more'"):
+        check_graph(replace(graph, tensors={**graph.tensors, "more": TensorSpec(name="more", shape=shape)}))
+
+
+@pytest.mark.parametrize("call", [None, "aten.relu.default"])
+def test_a_call_that_is_none(call: Any) -> None:
+    with pytest.raises(ModelError, match="'it' does not fit"):
+        check_graph(graph_with(named(Global, call=call, arguments=(), target=""), IMAGE))
 
 
 def test_an_operator_that_no_kernel_computes() -> None:

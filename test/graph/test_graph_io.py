@@ -120,6 +120,25 @@ def test_what_operators_are_called_with_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *("from_file.default", "fbgemm_linear_fp16_weight.default", "set_.source_Tensor", "_embedding_bag.default"),
+        *("max_pool2d_with_indices_backward.default", "empty.memory_format", "resize_.default", "relu_.default"),
+    ],
+)
+def test_only_what_lowering_calls_is_called(name: str) -> None:
+    """`aten.from_file` maps any file that the process may read; others trust what they are given."""
+    with pytest.raises(ModelError, match="that graphs call"):
+        decoded(save({"0": torch.zeros(1)}, {"graph": f'{{"format":1,"graph":{{"aten":"{name}"}}}}'}))
+    packet, _, overload = name.partition(".")
+    call = getattr(getattr(torch.ops.aten, packet), overload)
+    made = Pointwise(name="made", inputs=("image",), output="made", call=call, arguments=(TensorRef("image"),))
+    tensors = {each: TensorSpec(name=each, shape=(1, 3, 4, 5)) for each in ("image", "made")}
+    with pytest.raises(ModelError, match="cannot be stored"):
+        encode_graph(Graph(input="image", outputs=(("output", "made"),), operators=(made,), tensors=tensors))
+
+
+@pytest.mark.parametrize(
     "name", ['{"aten":"__class__.__init__"}', '{"torch":"load"}', '{"class":"Path","fields":{}}', '{"list":[]}']
 )
 def test_only_what_graphs_are_made_of_is_looked_up(name: str) -> None:

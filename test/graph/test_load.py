@@ -54,6 +54,14 @@ def test_exported_program_file(tmp_path: Path) -> None:
         load_model(f"trusted:{tmp_path / 'model.pt2'}", input_size=(8, 8))
 
 
+def test_a_program_for_grey_images_is_refused_by_name(tmp_path: Path) -> None:
+    """Frames are written as three floats for each pixel."""
+    module = torch.nn.Conv2d(1, 4, 3)
+    torch.export.save(torch.export.export(module, (torch.zeros(1, 1, 20, 24),)), tmp_path / "grey.pt2")
+    with pytest.raises(ModelError, match=r"model 'grey\.pt2': the model must take one image \[1, 3, .*: export"):
+        load_model(f"trusted:{tmp_path / 'grey.pt2'}")
+
+
 def test_onnx_file_equals_onnxruntime_semantics(tmp_path: Path) -> None:
     torch.manual_seed(0)
     weight, bias = torch.randn(4, 3, 3, 3), torch.randn(4)
