@@ -31,6 +31,7 @@ _STALLED_S = 3.0  # without a word of a process that has a frame: it counts as l
 _SILENT_S = 10.0  # without a word of a robot: it is gone, or follows another gateway that took it for its own
 _KEPT = 64  # frames
 _LEAST_S = 1.0  # between two attempts to find a place
+_EPOCHS = 2**32  # that a packet can say
 
 
 class Fleet(Protocol):
@@ -151,10 +152,8 @@ class RelaySession:
             if packet.kind == Kind.HELLO:
                 self._greeting = packet
                 self._changed.notify_all()
-            if packet.epoch < self._epoch:
+            if not self._has_entered(packet):
                 return
-            self._epoch = packet.epoch
-            self._follow(packet)
             route = self._route
             if route is None or route.stream is None:
                 return
@@ -226,18 +225,31 @@ class RelaySession:
     def _is_placeless(self) -> bool:
         return self._route is None and (self._greeting is not None or self._hello is not None)
 
+    def _has_entered(self, packet: Packet) -> bool:
+        """Whether a packet is of the robot's epoch; it enters another by greeting, or by following a welcome to it."""
+        if packet.epoch == self._epoch:
+            return True
+        is_prepared = packet.epoch == _after(self._epoch) and any(
+            route is not None and route.epoch == packet.epoch for route in (self._route, self._next)
+        )
+        if packet.kind != Kind.HELLO and not is_prepared:
+            return False  # one that anybody sends, or that comes late, must not lock the robot out
+        self._epoch = packet.epoch
+        self._follow(packet)
+        return True
+
     def _follow(self, packet: Packet) -> None:
-        """Switch to the process that is ready as soon as the robot is in its epoch."""
+        """Switch to the process that is ready as soon as the robot is in another epoch."""
         new = self._next
-        if new is None or packet.epoch < new.epoch:
+        if new is None:
             return
         if new.welcome or self._route is None:
             old, self._route, self._next = self._route, new, None
             self._fleet.count("moves")
             if old is not None and old.stream is not None:
                 old.stream.close()
-        elif packet.kind == Kind.HELLO:  # it has started anew by itself, before the new process is ready
-            self._greet(new, packet.epoch + 1)
+        else:  # it has started anew by itself, before the new process is ready
+            self._greet(new, _after(packet.epoch))
 
     def _find_place(self) -> None:
         self._not_before_s = time.monotonic() + _LEAST_S
@@ -268,7 +280,7 @@ class RelaySession:
         if greeting is not None:
             route.stream.send(greeting)
         else:  # the robot has not said yet that it starts anew: the process can prepare
-            self._greet(route, self._epoch + 1)
+            self._greet(route, _after(self._epoch))
 
     def _prepare_move(self) -> None:
         with self._changed:
@@ -276,13 +288,13 @@ class RelaySession:
             hello = self._hello
         if place is None or hello is None or self._route is None:
             return
-        route = _Route(place=place, epoch=self._epoch + 1)
+        route = _Route(place=place, epoch=_after(self._epoch))
         if not self._connect(route, hello, lambda: self._is_open and not self._shed and self._route is not None):
             return
         with self._changed:
             if not route.is_lost:
                 self._next = route
-                self._greet(route, self._epoch + 1)
+                self._greet(route, _after(self._epoch))
 
     def _connect(self, route: _Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
         """Open the way to a process; whether that succeeded, as long as it is wanted."""
@@ -393,10 +405,15 @@ class RelaySession:
         self._fleet.count("refusals")
         if has_session:
             self._fail(reason)
-            epoch += 1
+            epoch = _after(epoch)
         Channel(session=self.name, epoch=epoch, send=self._send).put(Kind.REFUSED, reason.encode())
         self._is_open = False
 
     def _fail(self, reason: str) -> None:
         self.has_frame = False
         Channel(session=self.name, epoch=self._epoch, send=self._send).put(Kind.FAILED, reason.encode())
+
+
+def _after(epoch: int) -> int:
+    """The next epoch; whoever greets says what the present one is, and it may be the last that a packet can say."""
+    return (epoch + 1) % _EPOCHS

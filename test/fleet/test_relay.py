@@ -1,0 +1,150 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Whatever comes under the name of a robot's session, the robot itself is heard, and a session that fails says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sessions import until
+
+from cacheinf_ros.fleet.demand import Demand
+from cacheinf_ros.fleet.frame_stream import Listening, packet_bytes
+from cacheinf_ros.fleet.messages import Place
+from cacheinf_ros.fleet.relay import RelaySession
+from cacheinf_ros.offload import Packet
+from cacheinf_ros.offload.protocol.greeting import PROTOCOL, Hello, Welcome, Work, written
+from cacheinf_ros.offload.protocol.packets import Kind, cut
+
+LAST_EPOCH = 2**32 - 1
+HELLO = written(
+    Hello(
+        protocol=PROTOCOL, model="tiny", network="network", dropped=[], levels="", work=Work.ROWS, wire_type="float32",
+        compress=False, patience_ms=100.0, priority=0,
+    )
+)  # fmt: skip
+WELCOME = written(Welcome(protocol=PROTOCOL, instance="process", profile=[[1.0, 1.0]]))
+
+
+def packet(epoch: int, kind: Kind, content: bytes = b"") -> Packet:
+    (made,) = cut(content, session="robot", epoch=epoch, kind=kind)
+    return made
+
+
+class Stream:
+    """In place of :class:`.frame_stream.PacketStream`; packets must be such that they can be sent."""
+
+    def __init__(self, listening: Listening) -> None:
+        self.listening = listening
+        self.sent: list[tuple[int, int]] = []  # kind and epoch
+        self.is_open = True
+
+    def start(self) -> None:
+        pass
+
+    def send(self, sent: Packet) -> None:
+        packet_bytes(sent)
+        self.sent.append((sent.kind, sent.epoch))
+        if sent.kind == Kind.HELLO:
+            self.listening.receive(packet(sent.epoch, Kind.WELCOME, WELCOME))
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class OneRobot:
+    """See :class:`cacheinf_ros.fleet.relay.Fleet`; and the session of its robot."""
+
+    name = "gateway"
+
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+        self.lost: list[str] = []
+        self.failure: Exception | None = None  # of whoever asks for a place
+        self.heard: list[Packet] = []
+        self.complaints: list[str] = []
+        self.session = RelaySession("robot", self, self.heard.append, self.complaints.append)
+        threading.Thread(target=self.session.serve, daemon=True).start()
+
+    def admit(self, session: str, hello: Hello) -> Place:
+        if self.failure is not None:
+            raise self.failure
+        return Place(host=f"host{len(self.streams)}", machine="machine", gateway=self.name)
+
+    def open(self, place: Place, hello: Hello, listening: Listening, is_wanted: Callable[[], bool]) -> Any:
+        self.streams.append(Stream(listening))
+        return self.streams[-1]
+
+    def predicted(self, hello: Hello, welcome: Welcome) -> Demand:
+        return Demand(
+            network="network", mean_ms=1.0, worst_ms=1.0, period_ms=100.0, deadline_ms=100.0, memory_bytes=0.0
+        )
+
+    def lose(self, place: Place) -> None:
+        self.lost.append(place.host)
+
+    def leave(self, session: str) -> None:
+        pass
+
+    def count(self, what: str, by: float = 1) -> None:
+        pass
+
+    def greet(self, epoch: int) -> None:
+        """As the robot does until it is welcomed."""
+        self.heard.clear()
+        self.session.receive(packet(epoch, Kind.HELLO, HELLO))
+        until(lambda: any((each.kind, each.epoch) == (Kind.WELCOME, epoch) for each in self.heard))
+
+    def reaches_process(self, epoch: int, process: int) -> bool:
+        """Whether a frame that begins in an epoch comes to one of the processes."""
+        self.session.receive(packet(epoch, Kind.START))
+        return (Kind.START, epoch) in self.streams[process].sent
+
+
+@pytest.fixture
+def fleet() -> Iterator[OneRobot]:
+    made = OneRobot()
+    yield made
+    made.session.close()
+
+
+def test_a_stray_packet_of_the_last_epoch_locks_nobody_out(fleet: OneRobot) -> None:
+    fleet.greet(1)
+    for kind in (Kind.START, Kind.ROWS, Kind.SEARCH):
+        fleet.session.receive(packet(LAST_EPOCH, kind))
+    assert fleet.reaches_process(1, 0)
+    assert LAST_EPOCH not in {epoch for _, epoch in fleet.streams[0].sent}
+
+
+@pytest.mark.parametrize("stray", [LAST_EPOCH, 7, 0])
+def test_who_greets_in_the_robots_name_holds_it_up_until_it_greets_again(stray: int, fleet: OneRobot) -> None:
+    """The process says then that the robot has started anew, so that it greets at once; or the robot was restarted."""
+    fleet.greet(5)
+    fleet.greet(stray)
+    fleet.greet(6)
+    assert fleet.reaches_process(6, 0)
+
+
+def test_a_robot_follows_a_planned_move_without_greeting(fleet: OneRobot) -> None:
+    fleet.greet(3)
+    fleet.session.move(Place(host="new", machine="other", gateway="gateway"))
+    until(lambda: any((each.kind, each.epoch) == (Kind.WELCOME, 4) for each in fleet.heard))
+    assert not fleet.reaches_process(5, 0), "it was not welcomed to that"
+    assert fleet.reaches_process(3, 0), "it may stay until its frame ends"
+    assert fleet.reaches_process(4, 1)
+    assert not fleet.streams[0].is_open
+
+
+def test_sessions_move_and_end_in_the_last_epoch_that_packets_can_say(fleet: OneRobot) -> None:
+    fleet.greet(LAST_EPOCH)
+    fleet.session.move(Place(host="new", machine="other", gateway="gateway"))
+    until(lambda: len(fleet.streams) == 2 and (Kind.HELLO, 0) in fleet.streams[1].sent)
+    fleet.greet(8)
+    assert fleet.reaches_process(8, 1)
+    fleet.greet(LAST_EPOCH)
+    fleet.session.shed("there is no room")
+    until(lambda: any(each.kind == Kind.REFUSED for each in fleet.heard))
+    for each in fleet.heard:
+        packet_bytes(each)
