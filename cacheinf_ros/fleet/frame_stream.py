@@ -13,11 +13,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection
 from queue import SimpleQueue
 
-from cacheinf_ros.errors import LinkError, MessageError
+from cacheinf_ros.errors import MessageError
+from cacheinf_ros.fleet.proven_connections import proven_connection
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.packets import LARGEST
 
@@ -73,15 +72,14 @@ class PacketStream:
     As a rule it takes all: a packet then costs no change of threads at this end, and one at the other.
     """
 
-    def __init__(self, connection: Connection, listening: Listening, name: str) -> None:
-        """Be ready to write; :meth:`start` begins to read. ``name``: of the threads."""
+    def __init__(self, connection: socket.socket, listening: Listening, name: str) -> None:
+        """Be ready to write; :meth:`start` begins to read. ``connection``: blocks; ``name``: of the threads."""
         self._listening = listening
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0  # bytes
         self._is_open = True
-        self._socket = socket.socket(fileno=socket.dup(connection.fileno()))
-        connection.close()
+        self._socket = connection
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small packets go at once
         self._file = self._socket.makefile("rb")  # the socket stays open until this is closed, too
         self._writer = threading.Thread(target=self._write, name=f"{name}_out", daemon=True)
@@ -159,10 +157,6 @@ def connect(address: Address, key: bytes, listening: Listening, name: str) -> Pa
     """Connect to a process that computes.
 
     Raises:
-        LinkError: nobody is there, or somebody else.
+        LinkError: nobody is there, or somebody else, or does not say who it is.
     """
-    try:
-        connection = Client(address, "AF_INET", authkey=key)
-    except (OSError, EOFError, AuthenticationError) as error:
-        raise LinkError(f"no process computes at {address[0]}:{address[1]}: {error}") from None
-    return PacketStream(connection, listening, name)
+    return PacketStream(proven_connection(address, key), listening, name)

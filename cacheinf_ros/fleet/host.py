@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, Listener
 
 from cacheinf_ros.catalog.serving import CatalogServerConfig, SplitModels
 from cacheinf_ros.engine import EngineConfig, PartitionWorker
 from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fleet.frame_stream import Address, Listening, PacketStream
+from cacheinf_ros.fleet.proven_connections import ProvenListener
 from cacheinf_ros.fleet.shared_weights import ModelStore, shared_model
 from cacheinf_ros.graph import Model
 from cacheinf_ros.offload import Identity, Packet, RowWorker, ServerSession, Work
@@ -68,14 +68,12 @@ class SessionHost:
         self._sessions: dict[ServerSession, PacketStream | None] = {}
         self._is_open = True
         self.key = secrets.token_bytes(32)
-        self._listener = Listener((host, 0), "AF_INET", backlog=64, authkey=self.key)  # at a port that is free
-        threading.Thread(target=self._accept, name="accept", daemon=True).start()
+        self._listener = ProvenListener(host, self.key, lambda connection: _Served(self, connection).start())
 
     @property
     def address(self) -> Address:
         """Where gateways connect."""
-        host, port = self._listener.address
-        return str(host), int(port)
+        return self._listener.address
 
     @property
     def sessions(self) -> int:
@@ -104,17 +102,6 @@ class SessionHost:
         if store is None or not setting.share_weights:
             return load()
         return shared_model(store, setting.weights_key, load, lambda model: PartitionWorker(model, engine))
-
-    def _accept(self) -> None:
-        while self._is_open:
-            try:
-                connection = self._listener.accept()
-            except AuthenticationError:
-                _log.warning("somebody connected who does not know the key")
-                continue
-            except (OSError, EOFError):
-                continue
-            _Served(self, connection)
 
     def worker(self, asked: Identity, work: Work) -> RowWorker:
         """Take the engine that is ready; another one is then prepared for the next session."""
@@ -153,11 +140,14 @@ class SessionHost:
 class _Served:
     """A connection, and the session that its first packet begins."""
 
-    def __init__(self, host: SessionHost, connection: Connection) -> None:
+    def __init__(self, host: SessionHost, connection: socket.socket) -> None:
         self._host = host
         self._session: ServerSession | None = None
         listening = Listening(receive=self._receive, lost=self._end)
         self._stream = PacketStream(connection, listening, "session")
+
+    def start(self) -> None:
+        """Serve from now on."""
         self._stream.start()
 
     def _receive(self, packet: Packet) -> None:
