@@ -30,7 +30,7 @@ from cacheinf_ros.engine.partition.partition import Partition, Rows, Side
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.program import Program
 from cacheinf_ros.engine.quantisation import executed_model
-from cacheinf_ros.errors import EngineError, LinkError
+from cacheinf_ros.errors import EngineError, LinkError, shortened
 from cacheinf_ros.geometry import NO_SHIFT
 from cacheinf_ros.graph import Model
 
@@ -130,6 +130,8 @@ class SharedProgram:
         self._shift, self._outside = NO_SHIFT, Border.NONE  # since the last frame that was shared
         self._ran_alone = False  # since the last frame that was shared
         self._holds_received = False  # whether rows of a server may be in the cache
+        # whether it is known of which types the tensors are that come from a server: of feature maps it always is
+        self._knows_types = all(name in program.maps for name in self.space.heights)
 
     def moved(self, dx: int, dy: int) -> None:
         """Take note that everything was moved."""
@@ -148,7 +150,7 @@ class SharedProgram:
         if peer is not None and peer.epoch != self._epoch:
             self.forget_server()
             self._epoch = peer.epoch
-        partition = peer.choose(self._outdated()) if peer is not None else None
+        partition = peer.choose(self._outdated()) if peer is not None and self._knows_types else None
         if peer is not None and partition is not None and not peer.is_awaited:
             self._prepare(peer)
         elif peer is not None and partition is not None:
@@ -162,9 +164,9 @@ class SharedProgram:
                     raise LinkError("with the server's rows outputs are no finite numbers")
                 self.was_shared = True
                 return outputs
-            except (LinkError, RuntimeError, ValueError, TypeError) as error:
+            except (LinkError, RuntimeError, ValueError, TypeError, IndexError) as error:
                 # whatever a peer sends, the frame is computed here: where it was not the peer's fault, that fails too
-                self.complaint = str(error)
+                self.complaint = shortened(str(error))
                 peer.fail(self.complaint)
                 self._replicas.distrust_received()
                 self.forget_server()
@@ -174,6 +176,7 @@ class SharedProgram:
         self._use(self._alone)
         self._ran_alone = True
         outputs = self.program.execute(outside=outside, refresh=refresh)
+        self._knows_types = True
         if self._holds_received and not _are_finite(outputs):
             # what a server sent in earlier frames were numbers, but such that they lead to none
             self._holds_received = False

@@ -76,14 +76,25 @@ def _receiver(step: Receive, replicas: TensorReplicas, tensors: Tensors) -> Call
         if buffer is not None:
             take_in(replica, patch, buffer.pixels, step.changed)
             return
-        shape = tensors.specs[replica.tensor].shape
-        if patch.mask.any() and patch.values.size != math.prod(shape):
-            raise LinkError(f"{replica.tensor} is of {shape}, {patch.values.size} values came")
-        replica.agree(patch, step.changed)
         if patch.mask.any():
-            tensors.values[replica.tensor] = torch.from_numpy(patch.values).reshape(shape)
+            tensors.values[replica.tensor] = _whole_value(replica.tensor, patch, tensors)
+        replica.agree(patch, step.changed)
 
     return receive
+
+
+def _whole_value(name: str, patch: Patch, tensors: Tensors) -> torch.Tensor:
+    """What came of a tensor that is no feature map.
+
+    Raises:
+        LinkError: it is of another shape, or of another type than this machine has found it to be.
+    """
+    shape, known, value = tensors.specs[name].shape, tensors.values.get(name), torch.from_numpy(patch.values)
+    if value.numel() != math.prod(shape):
+        raise LinkError(f"{name} is of {shape}, {value.numel()} values came")
+    if known is not None and value.dtype is not known.dtype:
+        raise LinkError(f"{name} is of {known.dtype}, not of {value.dtype}")
+    return value.reshape(shape)
 
 
 def _outgoing_value(replica: TensorReplica, value: torch.Tensor) -> Patch:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from networks.shared_models import mixed_model, small_scenenet
@@ -41,7 +42,7 @@ from cacheinf_ros.engine.partition import sharing
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.quantisation import keep_scales
 from cacheinf_ros.errors import EngineError, LinkError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import Model, ModelCard, model_of
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 MIXED = mixed_model()
@@ -292,3 +293,87 @@ def test_merged_caches_shared_with_a_server_give_the_bits_of_an_engine_alone(
         if precision is Precision.FLOAT32:
             assert_result_equals_dense(engine, result, image)
         image, cache_map = changed(image, 5, 0.05, rng)
+
+
+class _Indexed(torch.nn.Module):
+    """Returns what are no feature maps, and looks something up by what a feature map says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 5, 3, padding=1)
+        self.table = torch.nn.Parameter(torch.rand(8, 2))
+
+    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        heat = torch.sigmoid(self.conv(image))
+        found = self.table.index_select(0, (7 * heat.amax((2, 3))).long()[0])
+        return {"order": heat.mean((2, 3))[0].argsort(), "largest": heat.amax(1)[0], "found": found}
+
+
+class _Lying(Server):
+    """A server that sends something else in place of one tensor."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.replaced = ""
+        self.instead: Callable[[np.ndarray], np.ndarray] = np.asarray
+
+    def receive(self, tensor: str, rows: tuple[int, int]) -> Patch:
+        patch = super().receive(tensor, rows)
+        return replace(patch, values=self.instead(patch.values)) if tensor == self.replaced else patch
+
+
+@cache
+def indexed_model() -> Model:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return model_of(_Indexed().eval(), ModelCard(name="indexed", input_size=(20, 24)))
+
+
+def assert_computed_alone(server: _Lying, engine: Engine, partition: Partition) -> None:
+    image = np.random.default_rng(1).integers(0, 256, (20, 24, 3), dtype=np.uint8)
+    server.partition = partition
+    result = engine.run(image, None, server)
+    server.end()
+    assert server.failed and result.where == "local"
+    expected = Engine(indexed_model(), CONFIG).run(image, None).outputs
+    for name, found in result.outputs.items():
+        assert found.dtype == expected[name].dtype and np.array_equal(found, expected[name])
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [("largest", np.bool_), ("largest", np.int64), ("largest", np.float64), ("order", np.float32), ("order", np.int32)],
+)
+def test_a_server_that_sends_values_of_another_type(output: str, kind: type) -> None:
+    """Their number is right; they were published."""
+    model = indexed_model()
+    engine, server = Engine(model, CONFIG, with_server=True), _Lying(model)
+    engine.run(np.zeros((20, 24, 3), np.uint8), None)
+    server.replaced, server.instead = dict(model.graph.outputs)[output], lambda values: values.astype(kind)
+    assert_computed_alone(server, engine, server.helper.space.everything_at(Side.SERVER))
+
+
+def test_a_server_whose_values_point_beside_a_table() -> None:
+    """A frame ended with torch's IndexError."""
+    model = indexed_model()
+    engine, server = Engine(model, CONFIG, with_server=True), _Lying(model)
+    engine.run(np.zeros((20, 24, 3), np.uint8), None)
+    space = server.helper.space
+    (group,) = (names for names in space.groups if dict(model.graph.outputs)["found"] in names)
+    server.replaced, server.instead = "mul", lambda values: values + np.float32(1e9)
+    partition = nearest(space, {name: float(name in group) for name in space.heights})
+    assert_computed_alone(server, engine, partition)
+
+
+def test_what_is_no_feature_map_is_shared_by_an_honest_server() -> None:
+    """Once the robot has computed it, and knows of which type it is."""
+    engine, server = Engine(indexed_model(), CONFIG, with_server=True), Server(indexed_model())
+    server.partition = server.helper.space.everything_at(Side.SERVER)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(3):
+        image = rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)
+        result = engine.run(image, None, server)
+        server.end()
+        found.append(result.where)
+        assert_result_equals_dense(engine, result, image)
+    assert found == ["local", "shared", "shared"] and not server.failed
