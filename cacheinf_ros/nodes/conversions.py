@@ -16,7 +16,7 @@ from std_msgs.msg import Header
 
 from cacheinf_ros import msg
 from cacheinf_ros.cache_map import LARGEST_SIDE, CacheMap, Motion, grid_shape
-from cacheinf_ros.errors import CacheinfError, MessageError, quoted, shortened
+from cacheinf_ros.errors import MOST_CHARACTERS, CacheinfError, MessageError, quoted
 from cacheinf_ros.pipeline import MapUpdate, Status
 from cacheinf_ros.sources import decode_compressed, decode_image
 
@@ -109,7 +109,7 @@ def link_from(message: msg.CacheMap) -> MapUpdate:
             stamp_ns=stamp_ns(message.header),
             reference_stamp_ns=int(message.reference_stamp.sec) * _NS_PER_S + message.reference_stamp.nanosec,
             cache_map=_cache_map_from(message),
-            matcher=shortened(message.matcher),
+            matcher=message.matcher[:MOST_CHARACTERS],
             matching_ms=message.matching_ms,
         )
     except (CacheinfError, ValueError) as error:
@@ -127,7 +127,7 @@ def _cache_map_from(message: msg.CacheMap) -> CacheMap:
         block_size=message.block_size,
         reusable=np.unpackbits(packed, count=rows * columns).reshape(rows, columns).astype(np.bool_),
         motion=Motion(matrix=np.array(message.motion, np.float64).reshape(3, 3)),
-        reason=shortened(message.reason),
+        reason=message.reason[:MOST_CHARACTERS],
     )
 
 

@@ -46,13 +46,13 @@ def guarded(what: str) -> Iterator[Failure]:
     Yields:
         the failure, to be asked behind the block.
     """
-    failure, what = Failure(), shortened(what)
+    failure = Failure()
     try:
         yield failure
     except CacheinfError as error:
         failure.reason = shortened(str(error)) or type(error).__name__
         if not isinstance(error, Told):
-            _log.error("%s: %s", what, failure.reason, extra=THROTTLE)
+            _log.error("%s: %s", shortened(what), failure.reason, extra=THROTTLE)
     except Exception as error:
         failure.reason = shortened(f"internal error, see the node's log: {type(error).__name__}: {error}")
-        _log.exception("%s: internal error", what, extra=THROTTLE)
+        _log.exception("%s: internal error", shortened(what), extra=THROTTLE)
