@@ -19,6 +19,7 @@ from cacheinf_ros.errors import MessageError
 from cacheinf_ros.fleet.proven_connections import proven_connection
 from cacheinf_ros.offload import Packet
 from cacheinf_ros.offload.protocol.packets import LARGEST
+from cacheinf_ros.pipeline import guarded
 
 _HEADER = struct.Struct("<BIIIIIIB")  # kind, epoch, frame, tensor, part, parts, checksum, length of the session's name
 _LENGTH = struct.Struct("!I")
@@ -59,11 +60,12 @@ class Listening:
 
     Attributes:
         receive: takes packets, in the reading thread.
-        lost: is called once, by any thread, when the other end is gone; not after :meth:`PacketStream.close`.
+        lost: is called once, by any thread, when the other end is gone, or what it sends cannot be received; not after
+            :meth:`PacketStream.close`. It takes the reason, empty where the connection has just ended.
     """
 
     receive: Callable[[Packet], None]
-    lost: Callable[[], None]
+    lost: Callable[[str], None]
 
 
 class PacketStream:
@@ -73,8 +75,9 @@ class PacketStream:
     """
 
     def __init__(self, connection: socket.socket, listening: Listening, name: str) -> None:
-        """Be ready to write; :meth:`start` begins to read. ``connection``: blocks; ``name``: of the threads."""
+        """Be ready to write; :meth:`start` begins to read. ``connection``: blocks; ``name``: of the other end."""
         self._listening = listening
+        self._name = name
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0  # bytes
@@ -129,13 +132,13 @@ class PacketStream:
             self._socket.close()
 
     def _read(self) -> None:
-        with suppress(OSError, EOFError, MessageError), self._file:
+        with guarded(f"packets of {self._name}") as failure, suppress(OSError, EOFError), self._file:
             while True:
                 (length,) = _LENGTH.unpack(self._taken(_LENGTH.size))
                 if length > _MOST_BYTES:
                     raise MessageError(f"a packet of {length} bytes is too long")
                 self._listening.receive(packet_of(self._taken(length)))
-        self._end()
+        self._end(failure.reason)
 
     def _taken(self, length: int) -> bytes:
         content = self._file.read(length)
@@ -143,14 +146,14 @@ class PacketStream:
             raise EOFError
         return content
 
-    def _end(self) -> None:
+    def _end(self, reason: str = "") -> None:
         with self._lock:
             was_open, self._is_open = self._is_open, False
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads, which then let go of the connection
         self._queue.put(None)
         if was_open:
-            self._listening.lost()
+            self._listening.lost(reason)
 
 
 def connect(address: Address, key: bytes, listening: Listening, name: str) -> PacketStream:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -219,6 +220,8 @@ class FleetGateway:
                 self._report()
             except CacheinfError as error:
                 self._complain(str(error))
+            except Exception:  # a bug must not end the thread: the ledger would take the gateway for dead
+                self._complain(traceback.format_exc())
 
     def _report(self) -> None:
         self._look_after_hosts()
@@ -239,6 +242,8 @@ class FleetGateway:
 
     def _obey(self, orders: Orders, sessions: dict[str, RelaySession]) -> None:
         self.busy = orders.busy
+        if orders.complaint:
+            self._complain(orders.complaint)
         for place, network in orders.start:
             if network in self._asked:
                 self._start(place, network)

@@ -166,7 +166,7 @@ class _Served:
             self._host.left(session)
             self._stream.close()
 
-    def _end(self) -> None:
+    def _end(self, reason: str) -> None:
         if self._session is not None:
             with suppress(OSError):
                 self._session.close()

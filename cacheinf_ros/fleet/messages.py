@@ -97,6 +97,7 @@ class Orders:
         move: sessions, to where.
         shed: sessions, why.
         busy: how much of what the fleet may promise is promised, 0 to 1: what places cost goes by it.
+        complaint: what goes wrong at the ledger, for the gateway's operator; empty: nothing.
     """
 
     start: tuple[tuple[Place, str], ...] = ()
@@ -104,3 +105,4 @@ class Orders:
     move: tuple[tuple[str, Place], ...] = ()
     shed: tuple[tuple[str, str], ...] = ()
     busy: float = 0.0
+    complaint: str = ""

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cacheinf_ros.fleet.held_models import HeldModels
 from cacheinf_ros.fleet.ledger import FleetLedger
 from cacheinf_ros.fleet.machine_choice import FleetRules, Machine
 from cacheinf_ros.fleet.messages import Asked, Elsewhere, GatewayReport, Orders, Place, Refusal
-from cacheinf_ros.fleet.ray_library import ray
+from cacheinf_ros.fleet.ray_library import cause, ray
 from cacheinf_ros.fleet.ray_models import RayModels
 from cacheinf_ros.fleet.status import FleetStatus, status_of
 from cacheinf_ros.fleet.upkeep import keep_up
@@ -23,6 +25,7 @@ if TYPE_CHECKING:  # torch is for the processes that compute
 NAMESPACE = "cacheinf"
 DIRECTOR = "cacheinf_director"
 _LOOK_S = 0.25
+_log = logging.getLogger(__name__)
 
 
 class Director:
@@ -35,6 +38,7 @@ class Director:
         self._lock = threading.Lock()
         self._ledger = FleetLedger(rules)
         self._models = HeldModels()
+        self._complaint = ""  # of the last look at the machines
         self._look()
         threading.Thread(target=self._look_on, name="look", daemon=True).start()
 
@@ -44,9 +48,9 @@ class Director:
             return self._ledger.admit(asked, time.monotonic())
 
     def report(self, report: GatewayReport) -> Orders:
-        """As :meth:`.FleetLedger.report`."""
+        """As :meth:`.FleetLedger.report`; gateways are told, too, where nobody looks after the machines."""
         with self._lock:
-            return self._ledger.report(report, time.monotonic())
+            return replace(self._ledger.report(report, time.monotonic()), complaint=self._complaint)
 
     def lose_host(self, host: str) -> None:
         """As :meth:`.FleetLedger.host_died`."""
@@ -80,10 +84,23 @@ class Director:
             self._models.hold(machine, key, host, references[0], time.monotonic())
 
     def _look_on(self) -> None:
-        """Ray may take its time to say which nodes live, when one has just died: nobody waits for that."""
+        """Ray may take its time to say which nodes live, when one has just died: nobody waits for that.
+
+        Whatever it raises instead, it is asked again: without that no machine would ever be noticed to be lost.
+        """
         while True:
             time.sleep(_LOOK_S)
+            self._look_or_complain()
+
+    def _look_or_complain(self) -> None:
+        try:
             self._look()
+            self._complaint = ""
+        except Exception as error:
+            complaint = f"the fleet's machines are not looked after: {cause(error)}"
+            if complaint != self._complaint:  # an actor's log holds nothing back
+                _log.exception("%s", complaint)
+            self._complaint = complaint
 
     def _look(self) -> None:
         machines = _machines(ray())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _SILENT_S = 10.0  # without a word of a robot: it is gone, or follows another ga
 _KEPT = 64  # frames
 _LEAST_S = 1.0  # between two attempts to find a place
 _EPOCHS = 2**32  # that a packet can say
+_BUG = "internal error of the gateway, see its log"
 
 
 class Fleet(Protocol):
@@ -186,6 +188,9 @@ class RelaySession:
         except CacheinfError as error:
             self._complain(f"{self.name}: {error}")
             self._refuse(str(error))
+        except Exception:  # a bug; the robot's next greeting begins a session that knows nothing of it
+            self._complain(f"{self.name}: {traceback.format_exc()}")
+            self._refuse(_BUG)
         finally:
             self.close()
             self._fleet.leave(self.name)
@@ -298,7 +303,9 @@ class RelaySession:
 
     def _connect(self, route: _Route, hello: Hello, is_wanted: Callable[[], bool]) -> bool:
         """Open the way to a process; whether that succeeded, as long as it is wanted."""
-        listening = Listening(receive=lambda packet: self._from_process(route, packet), lost=lambda: self._lost(route))
+        listening = Listening(
+            receive=lambda packet: self._from_process(route, packet), lost=lambda reason: self._lost(route, reason)
+        )
         try:
             route.stream = self._fleet.open(route.place, hello, listening, is_wanted)
         except LinkError as error:
@@ -353,8 +360,10 @@ class RelaySession:
             for each in packets:
                 self._send(each)
 
-    def _lost(self, route: _Route) -> None:
-        """A process is gone: the robot is not kept waiting."""
+    def _lost(self, route: _Route, reason: str = "") -> None:
+        """A process is gone, or is given up for a reason: the robot is not kept waiting."""
+        if reason:
+            self._complain(f"{self.name}: {route.place.host}: {reason}")
         with self._changed:
             route.is_lost = True
             if not self._is_open:

@@ -148,3 +148,19 @@ def test_sessions_move_and_end_in_the_last_epoch_that_packets_can_say(fleet: One
     until(lambda: any(each.kind == Kind.REFUSED for each in fleet.heard))
     for each in fleet.heard:
         packet_bytes(each)
+
+
+def test_a_bug_ends_the_session_and_robot_and_operator_are_told(fleet: OneRobot) -> None:
+    fleet.failure = RuntimeError("nobody has thought of this")
+    fleet.session.receive(packet(1, Kind.HELLO, HELLO))
+    until(lambda: not fleet.session.is_open)
+    until(lambda: any(each.kind == Kind.REFUSED and b"see its log" in each.data for each in fleet.heard))
+    (complaint,) = fleet.complaints
+    assert "nobody has thought of this" in complaint and "Traceback" in complaint
+
+
+def test_the_reason_for_which_a_process_is_given_up_is_told(fleet: OneRobot) -> None:
+    fleet.greet(1)
+    fleet.streams[0].listening.lost("its packets make no sense")
+    until(lambda: fleet.lost == ["host0"])
+    assert fleet.complaints == ["robot: host0: its packets make no sense"]
