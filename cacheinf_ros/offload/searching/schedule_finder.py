@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from cacheinf_ros.errors import CacheinfError, MessageError
+from cacheinf_ros.errors import MessageError
 from cacheinf_ros.low_priority import lower_priority
 from cacheinf_ros.offload.planning.plan_table import ScheduleTable
 from cacheinf_ros.offload.planning.planner import Scheduler
@@ -15,6 +15,7 @@ from cacheinf_ros.offload.planning.stored_plans import kept_table, load_or_solve
 from cacheinf_ros.offload.planning.workload import Workload
 from cacheinf_ros.offload.protocol.schedule_request import ScheduleRequest
 from cacheinf_ros.offload.searching.search_messages import most_table_bytes, question_bytes, table_of
+from cacheinf_ros.pipeline import guarded
 
 _log = logging.getLogger(__name__)
 
@@ -100,19 +101,17 @@ class ScheduleFinder:
         threading.Thread(target=self._solve, args=(reason,), daemon=True).start()
 
     def _solve(self, reason: str) -> None:
-        lower_priority()
         here = f"here, for the server does not: {reason}"
-        self._note(f"waiting for another search {here}")
-        with self._searching:
-            if self._is_closing:
-                return
-            self._note(f"searching {here}")
-            try:
+        with guarded(f"{self._prefix}no schedules were found, only simple ones are used") as failure:
+            lower_priority()
+            self._note(f"waiting for another search {here}")
+            with self._searching:
+                if self._is_closing:
+                    return
+                self._note(f"searching {here}")
                 table = load_or_solve(
                     self._model, self._workload, self._scheduler.measured, time_limit_s=self._search_s
                 )
-            except (CacheinfError, ValueError, MemoryError) as error:
-                self._note(f"failed: {error}")
-                _log.error("%sno schedules were found, only simple ones are used: %s", self._prefix, error)
-                return
-        self._use(table, here)
+            self._use(table, here)
+        if failure:
+            self._note(f"failed: {failure.reason}")

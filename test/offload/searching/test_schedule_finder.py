@@ -25,7 +25,7 @@ from cacheinf_ros.offload.protocol.link_faults import Faults
 from cacheinf_ros.offload.protocol.packets import LARGEST, Kind, Packet, cut
 from cacheinf_ros.offload.protocol.schedule_request import ScheduleRequest
 from cacheinf_ros.offload.protocol.schedule_service import ScheduleService
-from cacheinf_ros.offload.searching import ScheduleFinder
+from cacheinf_ros.offload.searching import ScheduleFinder, schedule_finder
 from cacheinf_ros.offload.searching.search_messages import question_of, table_bytes
 
 MODEL = mixed_model()
@@ -125,6 +125,24 @@ def test_where_the_server_does_not_the_robot_searches_and_says_so_once(
         assert reasons[answer] in robot.notes[-1]
         kept = kept_table("mixed", robot.work, robot.machines, time_limit_s=0.05).read()
         assert kept is not None and (kept.rows == robot.until_solved().rows).all()
+
+
+@pytest.mark.parametrize(
+    "failure", [RuntimeError("nobody has thought of this"), MemoryError("16 GB"), SearchError("no")]
+)
+def test_a_search_that_fails_is_noted(
+    failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(schedule_finder, "load_or_solve", fail)
+    with robot_and_server(tmp_path, monkeypatch) as (robot, _), caplog.at_level(logging.ERROR):
+        until(lambda: robot.notes[-1].startswith("failed: "), robot.poll)
+        assert str(failure) in robot.notes[-1]
+        (told,) = [record for record in caplog.records if "only simple ones are used" in record.getMessage()]
+        assert bool(told.exc_info) != isinstance(failure, SearchError), "a bug keeps its traceback"
+        assert robot.finder.request is None and robot.scheduler.table is None
 
 
 @pytest.mark.parametrize("kind", ["lost", "twice", "late", "reordered", "damaged", "foreign", "past"])
