@@ -25,6 +25,7 @@ from cacheinf_ros.offload.protocol.schedule_service import Find
 from cacheinf_ros.offload.searching.search_messages import Question, question_of, table_bytes, table_of
 from cacheinf_ros.offload.searching.search_problem import SearchProblem, problem_bytes
 from cacheinf_ros.offload.searching.search_process import SearchProcess
+from cacheinf_ros.pipeline import THROTTLE, guarded
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ _MOST_KEPT = 100  # tables on the disk: robots may ask whatever they like
 _MOST_KNOWN = 16  # results in memory
 _GONE_S = 100.0  # sessions ask again and again as long as they wait, and between frames, which are shorter
 _NAME = "for_robot"
+_PAUSE_S = 1.0  # after a failure that no question has caused
 _BUG = "internal error of the server, see its log"
 
 
@@ -57,20 +59,23 @@ class _Search:
     """What has become of a question.
 
     Attributes:
-        asking: sessions that ask it.
-        asked_s: when one of them last did.
+        asking: when each session last asked it, of those that have no answer yet.
         found: the table; None: not yet.
         refusal: why there will be none; empty: there may be.
     """
 
-    asking: set[str] = field(default_factory=set)
-    asked_s: float = 0.0
+    asking: dict[str, float] = field(default_factory=dict)
     found: bytes | None = None
     refusal: str = ""
 
     @property
     def has_ended(self) -> bool:
         return self.found is not None or bool(self.refusal)
+
+    def forget_gone(self) -> None:
+        """Forget the sessions that have ended, as they ask no more."""
+        now_s = time.monotonic()
+        self.asking = {session: asked_s for session, asked_s in self.asking.items() if now_s - asked_s <= _GONE_S}
 
 
 class ScheduleSearches:
@@ -111,17 +116,20 @@ class ScheduleSearches:
         with self._changed:
             if not self._is_open:
                 raise SearchError("the server ends")
-            if key not in self._searches:
-                self._queue(key, question_of(content, side.server_ms), side, session)
-            search = self._searches[key]
-            search.asking.add(session)
-            search.asked_s = time.monotonic()
+            search = self._searches.get(key)
+            if search is not None and search.found is not None:
+                return search.found
+            if search is not None:
+                search.forget_gone()
+            if search is None or (search.refusal and not search.asking):  # nobody is left who has to be told
+                search = self._queue(key, question_of(content, side.server_ms), side, session)
+            search.asking[session] = time.monotonic()
             if search.refusal:
                 self._leave(key, session)  # it has been told, and may be asked again
                 raise SearchError(search.refusal)
-            return search.found
+            return None
 
-    def _queue(self, key: bytes, question: Question, side: ServerSide, session: str) -> None:
+    def _queue(self, key: bytes, question: Question, side: ServerSide, session: str) -> _Search:
         """Let a question wait for its turn; what the session asked before and still waits, it asks no more."""
         for other in list(self._waiting):
             self._leave(other, session)
@@ -129,37 +137,51 @@ class ScheduleSearches:
             raise SearchError(f"{_MOST_WAITING} searches are waiting already")
         for old in [old for old, search in self._searches.items() if search.has_ended][: 1 - _MOST_KNOWN]:
             del self._searches[old]
-        self._searches[key] = _Search()
+        search = self._searches[key] = _Search()
         self._waiting[key] = question, side
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="schedules", daemon=True)
             self._thread.start()
         self._changed.notify_all()
+        return search
 
     def _leave(self, key: bytes, session: str) -> None:
         """A session asks a question no more that waits, or came to nothing."""
         asking = self._searches[key].asking
-        asking.discard(session)
+        asking.pop(session, None)
         if not asking:
             del self._searches[key]
             self._waiting.pop(key, None)
 
     def _work(self) -> None:
-        lower_priority()  # workloads are made here
-        while True:
+        with guarded("searches for schedules do not come after other work"):
+            lower_priority()  # workloads are made here
+        while self._is_open:
+            with guarded("searches for schedules") as failure:
+                self._search_next()
+            if failure:
+                time.sleep(_PAUSE_S)
+
+    def _search_next(self) -> None:
+        """Wait for a question, and answer it; its model is not kept in memory for those who once asked about it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or not self._is_open)
+            if not self._is_open:
+                return
+            key, (question, side) = self._waiting.popitem(last=False)
+            search = self._searches[key]
+            search.forget_gone()
+            if not search.asking:
+                del self._searches[key]
+                return
+        answer: tuple[bytes | None, str] = None, _BUG
+        try:
+            answer = self._result(question, side)
+        finally:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or not self._is_open)
-                if not self._is_open:
-                    return
-                key, (question, side) = self._waiting.popitem(last=False)
-                search = self._searches[key]
-                if time.monotonic() - search.asked_s > _GONE_S:
-                    del self._searches[key]
-                    continue
-            found, refusal = self._result(question, side)
-            with self._changed:
-                search.found, search.refusal = found, refusal
-            del question, side  # models are not kept in memory for those who once asked about them
+                search.found, search.refusal = answer
+                if search.found is not None:
+                    search.asking.clear()  # the table is there for whoever asks
 
     def _result(self, question: Question, side: ServerSide) -> tuple[bytes | None, str]:
         """The table, or why there is none."""
@@ -167,7 +189,7 @@ class ScheduleSearches:
             return table_bytes(self._schedule(question, side)), ""
         except CacheinfError as error:
             if self._is_open:
-                _log.warning("no schedules for a robot: %s", error, extra={"throttle_s": 5.0})
+                _log.warning("no schedules for a robot: %s", error, extra=THROTTLE)
             return None, str(error)
         except Exception:  # a bug must not end the thread
             _log.exception("a search for schedules failed")

@@ -167,6 +167,41 @@ def test_a_search_that_fails_is_told_and_may_be_asked_for_again(
     answer(searches, question())
 
 
+def test_a_robot_that_went_untold_leaves_no_refusal_behind(
+    searching: Callable[..., ScheduleSearches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(InThread, "failure", SearchError("no memory"))
+    searches = searching()
+    find = searches.about(SIDE)
+    assert find("gone", question()) is None
+    until(lambda: all(search.refusal for search in searches._searches.values()))
+    monkeypatch.setattr(InThread, "failure", None)
+    with pytest.raises(SearchError, match="no memory"):
+        find("robot", question())
+    monkeypatch.setattr(schedule_searches, "_GONE_S", -1.0)  # as if that had been long ago
+    assert find("robot", question()) is None, "it is searched for anew"
+
+
+def test_who_has_had_its_answer_is_forgotten(searching: Callable[..., ScheduleSearches]) -> None:
+    searches = searching()
+    content = answer(searches, question(), "waiting")
+    assert all(answer(searches, question(), f"robot{number}") == content for number in range(5))
+    assert [len(search.asking) for search in searches._searches.values()] == [0]
+
+
+def test_a_bug_outside_of_a_search_is_told_and_the_next_question_is_answered(
+    searching: Callable[..., ScheduleSearches], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(schedule_searches, "_PAUSE_S", 0.01, raising=False)
+    searches = searching()
+    with monkeypatch.context() as failing, caplog.at_level(logging.ERROR):
+        failing.setattr(ScheduleSearches, "_result", lambda *_: {}["nobody has thought of this"])
+        with pytest.raises(SearchError, match="internal error"):
+            answer(searches, question())
+    assert any("nobody has thought of this" in (record.exc_text or "") for record in caplog.records)
+    answer(searches, question())
+
+
 def test_who_asks_about_another_server_is_told_so(searching: Callable[..., ScheduleSearches]) -> None:
     other = dataclasses.replace(AROUND, server_ms=2 * AROUND.server_ms)
     with pytest.raises(SearchError, match="another network, or another server's times"):
