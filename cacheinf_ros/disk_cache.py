@@ -2,7 +2,7 @@
 """Results that took long, kept in files for the next start: each is read as it was written, or counts as not there.
 
 A file begins with a line that names its format and the SHA-256 of what follows. Version and key of the content belong
-into the file's name.
+into the file's name. Files of other kinds are replaced as a whole, too: see :func:`replacing`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import json
 import logging
 import mmap
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,12 +24,35 @@ Content = TypeVar("Content")
 
 _FORMAT = "cacheinf_ros file 1"
 _HEADER_BYTES = 96  # a multiple of 32: the content stays aligned in memory
+_UNFINISHED = ".unfinished"
+_ABANDONED_S = 24 * 3600.0  # nobody writes for so long
 _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
     """``$XDG_CACHE_HOME/cacheinf_ros``, by default ``~/.cache/cacheinf_ros``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cacheinf_ros"
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the name of a new file beside one that is to be written; at the end it takes that one's place.
+
+    Who reads at the same time finds the old file or the new one. Where writing fails, the old file stays and nothing
+    is left beside it; what a writer that was killed has left, the first one a day later removes.
+
+    Raises:
+        OSError: the file cannot be replaced.
+    """
+    _remove_abandoned(path.parent)
+    unfinished = path.with_name(f".{os.urandom(8).hex()}{_UNFINISHED}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +94,12 @@ class KeptFile:
 
         Who reads at the same time finds the old file or the new one; what a power cut leaves is noticed on reading.
         """
-        unfinished = self.path.with_name(f".{os.urandom(8).hex()}.unfinished")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("xb") as file:
+            with replacing(self.path) as unfinished, unfinished.open("xb") as file:
                 file.write(_header(content))
                 file.write(content)
-            unfinished.replace(self.path)
         except OSError as error:
-            with suppress(OSError):
-                unfinished.unlink()
             _say_unwritable(
                 self.path.parent, f"{self.what} cannot be kept for the next start: {error.strerror or error}"
             )
@@ -107,6 +127,15 @@ def _verified(path: Path) -> memoryview:
     if header != _header(content):
         raise ValueError("the file is damaged, or of another version")
     return content
+
+
+@cache  # once per process: a folder may hold thousands of files, and be written as often
+def _remove_abandoned(folder: Path) -> None:
+    newest = time.time() - _ABANDONED_S
+    for path in folder.glob(f".*{_UNFINISHED}"):
+        with suppress(OSError):  # another process may be at it
+            if path.stat().st_mtime < newest:
+                path.unlink()
 
 
 @cache

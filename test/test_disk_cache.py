@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cacheinf_ros.disk_cache import KeptFile, cache_folder
+from cacheinf_ros.disk_cache import KeptFile, cache_folder, replacing
 
 
 def kept(path: Path) -> KeptFile:
@@ -66,6 +68,42 @@ def test_what_is_replaced_while_it_is_used_stays(tmp_path: Path) -> None:
     assert view is not None
     file.write(b"b" * 10_000)
     assert bytes(view) == b"a" * 10_000
+
+
+def test_what_cannot_be_written_whole_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    for error in (OSError, KeyboardInterrupt):
+        with pytest.raises(error), replacing(path) as unfinished:
+            unfinished.write_text("half of the n")
+            assert path.read_text() == "old"
+            raise error
+        assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with replacing(path) as unfinished:
+        unfinished.write_text("new")
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+WRITE_AND_DIE = """
+import os, sys
+from pathlib import Path
+from cacheinf_ros.disk_cache import replacing
+
+with replacing(Path(sys.argv[1])) as unfinished:
+    unfinished.write_text("half of the n")
+    os._exit(1)
+"""
+
+
+def test_what_killed_writers_left_is_removed_a_day_later(tmp_path: Path) -> None:
+    file = kept(tmp_path / "file")
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(file.path)]).returncode == 1
+    old, recent = tmp_path.iterdir()
+    a_day_ago = time.time() - 25 * 3600
+    os.utime(old, (a_day_ago, a_day_ago))
+    assert file.write(b"content")
+    assert set(tmp_path.iterdir()) == {file.path, recent}, "who wrote the recent one may be at it"
 
 
 WRITE_OFTEN = """
