@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""Parse YAML that a stranger may have written, in time and memory that its length bounds.
+"""Parse YAML that a stranger may have written, in time and memory that its length bounds; write it so that cuts show.
 
 A loader recurses, libyaml takes time that grows with the square of the depth, and aliases of aliases make a short text
 exponentially long. So how deep and how large the content will be is found out before anything is built.
@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+_FIRST, _LAST = '# This file ends with the line "# end"; otherwise it was cut off.', "# end"
 LONGEST = 1_000_000
 """Characters; a thousand classes with long names take a tenth."""
 DEEPEST = 20
@@ -27,16 +28,27 @@ def parse_yaml(text: str) -> Any:
         Dictionaries, lists, texts, numbers, dates and None.
 
     Raises:
-        ValueError: the text is no YAML, is longer than :data:`LONGEST`, is nested deeper than :data:`DEEPEST`, has an
-            impossible date or number, or its aliases make too much of it.
+        ValueError: the text is no YAML, was cut off after :func:`whole_yaml` wrote it, is longer than :data:`LONGEST`,
+            is nested deeper than :data:`DEEPEST`, has an impossible date or number, or its aliases make too much of it.
     """
     if len(text) > LONGEST:
         raise ValueError(f"more than {LONGEST} characters")
+    if text.startswith(_FIRST) and not text.rstrip().endswith(f"\n{_LAST}"):
+        raise ValueError(f"it was cut off: its last line is not {_LAST!r} (if nothing lacks, remove its first line)")
     try:
         _check(text)
         return yaml.load(text, Loader=_LOADER)
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError) as error:  # tags that do not suit
         raise ValueError(str(error) or type(error).__name__) from None
+
+
+def whole_yaml(content: dict[str, Any]) -> str:
+    """Write plain values as YAML that :func:`parse_yaml` refuses where its end is missing.
+
+    Comments in its first and last line say so. People may edit all between them, and programs that keep no comments
+    remove both.
+    """
+    return f"{_FIRST}\n{yaml.safe_dump(content, sort_keys=False, width=120)}{_LAST}\n"
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheinf_ros.yaml_text import DEEPEST, LONGEST, parse_yaml
+from cacheinf_ros.yaml_text import DEEPEST, LONGEST, parse_yaml, whole_yaml
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 TAGGED = ['!!int ""', '!!float ""', "!!bool x", "!!timestamp x", f"{'1:' * 300}1.5"]
@@ -21,6 +21,27 @@ CONTENTS = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries
 def test_what_was_written_is_read(content: Any, flow: bool) -> None:
     assert parse_yaml(yaml.safe_dump(content, default_flow_style=flow)) == content
     assert parse_yaml(yaml.safe_dump([content, {"again": content}], default_flow_style=flow))[1]["again"] == content
+
+
+@given(content=st.dictionaries(st.text(), CONTENTS, min_size=1))
+def test_every_cut_of_what_was_written_is_refused(content: dict[str, Any]) -> None:
+    text = whole_yaml(content)
+    assert parse_yaml(text) == parse_yaml(text[:-1]) == content
+    first = text.index("\n")
+    for length in range(first, len(text) - 1):
+        with pytest.raises(ValueError, match=r"cut off: its last line is not '# end' \(if nothing lacks, remove its"):
+            parse_yaml(text[:length])
+    assert all(parse_yaml(text[:length]) is None for length in range(first))
+
+
+def test_what_was_written_may_be_edited() -> None:
+    text = whole_yaml({"name": "room", "cost": 1.0})
+    edited = {"name": "hall", "cost": 1.0}
+    assert parse_yaml(text.replace("room", "hall")) == edited
+    assert parse_yaml(f"# mine\n{text.replace('room', 'hall')}\n\n") == edited
+    assert parse_yaml(yaml.safe_dump(yaml.safe_load(text) | {"name": "hall"})) == edited
+    without_first = text.partition("\n")[2].replace("room", "hall")
+    assert parse_yaml(without_first) == parse_yaml(without_first.replace("# end", "")) == edited
 
 
 @pytest.mark.parametrize("depth", [DEEPEST + 1, 1000, 100_000])

@@ -21,6 +21,7 @@ from cacheinf_ros.catalog.build.techniques import Change, Recipe, perform, unpac
 from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
+from cacheinf_ros.disk_cache import replacing
 from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import (
     DeferredGraph,
@@ -251,7 +252,8 @@ def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -
     path = weights_file(folder, name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(dict(packed), path)
+        with replacing(path) as unfinished:
+            save_file(dict(packed), unfinished)
         return readable_digest(path)
     except (OSError, SafetensorError) as error:
         raise CatalogError(f"weights {path} cannot be written: {error}; name another folder") from None

@@ -7,11 +7,10 @@ import hashlib
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
 from cacheinf_ros.config import Config
+from cacheinf_ros.disk_cache import replacing
 from cacheinf_ros.errors import CatalogError, ConfigError
-from cacheinf_ros.yaml_text import parse_yaml
+from cacheinf_ros.yaml_text import parse_yaml, whole_yaml
 
 Content = TypeVar("Content", bound=Config)
 
@@ -24,7 +23,7 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
         remedy: what to do about a file that is unusable, for the error.
 
     Raises:
-        CatalogError: the file is missing, unreadable, or says something impossible.
+        CatalogError: the file is missing, unreadable, cut off, or says something impossible.
     """
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
@@ -39,8 +38,9 @@ def read_yaml(path: Path, kind: type[Content], remedy: str) -> Content:
 
 
 def write_yaml(path: Path, content: Config) -> None:
-    """Write what :func:`read_yaml` reads; :class:`OSError` where that cannot be done."""
-    path.write_text(yaml.safe_dump(content.model_dump(mode="json"), sort_keys=False, width=120), encoding="utf-8")
+    """Replace a file by what :func:`read_yaml` reads; :class:`OSError` where that cannot be done."""
+    with replacing(path) as unfinished:
+        unfinished.write_text(whole_yaml(content.model_dump(mode="json")), encoding="utf-8")
 
 
 def digest(path: Path) -> str:

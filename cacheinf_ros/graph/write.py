@@ -6,10 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-import yaml
 
+from cacheinf_ros.disk_cache import replacing
 from cacheinf_ros.graph.card import TRUSTED
 from cacheinf_ros.graph.load import Model, export, quiet_torch
+from cacheinf_ros.yaml_text import whole_yaml
 
 
 def write_model(model: Model, card: Path) -> None:
@@ -24,9 +25,10 @@ def write_model(model: Model, card: Path) -> None:
     """
     program = export(model.module, model.card)
     exported = card.with_suffix(".pt2")
-    with quiet_torch():
-        torch.export.save(program, exported)
+    with replacing(exported) as unfinished, unfinished.open("xb") as file, quiet_torch():
+        torch.export.save(program, file)
     content = model.card.model_copy(update={"factory": f"{TRUSTED}{exported.name}", "weights": None}).model_dump(
         mode="json"
     )
-    card.write_text(yaml.safe_dump(content, sort_keys=False, width=120), encoding="utf-8")
+    with replacing(card) as unfinished:
+        unfinished.write_text(whole_yaml(content), encoding="utf-8")

@@ -6,6 +6,8 @@ Beside them lies the model with all heads, exported, and its card: that is what 
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +15,15 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, save_file
 
 from cacheinf_ros.catalog.heads.attribute_heads import Head, head_model
 from cacheinf_ros.catalog.heads.shared_models import SharedModel, merge_models
 from cacheinf_ros.catalog.linear import Linear
-from cacheinf_ros.catalog.stored_files import read_yaml, write_yaml
+from cacheinf_ros.catalog.stored_files import read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.trunks import trunk_model
 from cacheinf_ros.config import Config
+from cacheinf_ros.disk_cache import replacing
 from cacheinf_ros.errors import CatalogError, ConfigError
 from cacheinf_ros.graph import Model, graph_hash, load_model
 from cacheinf_ros.graph.write import write_model
@@ -31,15 +34,21 @@ CARD = "shared.yaml"
 _VERSION = 1
 _REMEDY = "write it with `cacheinf catalog share`"
 _NAME = r"^[A-Za-z0-9_-]{1,64}$"
+_log = logging.getLogger(__name__)
 
 
 class HeadEntry(Config):
-    """A head in heads.yaml."""
+    """A head in heads.yaml.
+
+    Attributes:
+        sha256: of its weights' file; "" in folders that were written before it was stated.
+    """
 
     name: str = Field(pattern=_NAME)
     labels: tuple[str, ...] = Field(min_length=2)
     accuracy: float = Field(ge=0, le=1)
     samples: int = Field(ge=0)
+    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
 
 class HeadsFile(Config):
@@ -122,24 +131,26 @@ def write_heads(
     shared = merge_models([head_model(trunk, head) for head in heads], name=folder.name).model
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for head in heads:
-            save_file({"weight": head.layer.weight, "bias": head.layer.bias}, _weights_of(folder, head.name))
+        pairs = zip(content.heads, heads, strict=True)
+        summed = tuple(entry.changed(sha256=_write_weights(folder, head)) for entry, head in pairs)
         write_model(shared, folder / CARD)
-        write_yaml(path, content)
-    except OSError as error:
+        write_yaml(path, content.model_copy(update={"heads": summed}))
+    except (OSError, SafetensorError) as error:
         raise CatalogError(f"heads cannot be written to {folder}: {error}") from None
 
 
 def read_heads(folder: Path) -> HeadFolder:
-    """Read heads, and load the model whose trunk they are for.
+    """Read heads, and load the model whose trunk they are for; a warning says where their weights have no SHA-256.
 
     Raises:
-        CatalogError: a file is missing, broken, or for another trunk.
+        CatalogError: a file is missing, broken, changed, or for another trunk.
         ModelError: the model cannot be loaded.
     """
     path = folder / _FILE
     said = read_yaml(path, HeadsFile, _REMEDY)
     _check_names(said, path)
+    if not all(entry.sha256 for entry in said.heads):
+        _log.warning("%s states no SHA-256 of weights: damage to them would go unnoticed; %s anew", path, _REMEDY)
     whole = load_model(said.model, weights=Path(said.weights) if said.weights else None, input_size=said.input_size)
     trunk = trunk_model(whole, said.cut_at)
     if graph_hash(trunk.graph) != said.trunk:
@@ -156,7 +167,8 @@ def _check_names(said: HeadsFile, path: Path) -> None:
 def _head(folder: Path, entry: HeadEntry, trunk: Model) -> Head:
     path = _weights_of(folder, entry.name)
     try:
-        arrays = load_file(path)
+        content = path.read_bytes()
+        arrays = load(content)
         layer = Linear(weight=arrays["weight"], bias=arrays["bias"])
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise CatalogError(f"the head {path} cannot be read: {error}; train it anew") from None
@@ -164,11 +176,21 @@ def _head(folder: Path, entry: HeadEntry, trunk: Model) -> Head:
     expected, found = (len(entry.labels), channels), layer.weight.shape
     if found != expected or layer.bias.shape != expected[:1] or not _is_sound(layer):
         raise CatalogError(f"the head {path} must hold finite float32 weights {expected}, not {found}; train it anew")
+    if entry.sha256 and hashlib.sha256(content).hexdigest() != entry.sha256:
+        raise CatalogError(f"the head {path} has changed since it was written; train it anew")
     return Head(name=entry.name, labels=entry.labels, layer=layer, accuracy=entry.accuracy, samples=entry.samples)
 
 
 def _is_sound(layer: Linear) -> bool:
     return all(a.dtype == np.float32 and bool(np.isfinite(a).all()) for a in (layer.weight, layer.bias))
+
+
+def _write_weights(folder: Path, head: Head) -> str:
+    """Write the weights of a head; returns the file's SHA-256."""
+    path = _weights_of(folder, head.name)
+    with replacing(path) as unfinished:
+        save_file({"weight": head.layer.weight, "bias": head.layer.bias}, unfinished)
+    return readable_digest(path)
 
 
 def _weights_of(folder: Path, name: str) -> Path:

@@ -25,6 +25,7 @@ from cacheinf_ros.catalog.specialists.training_set import TrainingSet, load_trai
 from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.config import Config
+from cacheinf_ros.disk_cache import replacing
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 
@@ -215,7 +216,8 @@ def write_samples(
         folder.mkdir(exist_ok=True)
         for number, samples in enumerate(sets):
             save_training_set(samples, _numbered(folder, number))
-        save_file({name: np.ascontiguousarray(named) for name, named in answers.items()}, folder / _ANSWERS)
+        with replacing(folder / _ANSWERS) as unfinished:
+            save_file({name: np.ascontiguousarray(named) for name, named in answers.items()}, unfinished)
         written = [*(_numbered(folder, number) for number in range(len(sets))), folder / _ANSWERS]
         *sums, of_answers = [readable_digest(path) for path in written]
     except (OSError, SafetensorError) as error:

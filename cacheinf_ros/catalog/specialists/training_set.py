@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.linear import Classes, Floats
 from cacheinf_ros.catalog.trunks import pre_forward
+from cacheinf_ros.disk_cache import replacing
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, graph_hash
 from cacheinf_ros.graph.trunk import last_layer
@@ -77,7 +78,8 @@ def training_sets(
 def save_training_set(samples: TrainingSet, path: Path) -> None:
     """Write a training set as safetensors."""
     arrays = {name: np.ascontiguousarray(getattr(samples, name)) for name in _ARRAYS}
-    save_file(arrays, path, {"format": _FORMAT, "trunk": samples.trunk, "classes": str(samples.classes)})
+    with replacing(path) as unfinished:
+        save_file(arrays, unfinished, {"format": _FORMAT, "trunk": samples.trunk, "classes": str(samples.classes)})
 
 
 def load_training_set(path: Path, trunk: Model) -> TrainingSet:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,6 +185,25 @@ def test_broken_files_are_named(folder: Path, tmp_path: Path) -> None:
     (folder / "heads.yaml").write_text("- nothing")
     with pytest.raises(CatalogError, match="must be a mapping"):
         read_heads(folder)
+
+
+def test_a_flipped_bit_of_weights_is_noticed(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = folder / "hue.safetensors"
+    damaged = bytearray(path.read_bytes())
+    damaged[-2] ^= 1  # of the last weight's exponent or its fraction: still a number
+    path.write_bytes(damaged)
+    with pytest.raises(CatalogError, match=r"hue\.safetensors has changed since it was written; train it anew"):
+        read_heads(folder)
+    assert not _warnings(caplog)
+    said = yaml.safe_load((folder / "heads.yaml").read_text())
+    _change(folder, heads=[{key: value for key, value in head.items() if key != "sha256"} for head in said["heads"]])
+    assert len(read_heads(folder).heads) == 2, "as folders were before"
+    (warning,) = _warnings(caplog)
+    assert str(folder) in warning and "no SHA-256" in warning
+
+
+def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 def test_names_that_are_no_files_are_not_written(trunk: Model, tmp_path: Path) -> None:
