@@ -53,7 +53,7 @@ class Config(BaseModel):
     group: ClassVar[str] = ""
 
     @classmethod
-    def checked(cls, **values: Any) -> Self:
+    def checked(cls, /, **values: Any) -> Self:
         """Build the configuration, or raise :class:`ConfigError` naming each bad value and its remedy."""
         try:
             return cls(**values)
