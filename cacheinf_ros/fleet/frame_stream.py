@@ -44,6 +44,8 @@ def packet_of(content: bytes) -> Packet:
         raise MessageError(f"a packet of {len(content)} bytes is cut off")
     kind, epoch, frame, tensor, part, parts, checksum, length = _HEADER.unpack_from(content)
     end = _HEADER.size + length
+    if len(content) < end:
+        raise MessageError(f"a packet of {len(content)} bytes is cut off")
     try:
         name = content[_HEADER.size : end].decode("ascii")
     except UnicodeDecodeError:
