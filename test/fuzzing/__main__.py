@@ -15,8 +15,9 @@ import atheris
 
 SEEDS = Path(__file__).parent / "seeds"
 _GUIDING = (
-    "cache_map", "catalog.catalog_folder", "catalog.stored_files", "config", "engine.bounded.store",
-    "engine.cost.measure", "graph", "nodes.conversions", "nodes.image_messages", "nodes.packet_messages",
+    "cache_map", "catalog.catalog_folder", "catalog.heads.head_folder", "catalog.specialists.specialist_folder",
+    "catalog.stored_files", "config", "engine.bounded.store", "engine.cost.measure", "engine.quantisation.scales",
+    "fleet.frame_stream", "graph", "nodes.conversions", "nodes.image_messages", "nodes.packet_messages",
     "nodes.results", "nodes.shape_messages", "offload.protocol", "pipeline.map_chain", "sources",
 )  # fmt: skip
 """What decoders are made of; loops that are compiled from Python cannot be instrumented."""
@@ -24,7 +25,9 @@ _RSS_MB = 4096  # with torch and the middleware
 _MALLOC_MB = 600  # at once: more than the largest picture takes while it is decoded
 _HANG_S = 20  # on a busy machine
 _LONGEST = 200_000  # bytes
-_LONGEST_OF = {"card": 2000, "catalog": 2000}  # PyYAML takes time that grows with the square of their depth
+_LONGEST_OF = dict.fromkeys(
+    ("card", "catalog", "specialise", "heads"), 2000
+)  # PyYAML takes time that grows with the square of their depth
 _WITHOUT_STDERR = 2  # rclpy, libpng and libjpeg write a line there for most inputs; Atheris reports crashes elsewhere
 
 

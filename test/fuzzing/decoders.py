@@ -19,6 +19,8 @@ import torch
 from networks.tiny import tiny
 
 from cacheinf_ros.catalog.catalog_folder import CatalogFile
+from cacheinf_ros.catalog.heads.head_folder import HeadsFile
+from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFile
 from cacheinf_ros.catalog.stored_files import read_yaml
 from cacheinf_ros.engine import EngineConfig, PartitionSpace
 from cacheinf_ros.engine.backends import choose_backend
@@ -27,7 +29,9 @@ from cacheinf_ros.engine.cost import POINTS
 from cacheinf_ros.engine.cost.measure import _parsed as read_costs
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
+from cacheinf_ros.engine.quantisation.scales import scales_of
 from cacheinf_ros.errors import CacheinfError, MessageError
+from cacheinf_ros.fleet.frame_stream import packet_bytes, packet_of
 from cacheinf_ros.graph import ModelCard, model_of
 from cacheinf_ros.graph.card import read_card
 from cacheinf_ros.graph.graph_io import decode_graph
@@ -138,6 +142,17 @@ def compressed(data: bytes) -> bool:
     return accepts(lambda raw: decode_compressed(raw, description.decode(errors="replace")), content)
 
 
+def fleet_packet(data: bytes) -> bool:
+    """A packet of a gateway, or of a process that computes for it."""
+
+    def decode(content: bytes) -> None:
+        found = packet_of(content)
+        assert packet_bytes(found) == content
+        assert isinstance(found.is_sound, bool) and isinstance(found.starts_session, bool)
+
+    return accepts(decode, data)
+
+
 def graph(data: bytes) -> bool:
     """A kept graph; one that is accepted is compiled, and run by the compiled kernels."""
     read: list[Graph] = []
@@ -159,6 +174,11 @@ def costs(data: bytes) -> bool:
     return accepts(lambda content: read_costs(json.loads(content)), data, Exception)
 
 
+def scales(data: bytes) -> bool:
+    """Kept scales."""
+    return accepts(scales_of, data, Exception)
+
+
 def card(data: bytes) -> bool:
     """A model card."""
     return accepts(read_card, _as_file(data))
@@ -169,11 +189,21 @@ def catalog(data: bytes) -> bool:
     return accepts(lambda path: read_yaml(path, CatalogFile, "build it anew"), _as_file(data))
 
 
+def specialise(data: bytes) -> bool:
+    """What a catalog says of specialists."""
+    return accepts(lambda path: read_yaml(path, SpecialiseFile, "build it anew"), _as_file(data))
+
+
+def heads(data: bytes) -> bool:
+    """What a folder of heads says."""
+    return accepts(lambda path: read_yaml(path, HeadsFile, "write it anew"), _as_file(data))
+
+
 DECODERS: dict[str, Decoder] = {
     each.__name__: each
     for each in (
-        *(hello, welcome, start, rows, search, schedules, pixels, picture, compressed),
-        *(graph, calibration, costs, card, catalog),
+        *(hello, welcome, start, rows, search, schedules, pixels, picture, compressed, fleet_packet),
+        *(graph, calibration, costs, scales, card, catalog, specialise, heads),
     )
 }
 """By name. Those that need ROS are in :mod:`.messages`."""

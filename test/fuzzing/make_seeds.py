@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import cv2
 import numpy as np
+import torch
 import yaml
 from networks.lowered import graph_of
 from networks.random_graphs import random_network
@@ -28,9 +29,13 @@ from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.quality import OutputScale
+from cacheinf_ros.engine.quantisation.scales import Scales, scales_bytes
 from cacheinf_ros.errors import ModelError
+from cacheinf_ros.fleet.frame_stream import packet_bytes
 from cacheinf_ros.graph.graph_io import encode_graph
-from cacheinf_ros.msg import InferenceResult
+from cacheinf_ros.graph.ir import Levels
+from cacheinf_ros.mode import Mode
+from cacheinf_ros.msg import EngineState, InferenceResult
 from cacheinf_ros.nodes.conversions import byte_array, cache_map_message
 from cacheinf_ros.nodes.packet_messages import packet_message, result_content, whole_frame
 from cacheinf_ros.offload.planning import Machines
@@ -43,6 +48,7 @@ from cacheinf_ros.offload.protocol.pixels import encode_pixels
 from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.searching.search_messages import question_bytes, table_bytes
 from cacheinf_ros.pipeline.map_chain import MapUpdate
+from cacheinf_ros.yaml_text import whole_yaml
 from fuzzing.decoders import PATCH_CHANNELS, PATCH_ROWS, PATCH_WIDTH, PIXELS_SIZE, space, workload
 
 _SEEDS = Path(__file__).parent / "seeds"
@@ -88,6 +94,11 @@ def _sessions() -> dict[str, list[bytes]]:
         "search": [question_bytes(workload(), _machines(1.0), 50.0)],
         "schedules": [table_bytes(solve(workload(), _machines(speedup), time_limit_s=0.5)) for speedup in (0.5, 5.0)],
         "pixels": [encode_pixels(each, wire, 80) for each in (some, half, _pixels((3, 3), 0)) for wire in WireImage],
+        "fleet_packet": [
+            packet_bytes(packet)
+            for kind in (Kind.HELLO, Kind.ROWS, Kind.BYE)
+            for packet in cut(b"content", session="robot_0", epoch=1, kind=kind, frame=1, tensor=2, largest=5)
+        ],
     }
 
 
@@ -125,7 +136,10 @@ def _files() -> dict[str, list[bytes]]:
         "calibration": [_written(calibration)],
         "costs": [json.dumps(asdict(costs)).encode()],
         "card": [yaml.safe_dump(card).encode(), yaml.safe_dump({**card, "decoder": decoder, "labels": ["a"]}).encode()],
-        "catalog": [yaml.safe_dump(_catalog(), sort_keys=False).encode()],
+        "scales": [scales_bytes(_scales())],
+        "catalog": [yaml.safe_dump(_catalog(), sort_keys=False).encode(), whole_yaml(_catalog()).encode()],
+        "specialise": [whole_yaml(_specialise()).encode()],
+        "heads": [whole_yaml(_heads()).encode()],
         "picture": [_file(suffix) for suffix in (".png", ".jpg")],
         "compressed": [
             b"jpeg\n" + _file(".jpg"),
@@ -179,6 +193,32 @@ def _catalog() -> dict[str, object]:
     }  # fmt: skip
 
 
+def _specialise() -> dict[str, object]:
+    useful = {"tensor": "relu", "accuracy": 0.9, "ms": 0.6}
+    return {
+        "format": 1, "classes": 8, "samples": 20, "data": "built-in", "variant_ms": {"original": 2.0},
+        "answers": "0" * 64, "trunks": [{"tensor": "relu", "ms": 0.5, "memory_bytes": 100, "sha256": "0" * 64}],
+        "pairs": [{"n": 7, "p": 0.95, "accuracy": 0.9, "trunks": [useful]}], "dropped": ["conv"],
+    }  # fmt: skip
+
+
+def _heads() -> dict[str, object]:
+    head = {"name": "hue", "labels": ["red", "blue"], "accuracy": 0.9, "samples": 20, "sha256": "0" * 64}
+    return {
+        "version": 1, "model": "file.py:room", "weights": "", "input_size": [48, 64], "cut_at": "", "trunk": "0" * 32,
+        "data": "built-in", "heads": [head],
+    }  # fmt: skip
+
+
+def _scales() -> Scales:
+    return Scales(
+        levels={"conv": Levels(scale=0.5, zero=3)},
+        biases={"conv": torch.ones(3)},
+        weight_scales={"conv": torch.ones(3)},
+        floats=frozenset({"softmax"}),
+    )
+
+
 def _file(suffix: str) -> bytes:
     return bytes(cv2.imencode(suffix, _IMAGE)[1].tobytes())
 
@@ -224,6 +264,10 @@ def _messages() -> dict[str, list[bytes]]:
         "compressed_image": [bytes(serialize_message(message)) for message in pictures],
         "packet": [bytes(serialize_message(packet_message(packet))) for packet in packets],
         "frame": [whole_frame(5, _file(".png"))],
+        "engine_state": [
+            bytes(serialize_message(EngineState(mode=mode.value, dense_ms=20.0, wants_maps=mode is not Mode.BOUNDED)))
+            for mode in Mode
+        ],
         "result": [result_content(InferenceResult(model="tiny", where="server")), result_content(answer)],
     }
 

@@ -3,23 +3,31 @@
 
 from __future__ import annotations
 
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CompressedImage, Image
 
 from cacheinf_ros.cache_map import compose
-from cacheinf_ros.msg import CacheMap, SplitPacket
+from cacheinf_ros.matching import MatchingConfig
+from cacheinf_ros.mode import Mode
+from cacheinf_ros.msg import CacheMap, EngineState, SplitPacket
 from cacheinf_ros.nodes.conversions import image_from, image_size, link_from
 from cacheinf_ros.nodes.image_messages import CameraMessages
+from cacheinf_ros.nodes.matcher import MatcherNode
 from cacheinf_ros.nodes.packet_messages import packet_from, result_from, stamp_and_picture
 from cacheinf_ros.offload.protocol.mailbox import Mailbox
 from cacheinf_ros.offload.protocol.packets import Packet
+from cacheinf_ros.pipeline.map_producer import MapProducer
 from fuzzing.decoders import Decoder, accepts
 
 _IMAGES, _COMPRESSED = CameraMessages(Image), CameraMessages(CompressedImage)
 _MOST_BYTES = 1_000_000
 _BEGINNING = b"\0\1\0\0"
+_FRAME = np.random.default_rng(0).integers(0, 256, (32, 48, 3), np.uint8)
 
 
 def cache_map(data: bytes) -> bool:
@@ -70,9 +78,41 @@ def result(data: bytes) -> bool:
     return accepts(result_from, data)
 
 
+def engine_state(data: bytes) -> bool:
+    """What the inference node tells the matcher, which then matches a frame in this way."""
+    message = _deserialized(data, EngineState)
+    if message is None:
+        return False
+    node: Any = SimpleNamespace(_engine_mode=None, health=_Silent(), get_logger=_Silent)
+    MatcherNode._store_engine_state(node, message)
+    if node._engine_mode is None:
+        return False
+    assert isinstance(node._engine_mode, Mode) and isinstance(node._is_wanted, bool)
+    config, producer = _matcher()
+    update = producer.link(_FRAME, 0, config, mode=node._engine_mode, dense_ms=node._dense_ms)
+    assert update.cache_map.image_size == _FRAME.shape[:2]
+    return True
+
+
 MESSAGE_DECODERS: dict[str, Decoder] = {
-    each.__name__: each for each in (cache_map, image, compressed_image, packet, frame, result)
+    each.__name__: each for each in (cache_map, image, compressed_image, packet, frame, result, engine_state)
 }
+
+
+class _Silent:
+    """A node's health and logger, to which it does not matter what is said."""
+
+    def note(self, name: str, value: str) -> None:
+        """Be told how the node is."""
+
+    def error(self, text: str) -> None:
+        """Be told what is wrong."""
+
+
+@cache
+def _matcher() -> tuple[MatchingConfig, MapProducer]:
+    config = MatchingConfig()
+    return config, MapProducer(config)
 
 
 def _image(messages: CameraMessages, raw: bytes) -> None:
