@@ -105,7 +105,7 @@ class _Silent:
     def note(self, name: str, value: str) -> None:
         """Be told how the node is."""
 
-    def error(self, text: str) -> None:
+    def error(self, text: str, **_: object) -> None:
         """Be told what is wrong."""
 
 
