@@ -9,6 +9,7 @@ from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Header
 
 from cacheinf_ros.catalog import CatalogFolder, Place, prepare_catalogs
+from cacheinf_ros.catalog.scheduling import Demand
 from cacheinf_ros.catalog.serving import (
     Announcer,
     Asked,
@@ -64,8 +65,8 @@ class CatalogPipeline:
         self._configs = CatalogsInUse(node.parameters)
         config = self._configs.get(CatalogConfig)
         folders = config.read()
-        config.demands(folders)  # before anything is prepared: a mistake is told at once
-        if Place.DEVICE in config.places or Place.SPLIT in config.places:
+        demands = config.demands(folders)  # before anything is prepared: a mistake is told at once
+        if config.loads_variants:
             prepare_catalogs(folders, log.info, log.error)
         self._connection: ServerConnection | None = None
         if Place.CLOUD in config.places or Place.SPLIT in config.places:
@@ -77,7 +78,7 @@ class CatalogPipeline:
         self._figures: dict[str, FigureTopic] = {}
         self._view: tuple[Arrival, View] | None = None
         self._used_bytes = 0
-        self._serve(folders)
+        self._serve(folders, demands)
         self._timer = node.create_timer(_PERIOD_S, self._tell, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     @property
@@ -97,10 +98,11 @@ class CatalogPipeline:
             CacheinfError: no variant of a model may run.
         """
         self._configs.take()
+        demands = self._configs.get(CatalogConfig).demands(folders)
         self._device.drop_all()
         if self._cloud is not None:
             self._cloud.close()
-        self._serve(folders, self._service)
+        self._serve(folders, demands, before=self._service)
 
     def computed_with(self, model: str) -> tuple[str, ...]:
         """The models that are computed with this one; to be asked in the worker's thread."""
@@ -142,9 +144,14 @@ class CatalogPipeline:
         if self._connection is not None:
             self._connection.close()
 
-    def _serve(self, folders: Sequence[CatalogFolder], before: CatalogService[InferenceResult] | None = None) -> None:
+    def _serve(
+        self,
+        folders: Sequence[CatalogFolder],
+        demands: Sequence[Demand],
+        *,
+        before: CatalogService[InferenceResult] | None = None,
+    ) -> None:
         node, config = self._node, self._configs.get(CatalogConfig)
-        demands = config.demands(folders)
         catalogs = [demand.catalog for demand in demands]
         self.models: Sequence[str] = tuple(catalog.model for catalog in catalogs)
         connection, split, cloud = self._connection, None, None

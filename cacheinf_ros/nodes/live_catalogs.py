@@ -99,7 +99,8 @@ class LiveCatalogs:
         folders: Folders | None = None
         try:
             folders = self._read({_NAME: named})
-            prepare_catalogs(folders, log.info, log.error)
+            if self._node.parameters.get(self._config).loads_variants:
+                prepare_catalogs(folders, log.info, log.error)
         except Exception as error:
             self._complain(named, error)
         self._prepared, self._preparing = (named, folders), None

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,21 @@ def camera_image() -> Callable[..., Any]:
         return message
 
     return make
+
+
+@pytest.fixture
+def film(station: Any, camera_image: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """Publishes images until results are such; returns those since."""
+    numbers = count(time.time_ns() // 10_000_000)
+
+    def until(condition: Callable[[list[Any]], bool]) -> list[Any]:
+        station.clear()
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition(list(station.results)):
+            assert time.monotonic() < deadline, [(r.where, r.error, r.why) for r in station.results[-5:]]
+            number = next(numbers)
+            station.publish(camera_image(number * 10_000_000, seed=number % 3))
+            time.sleep(0.02)
+        return list(station.results)
+
+    return until

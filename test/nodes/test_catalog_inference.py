@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -61,24 +59,6 @@ def robot(nodes: NodeGroup, catalogs: list[str]) -> Iterator[Any]:
     yield node
     assert node.stop() == 0
     assert "Traceback" not in node.output
-
-
-@pytest.fixture
-def film(station: Any, camera_image: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """Publishes images until results are such; returns those since."""
-    numbers = count(time.time_ns() // 10_000_000)
-
-    def until(condition: Callable[[list[Any]], bool]) -> list[Any]:
-        station.clear()
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition(list(station.results)):
-            assert time.monotonic() < deadline, [(r.where, r.error, r.why) for r in station.results[-5:]]
-            number = next(numbers)
-            station.publish(camera_image(number * 10_000_000, seed=number % 3))
-            time.sleep(0.02)
-        return list(station.results)
-
-    return until
 
 
 def all_from(where: str, error: str = "") -> Callable[[list[Any]], bool]:

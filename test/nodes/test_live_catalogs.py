@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -49,24 +47,14 @@ def robot(nodes: NodeGroup, folders: dict[str, str]) -> Iterator[Any]:
     assert "Traceback" not in node.output
 
 
-@pytest.fixture
-def film(station: Any, camera_image: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """Publishes images until the latest results are of these models, and from there; returns all since."""
-    numbers = count(time.time_ns() // 10_000_000)
+def answered(models: set[str], where: str) -> Callable[[list[Any]], bool]:
+    """The latest results are of these models, and from there."""
 
-    def until(models: set[str], where: str) -> list[Any]:
-        station.clear()
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            latest = list(station.results)[-4 * len(models) :]
-            if len(latest) >= 4 and {(r.model, r.where) for r in latest} == {(model, where) for model in models}:
-                return list(station.results)
-            assert time.monotonic() < deadline, [(r.model, r.where, r.error, r.why) for r in latest]
-            number = next(numbers)
-            station.publish(camera_image(number * 10_000_000, seed=number % 3))
-            time.sleep(0.02)
+    def hold(results: list[Any]) -> bool:
+        latest = results[-4 * len(models) :]
+        return len(latest) >= 4 and {(r.model, r.where) for r in latest} == {(model, where) for model in models}
 
-    return until
+    return hold
 
 
 def set_catalogs(station: Any, node: str, *folders: str) -> str:
@@ -80,20 +68,20 @@ def test_what_cannot_be_used_is_refused_and_all_goes_on(
     robot: Any, folders: dict[str, str], station: Any, camera_image: Callable[..., Any], film: Any, tmp_path: Path
 ) -> None:
     station.wait_for_nodes(camera_image(0), subscribers=1)
-    film({"left"}, "local")
+    film(answered({"left"}, "local"))
     assert "nosuch/catalog.yaml cannot be read" in set_catalogs(station, NODE, folders["left"], "nosuch")
     assert "two catalogs are for 'left'" in set_catalogs(station, NODE, folders["left"], folders["left"])
     assert "name folders" in set_catalogs(station, NODE, "")
-    film({"left"}, "local")
+    film(answered({"left"}, "local"))
 
 
 def test_a_model_comes_while_the_budget_goes_on_and_goes_again(
     robot: Any, folders: dict[str, str], station: Any, film: Any
 ) -> None:
-    film({"left"}, "local")
+    film(answered({"left"}, "local"))
     assert wait_until(lambda: station.said(NODE).get("energy_left_j", "n/a") != "n/a", DEADLINE_S)
     assert not set_catalogs(station, NODE, folders["left"], folders["mixed"])
-    results = film({"left", "mixed"}, "local")
+    results = film(answered({"left", "mixed"}, "local"))
     assert not any(result.error for result in results)
     stamps = [(r.model, r.header.stamp.sec, r.header.stamp.nanosec) for r in results]
     assert len(set(stamps)) == len(stamps)
@@ -107,7 +95,7 @@ def test_a_model_comes_while_the_budget_goes_on_and_goes_again(
     (answer,), _ = station.set_parameters(NODE, rates=[20.0])
     assert answer.successful
     assert not set_catalogs(station, NODE, folders["mixed"])
-    film({"mixed"}, "local")
+    film(answered({"mixed"}, "local"))
     assert wait_until(lambda: not any(name.startswith("left") for name in station.said(NODE)), DEADLINE_S)
 
 
@@ -117,12 +105,12 @@ def test_a_server_learns_of_models_too(
     server = nodes.start(NodeCommand(executable="server", parameters={"model": TINY, "threads": 1}))
     server.wait_ready(DEADLINE_S)
     assert not set_catalogs(station, NODE, folders["mixed"])
-    film({"mixed"}, "local")
+    film(answered({"mixed"}, "local"))
     assert "cannot be read" in set_catalogs(station, "server", "nosuch")
     assert not set_catalogs(station, "server", folders["left"], folders["mixed"])
-    film({"mixed"}, "server")
+    film(answered({"mixed"}, "server"))
     assert not set_catalogs(station, NODE, folders["mixed"], folders["left"])
-    results = film({"mixed", "left"}, "server")
+    results = film(answered({"mixed", "left"}, "server"))
     assert not any(result.error for result in results)
     assert server.stop() == 0
     assert "Traceback" not in server.output

@@ -72,6 +72,11 @@ class CatalogFoldersConfig(Config):
     def _without_empty(cls, value: Iterable[str]) -> tuple[str, ...]:
         return tuple(folder for folder in value if folder)  # ROS has no empty array of strings
 
+    @property
+    def loads_variants(self) -> bool:
+        """Whether variants are loaded by this node, whole or in part."""
+        return True
+
     def read(self) -> tuple[CatalogFolder, ...]:
         """Read all of them.
 
@@ -194,6 +199,11 @@ class CatalogConfig(CatalogFoldersConfig):
     def places(self) -> frozenset[Place]:
         """Where requests may be served."""
         return self.policy.places(use_server=self.use_server)
+
+    @property
+    def loads_variants(self) -> bool:
+        """Whether requests may be served here, whole or in part."""
+        return not self.places.isdisjoint({Place.DEVICE, Place.SPLIT})
 
     def demands(self, folders: Iterable[CatalogFolder]) -> tuple[Demand, ...]:
         """What the scheduler is told of the models.

@@ -118,12 +118,11 @@ class CatalogService(Generic[T]):
         self._view: View | None = None  # the latest
         self._hits: dict[str, None] = {}  # models that were served from the cache since there was time, in order
         self._loaded_as: dict[str, Why] = {}
-        self._correction: CostCorrection = (
-            CostCorrection() if before is None else before._correction
-        )  # it outlives a budget
+        # it outlives a budget
+        self._correction: CostCorrection = CostCorrection() if before is None else before._correction
         self._config, self._budget = parameters.get(CatalogConfig), parameters.get(CatalogBudgetConfig).budget
-        is_continued = before is not None and before._budget == self._budget
-        self._scheduler = self._begin(before.left if before is not None and is_continued else self._budget)
+        goes_on = before is not None and before._budget == self._budget
+        self._scheduler = self._begin(before.left if before and goes_on else self._budget)
 
     @property
     def account(self) -> Account:
