@@ -115,6 +115,7 @@ def _fork_for_each_line(model: str) -> None:
 
     from cacheinf_ros.graph import load_model
 
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))  # a node takes them when it starts
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # a fork has none of the threads that torch would start, and would wait for them
     for name in ("harness.start_node", *(f"nodes.{node}" for node in NODES)):

@@ -5,12 +5,11 @@ Started as a file with ``python -S``, as :class:`~cacheinf_ros.harness.NodeComma
 signals back before Python reads its site packages: a Ctrl-C in that time would end with a traceback.
 """
 
-# ruff: noqa: E402  signals come before everything else
-
 import signal
 import sys
 
-signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+if __name__ == "__main__":  # before everything else; whoever imports this keeps its signals
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 if sys.flags.no_site:
     import site
 

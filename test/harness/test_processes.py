@@ -48,3 +48,9 @@ def test_a_signal_while_a_process_starts_leaves_none_behind(number: signal.Signa
     group = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert group.returncode == ENDED, group.stderr
     assert not psutil.pid_exists(int(group.stdout))
+
+
+def test_who_imports_what_starts_nodes_keeps_its_signals() -> None:
+    code = "import signal, cacheinf_ros.harness.start_node; print(len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))"
+    held_back = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert held_back.strip() == "0"
