@@ -55,6 +55,12 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
+def digest(path: Path) -> str:
+    """SHA-256 of a file; :class:`OSError` where it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFile:
     """A file that spares work at the next start.

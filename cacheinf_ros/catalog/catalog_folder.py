@@ -18,10 +18,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from cacheinf_ros.catalog.build.techniques import Change, Recipe, perform, unpack
-from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
+from cacheinf_ros.catalog.stored_files import read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
 from cacheinf_ros.config import Config
-from cacheinf_ros.disk_cache import replacing
+from cacheinf_ros.disk_cache import digest, replacing
 from cacheinf_ros.errors import CacheinfError, CatalogError
 from cacheinf_ros.graph import (
     DeferredGraph,
@@ -67,7 +67,7 @@ class VariantEntry(Config):
     """
 
     name: _Name
-    accuracy: float = Field(ge=0, le=1)
+    accuracy: FiniteFloat = Field(ge=0, le=1)
     bits: Literal[32, 16, 8]
     changes: tuple[Change, ...] = ()
     stored_bytes: int = Field(ge=0)

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TypeVar
 
 from cacheinf_ros.config import Config
-from cacheinf_ros.disk_cache import replacing
+from cacheinf_ros.disk_cache import digest, replacing
 from cacheinf_ros.errors import CatalogError, ConfigError
 from cacheinf_ros.yaml_text import parse_yaml, whole_yaml
 
@@ -41,12 +40,6 @@ def write_yaml(path: Path, content: Config) -> None:
     """Replace a file by what :func:`read_yaml` reads; :class:`OSError` where that cannot be done."""
     with replacing(path) as unfinished:
         unfinished.write_text(whole_yaml(content.model_dump(mode="json")), encoding="utf-8")
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file; :class:`OSError` where it cannot be read."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def readable_digest(path: Path) -> str:

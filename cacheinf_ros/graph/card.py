@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from cacheinf_ros.config import Config, parameter
 from cacheinf_ros.errors import ConfigError, ModelError
@@ -38,6 +40,9 @@ class ModelCard(Config):
     std: tuple[float, float, float] = parameter((0.229, 0.224, 0.225), "divided by last, per channel of the input")
     decoder: Decoder | None = parameter(None, "what the outputs mean; guessed from their shape when absent")
     labels: tuple[str, ...] = parameter((), "names of the classes")
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = parameter(
+        "", "of the .pt2 file that factory names, as the card's writer states it: one that has changed is refused"
+    )
 
 
 def read_card(path: Path) -> ModelCard:

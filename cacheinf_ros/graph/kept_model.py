@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
+from cacheinf_ros.disk_cache import digest
 from cacheinf_ros.graph.card import ModelCard
 from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 from cacheinf_ros.graph.interpret import DeferredGraph
@@ -49,10 +49,7 @@ def _key(card: ModelCard) -> str | None:
 
 def _digest(path: Path | None) -> str:
     """The SHA-256 of a file; empty where there is none, which whoever loads it will say."""
-    if path is None or not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return "" if path is None or not path.is_file() else digest(path)
 
 
 def _is_whole(network: Path) -> bool:

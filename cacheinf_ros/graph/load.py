@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch.export import ExportedProgram
 
+from cacheinf_ros.disk_cache import digest
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import TRUSTED, ModelCard, read_card
 from cacheinf_ros.graph.fuse import fuse
@@ -218,6 +219,8 @@ def _read_program(card: ModelCard) -> ExportedProgram:
         )
     if card.weights:
         raise ModelError(f"model {path} holds its weights already: leave out 'weights'")
+    if card.sha256 and digest(path) != card.sha256:
+        raise ModelError(f"{path} has changed since its card was written: write both anew")
     try:
         with quiet_torch():
             return torch.export.load(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from cacheinf_ros.disk_cache import replacing
+from cacheinf_ros.disk_cache import digest, replacing
 from cacheinf_ros.graph.card import TRUSTED
 from cacheinf_ros.graph.load import Model, export, quiet_torch
 from cacheinf_ros.yaml_text import whole_yaml
@@ -27,8 +27,7 @@ def write_model(model: Model, card: Path) -> None:
     exported = card.with_suffix(".pt2")
     with replacing(exported) as unfinished, unfinished.open("xb") as file, quiet_torch():
         torch.export.save(program, file)
-    content = model.card.model_copy(update={"factory": f"{TRUSTED}{exported.name}", "weights": None}).model_dump(
-        mode="json"
-    )
+    said = {"factory": f"{TRUSTED}{exported.name}", "weights": None, "sha256": digest(exported)}
+    content = model.card.model_copy(update=said).model_dump(mode="json")
     with replacing(card) as unfinished:
         unfinished.write_text(whole_yaml(content), encoding="utf-8")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from cacheinf_ros.errors import quoted
 from cacheinf_ros.matching import MatchingConfig, draw_overlay
 from cacheinf_ros.mode import Mode
@@ -15,8 +17,6 @@ from cacheinf_ros.nodes.topics import CACHE_MAPS, MAP_DEPTH, engine_state_topic,
 from cacheinf_ros.pipeline import LatestQueue, MapUpdate, guarded
 from cacheinf_ros.pipeline.map_producer import MapProducer
 from cacheinf_ros.pipeline.node_configs import ImageConfig
-
-_SAID_AGAIN_S = 5.0
 
 
 class MatcherNode(FrameNode):
@@ -51,15 +51,17 @@ class MatcherNode(FrameNode):
 
     def _store_engine_state(self, state: EngineState) -> None:
         try:
-            self._engine_mode, self._dense_ms = Mode(state.mode), state.dense_ms
-            self._is_wanted = state.wants_maps
+            mode = Mode(state.mode)
+            if not 0 <= state.dense_ms < inf:
+                raise ValueError
         except ValueError:
-            self.get_logger().error(
-                f"engine state: unknown mode {quoted(state.mode)}; is another version of inference running?",
-                throttle_duration_sec=_SAID_AGAIN_S,
+            self.health.complained(
+                f"engine state: unusable mode {quoted(state.mode)} or dense_ms {state.dense_ms}; is another version of "
+                "inference running?"
             )
-        else:
-            self.health.note("engine_mode", state.mode)
+            return
+        self._engine_mode, self._dense_ms, self._is_wanted = mode, state.dense_ms, state.wants_maps
+        self.health.note("engine_mode", state.mode)
 
     def _match(self, arrival: Arrival) -> None:
         self.health.count("accepted")

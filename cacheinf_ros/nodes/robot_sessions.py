@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import OrderedDict
@@ -40,7 +39,7 @@ from cacheinf_ros.offload.protocol.greeting import read_hello
 from cacheinf_ros.offload.protocol.packets import Kind, Send, cut
 from cacheinf_ros.offload.row_workers import RowWorkers
 from cacheinf_ros.offload.searching import ScheduleSearches
-from cacheinf_ros.pipeline import THROTTLE, Health
+from cacheinf_ros.pipeline import Health
 from cacheinf_ros.pipeline.node_configs import ServerConfig, ServerTopicsConfig
 
 _DEPTH = 200  # packets on their way, of all robots together
@@ -51,8 +50,6 @@ _UNUSABLE_S = 60.0  # after which a model is compiled again that could not be: t
 _NO_PLACE = "the server has no place left: raise its server.max_robots"
 _MOST_ENDING = 8  # beside as many as there are places: who comes and goes while a model is compiled leaves a thread
 _MOST_REFUSED = 8  # sessions whose topics are kept for a while, so that the refusal arrives
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -170,7 +167,7 @@ class RobotSessions:
 
     def _turn_away(self, greeting: Packet) -> None:
         """Tell a robot that there is no place, so that it greets less and less often."""
-        self._complain(f"a robot was turned away: {_NO_PLACE}")
+        self._health.complained(f"a robot was turned away: {_NO_PLACE}")
         name = greeting.session
         answers = self._refused[name] = self._refused.pop(name, None) or self._answers(name)
         for packet in cut(_NO_PLACE.encode(), session=name, epoch=greeting.epoch, kind=Kind.REFUSED):
@@ -232,7 +229,7 @@ class RobotSessions:
             thread.start()
         except RuntimeError as error:
             self._refused[name] = answers
-            self._complain(f"{name} was turned away: {error}")
+            self._health.complained(f"{name} was turned away: {error}")
             return None
         robot = self._robots[name] = _Robot(session=session, thread=thread, answers=answers, heard=time.monotonic())
         self._health.count("sessions")
@@ -242,9 +239,9 @@ class RobotSessions:
     def _session(self, greeting: Packet, send: Send) -> ServerSession | RelaySession:
         """One that the fleet computes, if there is one, or that this process does: whole frames always."""
         if self._gateway is not None and _asks_for_rows(greeting):
-            return self._gateway.session(greeting.session, send, self._complain)
+            return self._gateway.session(greeting.session, send, self._health.complained)
         session = ServerSession(
-            greeting.session, lambda asked, work: self._worker(session, asked, work), send, self._complain
+            greeting.session, lambda asked, work: self._worker(session, asked, work), send, self._health.complained
         )
         return session
 
@@ -280,10 +277,6 @@ class RobotSessions:
 
     def _to(self, answers: Publisher[Any]) -> Send:
         return lambda packet: self._sender.publish(answers, packet_message(packet), packet.bytes_on_wire)
-
-    def _complain(self, complaint: str) -> None:
-        self._health.count("complaints")
-        _log.warning("%s", complaint, extra=THROTTLE)
 
 
 def _asks_for_rows(greeting: Packet) -> bool:

@@ -6,7 +6,6 @@ It has a cache of its own for each robot. With a fleet it is a gateway: rows are
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from cacheinf_ros.catalog import CatalogFolder, prepare_catalogs
@@ -22,7 +21,7 @@ from cacheinf_ros.nodes.live_catalogs import LiveCatalogs
 from cacheinf_ros.nodes.robot_sessions import RobotSessions
 from cacheinf_ros.nodes.whole_frame_models import WholeFrameModels
 from cacheinf_ros.offload import Identity
-from cacheinf_ros.pipeline import THROTTLE, WorkState
+from cacheinf_ros.pipeline import WorkState
 from cacheinf_ros.pipeline.node_configs import (
     LimitConfig,
     ModelConfig,
@@ -31,8 +30,6 @@ from cacheinf_ros.pipeline.node_configs import (
     ServerTopicsConfig,
 )
 from cacheinf_ros.pipeline.runner import open_model
-
-_log = logging.getLogger(__name__)
 
 
 class ServerNode(FrameNode):
@@ -105,7 +102,7 @@ class ServerNode(FrameNode):
             )
 
         cluster = RayCluster(get(ServerConfig).fleet)
-        gateway = FleetGateway(cluster, models, setting, lambda text: _log.warning("%s", text, extra=THROTTLE))
+        gateway = FleetGateway(cluster, models, setting, self.health.complained)
         self.get_logger().info(f"{gateway.name} of the fleet at {get(ServerConfig).fleet}")
         self.health.note("gateway", gateway.name)
         return gateway

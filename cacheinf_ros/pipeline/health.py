@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from statistics import fmean, median
 
+from cacheinf_ros.pipeline.guard import THROTTLE
+
 PREPARING = "being prepared"
 """What diagnostics say of the dense backends of bounded mode until there are some."""
 _WINDOW = 100
@@ -157,6 +159,11 @@ class Health:
         with self._lock:
             self._counts["errors"] += 1
             self._unreported = reason
+
+    def complained(self, complaint: str) -> None:
+        """A peer sent what cannot be used: counted, and said in the log."""
+        self.count("complaints")
+        _log.warning("%s", complaint, extra=THROTTLE)
 
     def restart(self) -> None:
         """Frames are taken again: how the last ones went before is no matter any more. Counts go on."""

@@ -83,7 +83,7 @@ def engine_state(data: bytes) -> bool:
     message = _deserialized(data, EngineState)
     if message is None:
         return False
-    node: Any = SimpleNamespace(_engine_mode=None, health=_Silent(), get_logger=_Silent)
+    node: Any = SimpleNamespace(_engine_mode=None, health=_Silent())
     MatcherNode._store_engine_state(node, message)
     if node._engine_mode is None:
         return False
@@ -100,12 +100,12 @@ MESSAGE_DECODERS: dict[str, Decoder] = {
 
 
 class _Silent:
-    """A node's health and logger, to which it does not matter what is said."""
+    """A node's health, to which it does not matter what is said."""
 
     def note(self, name: str, value: str) -> None:
         """Be told how the node is."""
 
-    def error(self, text: str, **_: object) -> None:
+    def complained(self, complaint: str) -> None:
         """Be told what is wrong."""
 
 

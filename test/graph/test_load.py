@@ -199,6 +199,16 @@ def test_weights_from_a_file_are_not_warned_of(tmp_path: Path, caplog: pytest.Lo
     assert warnings_in(caplog) == []
 
 
+def test_an_exported_network_that_has_changed_is_refused(tmp_path: Path) -> None:
+    write_model(load_model(f"{SMALL}:mixed", input_size=(61, 47)), tmp_path / "exported.yaml")
+    exported = tmp_path / "exported.pt2"
+    content = bytearray(exported.read_bytes())
+    content[len(content) // 2] ^= 1
+    exported.write_bytes(content)
+    with pytest.raises(ModelError, match="has changed since its card was written"):
+        load_model(str(tmp_path / "exported.yaml"))
+
+
 def test_built_in_models_are_trained(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in model_names():
         built_in = load_model(name)

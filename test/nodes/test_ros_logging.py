@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from math import nan
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,12 +96,15 @@ def test_texts_of_megabytes_are_neither_said_nor_kept_whole(lines: list[str], ki
     assert kept and max(map(len, kept)) <= MOST_CHARACTERS
 
 
-def test_a_mode_of_megabytes_is_not_repeated_whole() -> None:
-    said: list[tuple[str, dict[str, Any]]] = []
-    node: Any = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=lambda text, **how: said.append((text, how))))
-    MatcherNode._store_engine_state(node, EngineState(mode="x" * 5_000_000))
-    ((text, how),) = said
-    assert len(text) < MOST_CHARACTERS and how["throttle_duration_sec"] > 0
+@pytest.mark.parametrize(
+    "state", [{"mode": "x" * 5_000_000}, {"mode": "exact", "dense_ms": nan}, {"mode": "exact", "dense_ms": -1.0}]
+)
+def test_an_unusable_engine_state_is_complained_of_in_few_words(state: dict[str, Any]) -> None:
+    said: list[str] = []
+    node: Any = SimpleNamespace(health=SimpleNamespace(complained=said.append))
+    MatcherNode._store_engine_state(node, EngineState(**state))
+    (text,) = said
+    assert len(text) < MOST_CHARACTERS and not hasattr(node, "_dense_ms")
 
 
 def test_what_is_not_throttled_is_all_there(lines: list[str]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 from safetensors import SafetensorError
 from safetensors.numpy import load, save_file
 
@@ -46,7 +46,7 @@ class HeadEntry(Config):
 
     name: str = Field(pattern=_NAME)
     labels: tuple[str, ...] = Field(min_length=2)
-    accuracy: float = Field(ge=0, le=1)
+    accuracy: FiniteFloat = Field(ge=0, le=1)
     samples: int = Field(ge=0)
     sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 

@@ -22,16 +22,16 @@ from cacheinf_ros.catalog.catalog_folder import CatalogFolder
 from cacheinf_ros.catalog.linear import Classes
 from cacheinf_ros.catalog.specialists.dominance import Pair
 from cacheinf_ros.catalog.specialists.training_set import TrainingSet, load_training_set, save_training_set
-from cacheinf_ros.catalog.stored_files import digest, read_yaml, readable_digest, write_yaml
+from cacheinf_ros.catalog.stored_files import read_yaml, readable_digest, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Place
 from cacheinf_ros.config import Config
-from cacheinf_ros.disk_cache import replacing
+from cacheinf_ros.disk_cache import digest, replacing
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 
 FOLDER = "specialise"
 _FILE, _ANSWERS = "specialise.yaml", "answers.safetensors"
-_Share = Annotated[float, Field(ge=0, le=1)]
+_Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 _Milliseconds = Annotated[FiniteFloat, Field(gt=0)]
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Tensor = Annotated[str, Field(min_length=1)]
