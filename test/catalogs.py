@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quantised import scales_of
 
 from cacheinf_ros.catalog.build.techniques import Recipe, pack, unpack
 from cacheinf_ros.catalog.catalog_folder import (
@@ -18,9 +19,9 @@ from cacheinf_ros.catalog.catalog_folder import (
     cost_entries,
     read_catalog,
     write_catalog,
-    write_weights,
 )
 from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.catalog.variant_files import write_scales, write_weights
 from cacheinf_ros.graph import Model, load_model, model_of
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.harness import NodeCommand
@@ -31,17 +32,28 @@ OTHER = f"{Path(__file__).parent / 'networks' / 'small.py'}:mixed"
 """Another model, that no catalog is for."""
 MODELS = ("left", "right")
 """Names of :func:`two_catalogs`."""
-ORIGINAL, SMALL = Recipe(), Recipe(bits=8)
+ORIGINAL, SMALL, IN_INT8 = Recipe(), Recipe(bits=8), Recipe(bits=8, int8=True)
 
 
-def made_catalog(folder: Path, name: str, costs: Mapping[Place, Cost], reference: str = TINY) -> CatalogFolder:
-    """The original, and one with fewer bits, less accurate; both cost the same."""
+def made_catalog(
+    folder: Path, name: str, costs: Mapping[Place, Cost], reference: str = TINY, *, with_int8: bool = False
+) -> CatalogFolder:
+    """The original, and one with fewer bits, less accurate; both cost the same.
+
+    Args:
+        with_int8: whether there is a third one, less accurate still, that is computed in int8 and costs nothing.
+    """
     model = load_model(reference)
-    variants = (_variant(folder, model, ORIGINAL, 0.9, costs), _variant(folder, model, SMALL, 0.8, costs))
+    variants = [_variant(folder, model, ORIGINAL, 0.9, costs), _variant(folder, model, SMALL, 0.8, costs)]
+    if with_int8:
+        entry = _variant(folder, model, IN_INT8, 0.7, {Place.DEVICE: Cost()})
+        variants.append(entry.changed(int8=True, scales_sha256=write_scales(folder, entry.name, scales_of(model))))
     size = model.input_size
     write_catalog(
         folder,
-        CatalogFile(format=1, name=name, model=reference, input_size=size, measure="", data="", variants=variants),
+        CatalogFile(
+            format=1, name=name, model=reference, input_size=size, measure="", data="", variants=tuple(variants)
+        ),
     )
     return read_catalog(folder)
 

@@ -8,10 +8,10 @@ from lowered import graph_of
 from random_graphs import random_network
 
 from cacheinf_ros.engine.backends import choose_backend
-from cacheinf_ros.engine.quantisation import Scales, int8_graph
+from cacheinf_ros.engine.quantisation import int8_graph
 from cacheinf_ros.engine.quantisation.observed import DenseRuns, observe
 from cacheinf_ros.engine.quantisation.ranges import RangeMethod, levels_for
-from cacheinf_ros.graph import Model, ModelCard
+from cacheinf_ros.graph import Model, ModelCard, Scales
 from cacheinf_ros.graph.ir import Graph
 
 

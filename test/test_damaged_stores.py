@@ -36,9 +36,9 @@ from cacheinf_ros.engine.bounded.curve import CurvePoint
 from cacheinf_ros.engine.bounded.store import load_calibration, save_calibration
 from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.quantisation.scales import Scales, keep_scales, kept_scales
+from cacheinf_ros.engine.quantisation.scales import keep_scales, kept_scales
 from cacheinf_ros.errors import CatalogError
-from cacheinf_ros.graph import load_model
+from cacheinf_ros.graph import Scales, load_model
 from cacheinf_ros.graph.graph_cache import keep, kept_graph
 from cacheinf_ros.graph.identity import graph_hash
 from cacheinf_ros.graph.ir import Levels

@@ -11,8 +11,9 @@ from cacheinf_ros.catalog.build.catalog_builder import BuildConditions, Builder
 from cacheinf_ros.catalog.build.catalog_frames import BUILT_IN, load_data
 from cacheinf_ros.catalog.build.finetune import TuningConfig
 from cacheinf_ros.catalog.build.techniques import Recipe, Technique
-from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry, read_catalog, weights_file, write_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, VariantEntry, read_catalog, write_catalog
 from cacheinf_ros.catalog.prices import PriceConfig
+from cacheinf_ros.catalog.variant_files import weights_file
 from cacheinf_ros.energy.power_model import PowerModel
 from cacheinf_ros.graph import load_model
 
@@ -27,8 +28,12 @@ POWER = PowerModel(idle_w=0.0)  # what the robot draws at rest is no request's
 PRICES = PriceConfig(server_speedup=1.0, link_mbit_s=400.0)  # robot and server are this machine
 
 
-def build_catalogs(folder: Path, progress: Callable[[str], None]) -> list[Path]:
-    """Small catalogs of :data:`MODELS`: fewer kernels, hardly tuned."""
+def build_catalogs(folder: Path, progress: Callable[[str], None], *, int8: bool = False) -> list[Path]:
+    """Small catalogs of :data:`MODELS`: fewer kernels, hardly tuned.
+
+    Args:
+        int8: whether there are variants that are computed in int8 as well.
+    """
     paths = []
     for name, (reference, size) in MODELS.items():
         progress(f"building the catalog of {name}")
@@ -37,7 +42,7 @@ def build_catalogs(folder: Path, progress: Callable[[str], None]) -> list[Path]:
         tuning = TuningConfig(steps=20)
         conditions = BuildConditions(tuning=tuning, prices=PRICES, power=POWER)
         builder = Builder(reference, model, data, folder / name, conditions)
-        built = builder.build((Technique.FEWER_KERNELS,), (32,))
+        built = builder.build((Technique.FEWER_KERNELS,), (32,), int8=int8)
         write_catalog(built.path, built.file.model_copy(update={"name": name}))
         paths.append(built.path)
     return paths

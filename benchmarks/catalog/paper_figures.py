@@ -65,7 +65,7 @@ def _curves(data: Sequence[Path], progress: Progress, points: Callable[[Variant]
     from benchmarks.catalog.day_catalogs import build_catalogs
 
     with tempfile.TemporaryDirectory(prefix="cacheinf_paper") as scratch:
-        folders = data or build_catalogs(Path(scratch), progress)
+        folders = data or build_catalogs(Path(scratch), progress, int8=True)
         catalogs = [read_catalog(folder).catalog for folder in folders]
     return {
         catalog.model: [

@@ -1,5 +1,5 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
-"""A catalog on disk: catalog.yaml, and for each variant a safetensors file beside it.
+"""A catalog on disk: catalog.yaml, and beside it for each variant a safetensors file, and scales where it runs in int8.
 
 Of these only ``model`` in catalog.yaml may lead to code that is run: a factory, or a trusted ``.pt2`` file.
 """
@@ -11,22 +11,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import torch
 from pydantic import Field, FiniteFloat, model_validator
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
 from cacheinf_ros.catalog.build.techniques import Change, Recipe, perform, unpack
-from cacheinf_ros.catalog.stored_files import read_yaml, readable_digest, write_yaml
+from cacheinf_ros.catalog.stored_files import read_yaml, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
+from cacheinf_ros.catalog.variant_files import REMEDY, checked_scales_file, checked_weights
 from cacheinf_ros.config import Config
-from cacheinf_ros.disk_cache import digest, replacing
-from cacheinf_ros.errors import CacheinfError, CatalogError
+from cacheinf_ros.engine.quantisation import checked_scales
+from cacheinf_ros.errors import CacheinfError, CatalogError, EngineError
 from cacheinf_ros.graph import (
     DeferredGraph,
+    Graph,
     Model,
     ModelCard,
+    Scales,
     WeightsOrigin,
     graph_hash,
     load_card,
@@ -38,9 +40,9 @@ from cacheinf_ros.graph import (
 from cacheinf_ros.graph.graph_cache import keep, kept_file, kept_graph
 
 FILE = "catalog.yaml"
-_REMEDY = "build it anew with `cacheinf catalog build`"
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$")]  # leads nowhere as a file's name
 _Amount = Annotated[FiniteFloat, Field(ge=0)]
+_Sha256 = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 _Side = Annotated[int, Field(ge=1, le=8192)]
 
 
@@ -64,6 +66,8 @@ class VariantEntry(Config):
         stored_bytes: of the weights in its file.
         graph: :func:`graph_hash` of its graph with its weights.
         sha256: of its file; "" of a dominated one, which has none.
+        int8: whether it is computed in int8.
+        scales_sha256: of the file with its scales then, likewise.
     """
 
     name: _Name
@@ -72,13 +76,15 @@ class VariantEntry(Config):
     changes: tuple[Change, ...] = ()
     stored_bytes: int = Field(ge=0)
     graph: str = Field(pattern=r"^[0-9a-f]{32}$")
-    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    sha256: _Sha256 = ""
+    int8: bool = False
+    scales_sha256: _Sha256 = ""
     costs: dict[Place, CostEntry] = Field(min_length=1)
 
     @property
     def recipe(self) -> Recipe:
         """How it is made from the original."""
-        return Recipe(changes=self.changes, bits=self.bits)
+        return Recipe(changes=self.changes, bits=self.bits, int8=self.int8)
 
     @property
     def variant(self) -> Variant:
@@ -163,7 +169,7 @@ class CatalogFolder:
     def network(self, name: str) -> Model:
         """Load as :meth:`load` does, but from the graph that this machine has kept since the first time.
 
-        Then nothing of the folder is read. Its module gives a dict of outputs, as graphs do.
+        Then of the folder only scales are read. Its module gives a dict of outputs, as graphs do.
         """
         entry = self.entry(name)
         path = self._kept(entry)
@@ -173,7 +179,10 @@ class CatalogFolder:
             keep(model.graph, path)
             return replace(model, module=DeferredGraph(model.graph))
         card = recognised(_named(sized(load_card(self.file.model), self.file), entry), graph)
-        return Model(module=DeferredGraph(graph), graph=graph, card=card, weights_origin=WeightsOrigin.FILE)
+        return Model(
+            module=DeferredGraph(graph), graph=graph, card=card, weights_origin=WeightsOrigin.FILE,
+            scales=_scales_of(entry, self.path, graph),
+        )  # fmt: skip
 
     def prepare(self, say: Callable[[str], None] = lambda _: None) -> None:
         """Have the graphs of all variants kept, so that loading one for the first time takes no longer than later.
@@ -225,9 +234,11 @@ def read_catalog(folder: Path) -> CatalogFolder:
     Raises:
         CatalogError: a file is missing, unreadable, changed, or says something impossible.
     """
-    file = read_yaml(folder / FILE, CatalogFile, _REMEDY)
+    file = read_yaml(folder / FILE, CatalogFile, REMEDY)
     for entry in file.variants:
-        _check_file(entry, folder)
+        checked_weights(folder, entry.name, entry.sha256)
+        if entry.int8:
+            checked_scales_file(folder, entry.name, entry.scales_sha256)
     return CatalogFolder(path=folder, file=file)
 
 
@@ -243,27 +254,6 @@ def write_catalog(folder: Path, file: CatalogFile) -> None:
         raise CatalogError(f"catalog {folder} cannot be written: {error}; name another folder") from None
 
 
-def write_weights(folder: Path, name: str, packed: Mapping[str, torch.Tensor]) -> str:
-    """Write a variant's weights; the folder is made. Returns the file's SHA-256.
-
-    Raises:
-        CatalogError: they cannot be written.
-    """
-    path = weights_file(folder, name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as unfinished:
-            save_file(dict(packed), unfinished)
-        return readable_digest(path)
-    except (OSError, SafetensorError) as error:
-        raise CatalogError(f"weights {path} cannot be written: {error}; name another folder") from None
-
-
-def weights_file(folder: Path, name: str) -> Path:
-    """Where a variant's weights lie."""
-    return folder / f"{name}.safetensors"
-
-
 def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: ModelCard) -> Model:
     """Do to the original's architecture what the entry says, and load the weights.
 
@@ -274,17 +264,17 @@ def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: M
     Raises:
         CatalogError: the file is missing, changed, or does not fit.
     """
-    path = _check_file(entry, folder)
+    path = checked_weights(folder, entry.name, entry.sha256)
     assert card.input_size is not None
     module = perform(original, entry.recipe.changes, card.input_size)
     try:
         module.load_state_dict(unpack(load_file(path)))
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise CatalogError(f"weights {path} do not fit variant {entry.name!r}: {error}; {_REMEDY}") from None
+        raise CatalogError(f"weights {path} do not fit variant {entry.name!r}: {error}; {REMEDY}") from None
     model = model_of(module, _named(card, entry), weights_origin=WeightsOrigin.FILE)
     if graph_hash(model.graph) != entry.graph:
-        raise CatalogError(f"variant {entry.name!r} of {folder} is not the network that was measured; {_REMEDY}")
-    return model
+        raise CatalogError(f"variant {entry.name!r} of {folder} is not the network that was measured; {REMEDY}")
+    return replace(model, scales=_scales_of(entry, folder, model.graph))
 
 
 def sized(card: ModelCard, file: CatalogFile) -> ModelCard:
@@ -301,12 +291,11 @@ def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
     return {place: CostEntry(**asdict(cost)) for place, cost in costs.items()}
 
 
-def _check_file(entry: VariantEntry, folder: Path) -> Path:
-    path = weights_file(folder, entry.name)
-    if not path.is_file():
-        raise CatalogError(f"weights {path} of variant {entry.name!r} do not exist; {_REMEDY}")
-    if path.resolve().parent != folder.resolve():
-        raise CatalogError(f"weights {path} lead out of the catalog's folder; {_REMEDY}")
-    if digest(path) != entry.sha256:
-        raise CatalogError(f"weights {path} have changed since the catalog was built; {_REMEDY}")
-    return path
+def _scales_of(entry: VariantEntry, folder: Path, graph: Graph) -> Scales | None:
+    if not entry.int8:
+        return None
+    path = checked_scales_file(folder, entry.name, entry.scales_sha256)
+    try:
+        return checked_scales(path.read_bytes(), graph)
+    except (OSError, EngineError) as error:
+        raise CatalogError(f"scales {path} do not fit variant {entry.name!r}: {error}; {REMEDY}") from None

@@ -72,6 +72,9 @@ class BuildOptions:
         typer.Option(metavar="NAMES", help=f"Separated by commas: {', '.join(t.value for t in Technique)}; or all."),
     ] = "all"
     bits: Annotated[str, typer.Option(help="Of stored weights, separated by commas: 32, 16, 8.")] = "32,16,8"
+    int8: Annotated[
+        bool, typer.Option("--int8/--no-int8", help="Also make variants that are computed in int8; needs --data.")
+    ] = True
     tuning: TuningConfig
     prices: PriceConfig
     power: PowerModel
@@ -108,7 +111,7 @@ def build(options: BuildOptions) -> None:
         def say(text: str) -> None:
             bar.update(task, description=text)
 
-        built = builder.build(chosen, widths, say)
+        built = builder.build(chosen, widths, say, int8=options.int8)
         if options.specialise:
             add_specialise(built, pictures, threads=options.threads, say=say)
     print_catalog(built)

@@ -25,9 +25,8 @@ from cacheinf_ros.engine.dense_torch_on_gpu import TorchOnDevice, as_array
 from cacheinf_ros.engine.engine_config import DensePrecision, Precision
 from cacheinf_ros.engine.onnx_content import onnx_content
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.engine.quantisation import Scales
 from cacheinf_ros.engine.tf32 import in_full_precision
-from cacheinf_ros.graph import DenseGraph, Model, Shared
+from cacheinf_ros.graph import DenseGraph, Model, Scales, Shared
 
 _log = logging.getLogger(__name__)
 Dense = Callable[[NDArray[np.float32]], list[NDArray[Any]]]

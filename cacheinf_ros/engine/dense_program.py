@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from cacheinf_ros.engine.compile import compile_program
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
 from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.engine.preprocess import Preprocessor
-from cacheinf_ros.engine.quantisation import Scales, executed_model
-from cacheinf_ros.graph import Model
+from cacheinf_ros.engine.quantisation import executed_model
+from cacheinf_ros.graph import Model, Scales
 
 
 class DenseProgram:
@@ -42,6 +43,7 @@ class DenseProgram:
         if torch.device(device).type == "cpu":
             _check_compiled_kernels(precision)
         config = EngineConfig(device=device, threads=threads, precision=precision, cache_budget_mb=0)
+        model = replace(model, scales=model.scales if precision is Precision.INT8 else None)
         executed, backend = executed_model(model, config, scales)
         self._program, cost = compile_program(executed, config, backend)
         self._program.profile.switch_kernels({name: curve.switch_from for name, curve in cost.curves.items()})

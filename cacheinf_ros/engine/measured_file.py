@@ -11,7 +11,7 @@ import torch
 
 from cacheinf_ros.disk_cache import cache_folder
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
-from cacheinf_ros.engine.quantisation.scales import scales_digest
+from cacheinf_ros.engine.quantisation.scales import precision_of, scales_digest
 from cacheinf_ros.graph import Model, graph_hash, structure_hash
 
 
@@ -25,14 +25,15 @@ def measured_file(
         backend: name of what computes, where the content depends on that: what there was at one start may be missing
             at the next.
     """
+    precision = precision_of(model, config)
     parts = (
         structure_hash(model.graph) if whatever_weights else graph_hash(model.graph),
         platform.node(),
         platform.processor(),
         config.device,
         config.threads,
-        config.precision.value,
-        *([scales_digest(model)] if config.precision is Precision.INT8 else []),
+        precision.value,
+        *([scales_digest(model)] if precision is Precision.INT8 else []),
         *([backend] if backend else []),
     )
     key = "/".join(map(str, (*parts, torch.__version__, suffix)))

@@ -22,6 +22,7 @@ from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.graph.model_factory import build_module, load_weights
+from cacheinf_ros.graph.scales import Scales
 from cacheinf_ros.graph.shared_values import SharedValues
 from cacheinf_ros.graph.weights_origin import WeightsOrigin, origin_of_weights
 
@@ -41,6 +42,8 @@ class Model:
         graph: the same function as operators.
         card: how to prepare images and read outputs; its ``input_size`` is always set.
         weights_origin: where the weights come from.
+        scales: by which engines on a processor compute it in int8, whatever precision they are asked for; None: it is
+            computed as they are asked.
         shared: what those who run the model have made of it, for all of them.
     """
 
@@ -48,6 +51,7 @@ class Model:
     graph: Graph
     card: ModelCard
     weights_origin: WeightsOrigin = WeightsOrigin.UNKNOWN
+    scales: Scales | None = field(default=None, compare=False, repr=False)
     shared: SharedValues = field(default_factory=SharedValues, compare=False, repr=False)
 
     @property

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from cacheinf_ros.engine import kernel_library
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, InInt8, faster_backends
 from cacheinf_ros.engine.int8_content import int8_content, kept_int8_content
-from cacheinf_ros.engine.quantisation import Maker, Scales, kept_scales, own_scales, scales_of_frames
-from cacheinf_ros.graph import Model
+from cacheinf_ros.engine.quantisation import Maker, kept_scales, own_scales, scales_of_frames
+from cacheinf_ros.graph import Model, Scales
 from cacheinf_ros.pipeline.guard import guarded
 
 _OTHERS = (Backend.OPENVINO_INT8, Backend.ONNXRUNTIME_INT8)
@@ -65,8 +65,8 @@ class Int8Backends:
 
     @cached_property
     def _of_the_file(self) -> Scales | None:
-        """The scales of a file that was quantised."""
-        return own_scales(self._model)
+        """The scales of a file that was quantised, or of a model that has its own."""
+        return own_scales(self._model) or self._model.scales
 
     def _by_own(self, scales: Scales) -> DenseBackend | None:
         own = self._fastest((Backend.OWN_INT8,), scales)

@@ -56,10 +56,33 @@ def test_every_variant_is_recorded_with_its_costs(catalog: CatalogFolder) -> Non
     names = {entry.name for entry in (*catalog.file.variants, *catalog.file.dominated)}
     assert {"original", "8bit", "16bit", "fewer-kernels-0.5", "fewer-kernels-0.5-8bit"} <= names
     for variant in catalog.catalog.variants:
-        device, cloud = variant.costs[Place.DEVICE], variant.costs[Place.CLOUD]
+        device, cloud = variant.costs[Place.DEVICE], variant.costs.get(Place.CLOUD)
         assert device.latency_ms > 0 and device.memory_bytes > 0 and device.money == 0 and device.load_energy_j > 0
+        if cloud is None:
+            assert variant.name.endswith("int8") and set(variant.costs) == {Place.DEVICE}
+            continue
         assert cloud.money > 0 and cloud.memory_bytes == 0 and cloud.load_energy_j == 0
     assert "smaller-dense 0.5" in catalog.file.left_out  # its only dense layer is the output
+
+
+def test_every_architecture_is_quantised_and_takes_less_memory_then(catalog: CatalogFolder) -> None:
+    entries = {entry.name: entry for entry in (*catalog.file.variants, *catalog.file.dominated)}
+    in_floats = {
+        name.replace("8bit", "int8"): entry for name, entry in entries.items() if entry.bits == 8 and not entry.int8
+    }
+    in_int8 = {name: entry for name, entry in entries.items() if entry.int8}
+    assert {"int8", "fewer-kernels-0.5-int8"} <= in_int8.keys() == in_floats.keys()
+    for name, entry in in_int8.items():
+        assert entry.graph == in_floats[name].graph and entry.recipe.technique.endswith("computed in int8")
+        assert entry.costs[Place.DEVICE].memory_bytes < in_floats[name].costs[Place.DEVICE].memory_bytes
+        assert entry.stored_bytes == in_floats[name].stored_bytes
+
+
+def test_scales_need_frames_that_accuracy_is_not_measured_on(tmp_path: Path) -> None:
+    data = Data(training=(), held_out=(Sample(image=frames(1, 1)[0], class_id=0),), description="noise")
+    found = Builder(MODEL, load_model(MODEL), data, tmp_path / "catalog").build((), (32,))
+    assert [entry.name for entry in found.file.variants] == ["original"]
+    assert "--data" in found.file.left_out["int8"]
 
 
 def test_fewer_bits_are_smaller_files(catalog: CatalogFolder) -> None:
@@ -94,7 +117,7 @@ def test_an_exported_program_has_bits_only(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(load_model(MODEL).module, (torch.zeros(1, 3, 48, 64),)), path)
     found = built(tmp_path / "catalog", f"trusted:{path}")
     names = {entry.name for entry in (*found.file.variants, *found.file.dominated)}
-    assert names == {"original", "16bit", "8bit"} and len(found.file.left_out) == 3
+    assert names == {"original", "16bit", "8bit", "int8"} and len(found.file.left_out) == 3
     image = torch.rand(1, 3, 48, 64)
     assert torch.equal(found.load("original").module(image), load_model(MODEL).module(image))
 

@@ -13,13 +13,14 @@ import pytest
 import torch
 from catalogs import TINY
 
-from cacheinf_ros.catalog.catalog_folder import CatalogFolder, write_catalog, write_weights
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, write_catalog
 from cacheinf_ros.catalog.heads.attribute_heads import Head
 from cacheinf_ros.catalog.heads.head_folder import write_heads
 from cacheinf_ros.catalog.linear import Linear
 from cacheinf_ros.catalog.specialists.specialist_folder import SpecialiseFolder, write_samples, write_specialise
 from cacheinf_ros.catalog.specialists.training_set import load_training_set
 from cacheinf_ros.catalog.trunks import trunk_model
+from cacheinf_ros.catalog.variant_files import write_weights
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import load_model
 

@@ -29,11 +29,12 @@ from cacheinf_ros.engine.delta_threshold import Criterion, DeltaThreshold
 from cacheinf_ros.engine.execution.border import Border
 from cacheinf_ros.engine.partition.exchange import Patch
 from cacheinf_ros.engine.quality import OutputScale
-from cacheinf_ros.engine.quantisation.scales import Scales, scales_bytes
+from cacheinf_ros.engine.quantisation.scales import scales_bytes
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.fleet.frame_stream import packet_bytes
 from cacheinf_ros.graph.graph_io import encode_graph
 from cacheinf_ros.graph.ir import Levels
+from cacheinf_ros.graph.scales import Scales
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import EngineState, InferenceResult
 from cacheinf_ros.nodes.conversions import byte_array, cache_map_message

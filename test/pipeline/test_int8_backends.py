@@ -13,9 +13,9 @@ from quantised import scales_of
 
 from cacheinf_ros.engine import DensePrecision
 from cacheinf_ros.engine.dense_backends import Backend, DenseBackend
-from cacheinf_ros.engine.quantisation import Maker, Scales, keep_scales
+from cacheinf_ros.engine.quantisation import Maker, keep_scales
 from cacheinf_ros.errors import CacheinfError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import Model, Scales
 from cacheinf_ros.pipeline import int8_backends
 from cacheinf_ros.pipeline.int8_backends import Int8Backends
 

@@ -116,7 +116,9 @@ def add_specialise(
     """
     whole = original_name(catalog)
     variants = {
-        e.name: catalog.load(e.name) for e in catalog.file.variants if Place.DEVICE in e.costs or e.name == whole
+        e.name: catalog.load(e.name)
+        for e in catalog.file.variants
+        if (Place.DEVICE in e.costs and not e.int8) or e.name == whole
     }
     original = variants[whole]
     trunks = {trunk.name.removeprefix(f"{original.name}@"): trunk for trunk in small_trunks(original)}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -35,14 +35,14 @@ from cacheinf_ros.catalog.catalog_folder import (
     VariantEntry,
     cost_entries,
     read_catalog,
-    weights_file,
     write_catalog,
-    write_weights,
 )
 from cacheinf_ros.catalog.prices import Measured, PriceConfig, costs_of
 from cacheinf_ros.catalog.variant import Cost, Place, pareto_front
+from cacheinf_ros.catalog.variant_files import scales_file, weights_file, write_scales, write_weights
 from cacheinf_ros.energy import PowerModel
-from cacheinf_ros.engine import Preprocessor
+from cacheinf_ros.engine import Preprocessor, kernel_library
+from cacheinf_ros.engine.quantisation import quantise
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, graph_hash, model_of
 
@@ -54,6 +54,7 @@ STRENGTHS = {
     Technique.FEWER_LAYERS: (1.0, 2.0),
 }
 """How far each technique goes, from mild to harsh."""
+_QUANTISED_ON = 32  # training frames, at least, if there are so many
 _SHOWN = 4  # training frames on which layers are chosen that can be left out
 Report = Callable[[str], None]
 
@@ -108,17 +109,22 @@ class Builder:
         techniques: Sequence[Technique] = tuple(Technique),
         bits: Sequence[int] = BITS,
         say: Report = lambda _: None,
+        *,
+        int8: bool = True,
     ) -> CatalogFolder:
         """Make, measure and write.
 
         Args:
+            int8: whether each architecture also becomes a variant that is computed in int8, where that can be.
             say: is told what is being done.
 
         Raises:
             CatalogError: the folder cannot be written.
         """
-        entries = self._of_architecture(self._model.module, (), tuple(dict.fromkeys((32, *bits))), say)
         left_out: dict[str, str] = {}
+        if int8 and (reason := self._obstacle_to_int8()):
+            int8, left_out["int8"] = False, reason
+        entries = self._of_architecture(self._model.module, (), tuple(dict.fromkeys((32, *bits))), int8, say)
         for technique in techniques:
             for strength in STRENGTHS[technique]:
                 try:
@@ -129,36 +135,71 @@ class Builder:
                     continue
                 if self._tutor.teaches:
                     say(f"fine-tuning {change.name}")
-                entries += self._of_architecture(self._tutor.teach(module), (change,), tuple(bits), say)
+                entries += self._of_architecture(self._tutor.teach(module), (change,), tuple(bits), int8, say)
         folder = self._written(entries, left_out)
         folder.prepare(say)
         return folder
 
+    def _obstacle_to_int8(self) -> str:
+        if kernel_library() is None:
+            return "it needs the compiled kernels, which are not built here"
+        return "" if self._data.training else "it needs frames for its scales: give some with --data"
+
     def _of_architecture(
-        self, module: nn.Module, changes: tuple[Change, ...], bits: Sequence[int], say: Report
+        self, module: nn.Module, changes: tuple[Change, ...], bits: Sequence[int], int8: bool, say: Report
     ) -> list[VariantEntry]:
-        """Variants that differ in their weights' bits; they take the same time, which is measured once."""
+        """Variants that differ in their weights' bits; in float32 they take the same time, which is measured once."""
         say(f"measuring {Recipe(changes=changes).name}")
-        measured = measure(module, self._model.card, self._image, self._conditions.threads)
-        return [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
+        measured = measure(model_of(module, self._model.card), self._image, self._conditions.threads)
+        entries = [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
+        if int8:
+            entries.append(self._int8_variant(module, Recipe(changes=changes, bits=8, int8=True), say))
+        return entries
 
     def _variant(self, module: nn.Module, recipe: Recipe, measured: Measured) -> VariantEntry:
+        model, stored, sha256 = self._stored(module, recipe)
+        return VariantEntry(
+            name=recipe.name,
+            accuracy=self._judge.accuracy(model.module),
+            bits=recipe.bits,
+            changes=recipe.changes,
+            stored_bytes=stored,
+            graph=graph_hash(model.graph),
+            sha256=sha256,
+            costs=cost_entries(self._costs(measured, stored)),
+        )
+
+    def _int8_variant(self, module: nn.Module, recipe: Recipe, say: Report) -> VariantEntry:
+        """On the device alone: a server computes the same weights in float32, as the variant of 8 bits."""
+        say(f"quantising {recipe.name}")
+        model, stored, sha256 = self._stored(module, recipe)
+        frames, threads = self._data.training, self._conditions.threads
+        scales = quantise(model, frames[:: max(1, len(frames) // _QUANTISED_ON)], threads).scales
+        model = replace(model, scales=scales)
+        say(f"measuring {recipe.name}")
+        costs = self._costs(measure(model, self._image, threads), stored)
+        return VariantEntry(
+            name=recipe.name,
+            accuracy=self._judge.accuracy_in_int8(model, threads),
+            bits=recipe.bits,
+            changes=recipe.changes,
+            stored_bytes=stored,
+            graph=graph_hash(model.graph),
+            sha256=sha256,
+            int8=True,
+            scales_sha256=write_scales(self._folder, recipe.name, scales),
+            costs=cost_entries({Place.DEVICE: costs[Place.DEVICE]}),
+        )
+
+    def _stored(self, module: nn.Module, recipe: Recipe) -> tuple[Model, int, str]:
+        """Write a variant's weights; returns it as it will be loaded, bytes of all weights, and the file's SHA-256."""
         # counters of batches serve training only
         state = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
         packed = pack(state, recipe.bits)
         rounded = copy.deepcopy(module)
         rounded.load_state_dict(unpack(packed))
-        stored = packed_bytes(packed)
-        return VariantEntry(
-            name=recipe.name,
-            accuracy=self._judge.accuracy(rounded),
-            bits=recipe.bits,
-            changes=recipe.changes,
-            stored_bytes=stored,
-            graph=graph_hash(model_of(rounded, self._model.card).graph),
-            sha256=write_weights(self._folder, recipe.name, packed),
-            costs=cost_entries(self._costs(measured, stored)),
-        )
+        sha256 = write_weights(self._folder, recipe.name, packed)
+        return model_of(rounded, self._model.card), packed_bytes(packed), sha256
 
     def _written(self, entries: Sequence[VariantEntry], left_out: dict[str, str]) -> CatalogFolder:
         """The front and the original with their weights; of the others the figures."""
@@ -167,6 +208,7 @@ class Builder:
         for entry in ranked:
             if entry.name not in best:
                 weights_file(self._folder, entry.name).unlink()
+                scales_file(self._folder, entry.name).unlink(missing_ok=True)
         write_catalog(
             self._folder,
             CatalogFile(
@@ -178,7 +220,9 @@ class Builder:
                 data=self._data.description,
                 conditions=self._said_conditions(),
                 variants=tuple(entry for entry in ranked if entry.name in best),
-                dominated=tuple(e.model_copy(update={"sha256": ""}) for e in ranked if e.name not in best),
+                dominated=tuple(
+                    e.model_copy(update={"sha256": "", "scales_sha256": ""}) for e in ranked if e.name not in best
+                ),
                 left_out=left_out,
             ),
         )

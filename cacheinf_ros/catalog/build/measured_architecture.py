@@ -13,10 +13,9 @@ import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from cacheinf_ros.catalog.prices import Measured
-from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, lay_out, map_bytes
+from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, map_bytes
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model, ModelCard, model_of, weight_bytes
 from cacheinf_ros.graph.graph_cache import keep, kept_graph
@@ -30,7 +29,7 @@ _TURNS = 30
 _FAST = [cv2.IMWRITE_PNG_COMPRESSION, 1]
 
 
-def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> Measured:
+def measure(model: Model, image: Image, threads: int) -> Measured:
     """Time dense frames, loading, and each operator; plan the memory.
 
     Args:
@@ -38,13 +37,11 @@ def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> M
 
     Raises:
         CatalogError: operators cannot be timed on this machine.
-        ModelError: the network cannot be exported.
     """
     config = EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads)
-    model = model_of(module, card)
     engine = Engine(model, config)  # the first one measures kernels, once per machine
     prepare_ms, kept_bytes = _loading(model, config)
-    layout = lay_out(model.graph)
+    layout = engine.program.layout
     workload = Workload(layout)
     took = profile(layout, workload.space, engine.cost)
     if not took[:, -1].sum():
@@ -56,7 +53,7 @@ def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> M
         prepare_ms=_significant(prepare_ms),
         kept_bytes=kept_bytes,
         memory_bytes=resident_bytes(engine),
-        whole_bytes=weight_bytes(model.graph) + _every_map(engine),
+        whole_bytes=weight_bytes(layout.graph) + _every_map(engine),
         workload=workload,
         took=took,
     )
@@ -64,7 +61,7 @@ def measure(module: nn.Module, card: ModelCard, image: Image, threads: int) -> M
 
 def resident_bytes(engine: Engine) -> int:
     """Bytes that a loaded model takes: parameters, kept tensors, and the planned arena."""
-    return weight_bytes(engine.model.graph) + engine.cache_bytes + engine.arena_bytes
+    return weight_bytes(engine.program.layout.graph) + engine.cache_bytes + engine.arena_bytes
 
 
 def frames_ms(engines: Sequence[Engine], image: Image) -> list[float]:
@@ -101,8 +98,8 @@ def _loading(model: Model, config: EngineConfig) -> tuple[float, int]:
         for _ in range(_PREPARATIONS):
             started = time.perf_counter()
             graph = kept_graph(path) if is_kept else None
-            again = model_of(model.module, model.card) if graph is None else replace(model, graph=graph)
-            Engine(again, config)
+            graph = model_of(model.module, model.card).graph if graph is None else graph
+            Engine(replace(model, graph=graph), config)
             took_ms.append(1e3 * (time.perf_counter() - started))
         return min(took_ms), path.stat().st_size if is_kept else 0
 

@@ -14,6 +14,8 @@ from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
 from cacheinf_ros.engine import Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
+from cacheinf_ros.engine.dense_program import DenseProgram
+from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.decoder_configs import Attributes, Detector
@@ -42,6 +44,7 @@ class Judge:
         """``model``: the original, which answers where the truth is not known of every frame."""
         self._card = model.card
         preprocessor = Preprocessor(model.card)
+        self._images = [sample.image for sample in samples]
         self._inputs = [torch.from_numpy(preprocessor.input(sample.image)) for sample in samples]
         self._sizes = [(sample.image.shape[0], sample.image.shape[1]) for sample in samples]
         found = [outputs_of(model.module, image) for image in self._inputs]
@@ -64,7 +67,22 @@ class Judge:
 
     def accuracy(self, module: nn.Module) -> float:
         """Measure a network that has the original's outputs, in [0, 1]."""
-        found = [outputs_of(module, image) for image in self._inputs]
+        return self._judged([outputs_of(module, image) for image in self._inputs])
+
+    def accuracy_in_int8(self, model: Model, threads: int) -> float:
+        """Measure such a network as the engine computes it in int8, by its own scales.
+
+        Raises:
+            EngineError: it has none.
+        """
+        program = DenseProgram(model, threads, Precision.INT8)
+        found = []
+        for image in self._images:
+            program.read(image)
+            found.append([torch.from_numpy(value.copy()) for value in program.run(None)])
+        return self._judged(found)
+
+    def _judged(self, found: Sequence[Sequence[torch.Tensor]]) -> float:
         if self._is_detector:
             triples = zip(found, self._sizes, self._boxes, strict=True)
             scores = (score_frame(self._detections(values, size), boxes) for values, size, boxes in triples)

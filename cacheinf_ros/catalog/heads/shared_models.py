@@ -46,6 +46,8 @@ def obstacle(first: Model, second: Model) -> str:
         ours, theirs = getattr(first.card, field), getattr(second.card, field)
         if ours != theirs:
             return f"{field} is {theirs}, that of {first.name} is {ours}"
+    if in_int8 := next((model for model in (first, second) if model.scales is not None), None):
+        return f"{in_int8.name} is computed in int8, by its own scales"
     merged = merge_graphs({"first": first.graph, "second": second.graph})  # they may have one name
     if merged.flops == merged.flops_apart:
         return f"it has no leading convolution in common with {first.name}"

@@ -44,7 +44,7 @@ class SplitModels:
         for folder in folders:
             names.append(folder.file.name)
             for card in folder.cards:
-                for entry in folder.file.variants:
+                for entry in (each for each in folder.file.variants if not each.int8):  # these run on devices alone
                     network = Identity.stated(entry.name, entry.graph, card).network
                     variants.setdefault(network, (folder, entry.name))
         self._variants, self._names = variants, names

@@ -43,7 +43,7 @@ _NS_PER_S = 1e9
 def specialised_cache(
     network: Model, source: SpecialistSource, parameters: CurrentConfigs, announcer: Announcer, rules: SkewRules
 ) -> SpecialisedCache | None:
-    """Give a variant a cache and specialists; None where no small trunk is faster than it.
+    """Give a variant a cache and specialists; None where no small trunk is faster, or it is in int8.
 
     Args:
         network: of the variant.
@@ -53,7 +53,9 @@ def specialised_cache(
         rules: when a skew counts as one.
     """
     if not source.folder.pairs_for(source.variant):
-        announcer.note("specialising", f"none: {source.variant} is as fast as any small trunk")
+        is_measured = source.variant in source.folder.file.variant_ms
+        why = "is as fast as any small trunk" if is_measured else "is computed in int8"
+        announcer.note("specialising", f"none: {source.variant} {why}")
         return None
     runner = Runner(network, parameters.get(EngineConfig), announcer.note)
     return SpecialisedCache(runner, source, parameters, announcer, rules)

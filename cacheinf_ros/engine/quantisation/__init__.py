@@ -10,10 +10,18 @@ from cacheinf_ros.engine.quantisation.executed_model import (
 )
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
 from cacheinf_ros.engine.quantisation.quantiser import Quantised, quantise
-from cacheinf_ros.engine.quantisation.scales import Maker, Scales, keep_scales, kept_scales
+from cacheinf_ros.engine.quantisation.scales import (
+    Maker,
+    checked_scales,
+    keep_scales,
+    kept_scales,
+    precision_of,
+    scales_bytes,
+)
 from cacheinf_ros.engine.quantisation.scales_of_frames import scales_of_frames
 
 __all__ = [
-    "Maker", "Quantised", "Scales", "describe", "executed_graph", "executed_model", "graph_in_levels", "int8_graph",
-    "keep_scales", "kept_scales", "own_scales", "quantise", "scales_of_frames",
+    "Maker", "Quantised", "checked_scales", "describe", "executed_graph", "executed_model", "graph_in_levels",
+    "int8_graph", "keep_scales", "kept_scales", "own_scales", "precision_of", "quantise", "scales_bytes",
+    "scales_of_frames",
 ]  # fmt: skip

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from cacheinf_ros.engine.quantisation.scales import Scales
-from cacheinf_ros.graph import Graph, Model, renamed
+from cacheinf_ros.graph import Graph, Model, Scales, renamed
 from cacheinf_ros.graph.ir import Conv, Levels, Operator, Pointwise
 
 _ROUND = torch.ops.aten.fake_quantize_per_tensor_affine.default

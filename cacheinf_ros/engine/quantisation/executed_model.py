@@ -14,10 +14,10 @@ from cacheinf_ros.engine.float_conversions import computed_in_float32, with_conv
 from cacheinf_ros.engine.half_maps import kept_floats, with_maps_in
 from cacheinf_ros.engine.quantisation.embedded import embedded_scales
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
-from cacheinf_ros.engine.quantisation.scales import Scales, kept_scales
+from cacheinf_ros.engine.quantisation.scales import kept_scales, precision_of
 from cacheinf_ros.engine.stem import stem_of
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Graph, Model
+from cacheinf_ros.graph import Graph, Model, Scales
 from cacheinf_ros.graph.ir import Conv, Int8Conv
 
 _log = logging.getLogger(__name__)
@@ -26,13 +26,14 @@ _log = logging.getLogger(__name__)
 def executed_model(model: Model, config: EngineConfig, scales: Scales | None = None) -> tuple[Model, Backend]:
     """The model as an engine of this configuration runs it, and what runs it.
 
-    In int8 a file that was quantised has its own scales; others have those that are given, or that ``cacheinf
+    A model with scales of its own (:attr:`Model.scales`) runs in int8 on a processor, whatever the configuration says.
+    Otherwise, in int8, a file that was quantised has its own; others have those that are given, or that ``cacheinf
     quantise`` kept. Of 16 bits are feature maps where the backend keeps them so.
 
     Raises:
         EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
     """
-    backend = choose_backend(config.device, config.threads, config.precision, model.shared)
+    backend = choose_backend(config.device, config.threads, precision_of(model, config), model.shared)
     if backend.takes_levels:
         return replace(model, graph=graph_in_levels(model, scales)), backend
     graph = _graph_in_floats(model.graph, backend.floats, mixes=backend.mixes_floats)
@@ -47,7 +48,7 @@ def executed_graph(model: Model, config: EngineConfig) -> Graph:
     Raises:
         EngineError: there would be none: float16 is no precision of the device, or the model has no scales for int8.
     """
-    if config.precision is Precision.INT8 and config.device == "cpu":
+    if precision_of(model, config) is Precision.INT8 and config.device == "cpu":
         return graph_in_levels(model)
     floats = kept_floats(config.device, config.precision)
     return _graph_in_floats(model.graph, floats, mixes=config.device != "cpu")
@@ -68,7 +69,7 @@ def graph_in_levels(model: Model, scales: Scales | None = None) -> Graph:
         EngineError: the model has no scales.
     """
     graph, embedded = embedded_scales(model.graph)
-    scales = embedded or scales or kept_scales(model)
+    scales = embedded or scales or model.scales or kept_scales(model)
     if scales is None:
         raise EngineError(
             f"precision int8 needs scales for model {model.name!r}: make them with `cacheinf quantise MODEL --source "

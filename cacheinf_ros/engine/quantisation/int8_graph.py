@@ -8,8 +8,7 @@ from dataclasses import fields, replace
 
 import torch
 
-from cacheinf_ros.engine.quantisation.scales import Scales
-from cacheinf_ros.graph import Graph, renamed
+from cacheinf_ros.graph import Graph, Scales, renamed
 from cacheinf_ros.graph.ir import (
     Concat,
     Conv,

@@ -17,9 +17,8 @@ from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quantisation.int8_graph import int8_graph
 from cacheinf_ros.engine.quantisation.observed import DenseRuns, Observed, observe
 from cacheinf_ros.engine.quantisation.ranges import RangeMethod, levels_for
-from cacheinf_ros.engine.quantisation.scales import Scales
 from cacheinf_ros.errors import EngineError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import Model, Scales
 from cacheinf_ros.graph.ir import Conv, Int8Conv
 
 Image = NDArray[np.uint8]

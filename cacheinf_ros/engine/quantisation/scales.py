@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from enum import Enum
 from io import BytesIO
 from pathlib import Path
@@ -16,31 +16,14 @@ import numpy as np
 import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
-from cacheinf_ros.graph import Model, graph_hash
-from cacheinf_ros.graph.ir import Levels
+from cacheinf_ros.engine.engine_config import EngineConfig, Precision
+from cacheinf_ros.errors import EngineError
+from cacheinf_ros.graph import Graph, Model, Scales, graph_hash
+from cacheinf_ros.graph.ir import Conv, Levels
 
 _VERSION = 1  # of the file's content
 _CONTENT = "__content__"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scales:
-    """How the tensors of one graph are written in 8 bits.
-
-    Attributes:
-        levels: by tensor; those without any stay floats.
-        biases: float32 [channels], by convolution's output: in place of its own, where rounded weights shift the mean.
-        weight_scales: float32 [channels], by convolution's output: the units of its weights, where they are given; the
-            others take the largest weight of each channel.
-        floats: outputs of operators that compute in float32, because they lose too much otherwise.
-        round_outputs: whether levels of the graph's outputs count as well, which are floats otherwise.
-    """
-
-    levels: Mapping[str, Levels]
-    biases: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    weight_scales: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    floats: frozenset[str] = frozenset()
-    round_outputs: bool = False
+_LARGEST_LEVEL = 255
 
 
 class Maker(Enum):
@@ -65,8 +48,15 @@ def kept_scales(model: Model, maker: Maker = Maker.USER) -> Scales | None:
     return _file(model, maker).read(scales_of)
 
 
+def precision_of(model: Model, config: EngineConfig) -> Precision:
+    """What an engine of this configuration computes a model in: on a processor one with own scales stays in int8."""
+    return Precision.INT8 if model.scales is not None and config.device == "cpu" else config.precision
+
+
 def scales_digest(model: Model) -> str:
-    """What the user's are told by from others of the same model; empty where there are none."""
+    """What a model's own scales, else the user's, are told by from others of that model; empty where there are none."""
+    if model.scales is not None:
+        return hashlib.sha256(scales_bytes(model.scales)).hexdigest()[:16]
     try:
         return hashlib.sha256(_file(model, Maker.USER).path.read_bytes()).hexdigest()[:16]
     except OSError:
@@ -96,6 +86,37 @@ def scales_of(data: bytes | memoryview) -> Scales:
         biases=_named(arrays, "bias:"),
         weight_scales=_named(arrays, "weight:"),
         floats=frozenset(content["floats"]),
+    )
+
+
+def checked_scales(data: bytes, graph: Graph) -> Scales:
+    """Read scales of whoever wrote them: compiled kernels trust every length and number in them.
+
+    Raises:
+        EngineError: they are none, or not this graph's.
+    """
+    try:
+        scales = scales_of(data)
+        fits = _fit(scales, graph)
+    except Exception as error:  # numpy, zipfile and what goes by types that are not there raise whatever they do
+        raise EngineError(f"they cannot be read: {type(error).__name__}: {error}") from None
+    if not fits:
+        raise EngineError("they are not this network's")
+    return scales
+
+
+def _fit(scales: Scales, graph: Graph) -> bool:
+    channels = {operator.output: len(operator.bias) for operator in graph.operators if isinstance(operator, Conv)}
+    levels = scales.levels.values()
+    units = [*scales.weight_scales.values(), *(torch.tensor(float(each.scale)) for each in levels)]
+    per_channel = [*scales.biases.items(), *scales.weight_scales.items()]
+    return (
+        scales.levels.keys() <= graph.tensors.keys()
+        and scales.floats <= channels.keys()
+        and all(type(each.zero) is int and 0 <= each.zero <= _LARGEST_LEVEL for each in levels)
+        and all(bool((unit > 0).all() and torch.isfinite(unit).all()) for unit in units)
+        and all(each.dtype == torch.float32 and tuple(each.shape) == (channels[name],) for name, each in per_channel)
+        and all(bool(torch.isfinite(bias).all()) for bias in scales.biases.values())
     )
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine.preprocess import Preprocessor
 from cacheinf_ros.engine.quantisation import quantise_program
-from cacheinf_ros.engine.quantisation.scales import Maker, Scales, keep_scales, scales_of
+from cacheinf_ros.engine.quantisation.scales import Maker, keep_scales, scales_of
 from cacheinf_ros.engine.quantising_process import quantised_by
-from cacheinf_ros.graph import Model, encode_graph
+from cacheinf_ros.graph import Model, Scales, encode_graph
 
 
 def scales_of_frames(model: Model, images: Sequence[NDArray[np.uint8]], stopping: threading.Event) -> Scales:

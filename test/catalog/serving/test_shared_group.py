@@ -115,6 +115,19 @@ def test_who_leaves_is_not_computed_any_more(catalogs: list[CatalogFolder]) -> N
     assert outputs(robot.show("lamp")["lamp"]).size
 
 
+def test_what_is_computed_in_int8_is_so_apart(tmp_path: Path) -> None:
+    costs = {Place.DEVICE: Cost(memory_bytes=1)}
+    robot = Robot([made_catalog(tmp_path / name, name, costs, with_int8=True) for name in NAMES[:2]])
+    robot.models.load("door", "int8")
+    robot.models.load("lamp", "8bit")
+    found = [robot.show("door", "lamp") for _ in range(3)][-1]
+    assert not robot.lines and [found[name].variant for name in NAMES[:2]] == ["int8", "8bit"]
+    assert all("compute" in found[name].engine.stage_ms for name in NAMES[:2])
+    in_int8, in_floats = outputs(found["door"]), outputs(found["lamp"])
+    assert not np.array_equal(in_int8, in_floats)
+    np.testing.assert_allclose(in_int8, in_floats, rtol=0.1, atol=0.1)
+
+
 def test_other_rates_are_computed_apart(catalogs: list[CatalogFolder]) -> None:
     robot = Robot(catalogs, rates=[5.0, 1.0, 1.0])
     for name in NAMES[:2]:

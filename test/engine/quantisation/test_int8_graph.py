@@ -20,8 +20,8 @@ from cacheinf_ros.engine.caching import Caching, droppable
 from cacheinf_ros.engine.kernels.int8_kernels import to_levels, to_values
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.quantisation import Scales, int8_graph
-from cacheinf_ros.graph import Model, ModelCard, load_model
+from cacheinf_ros.engine.quantisation import int8_graph
+from cacheinf_ros.graph import Model, ModelCard, Scales, load_model
 from cacheinf_ros.graph.ir import Conv, Convert, Graph, Int8Conv
 
 BACKEND = choose_backend("cpu", 2, Precision.INT8)

@@ -13,9 +13,9 @@ from quantised import scales_of
 
 from cacheinf_ros.engine import Precision, kernel_library
 from cacheinf_ros.engine.dense_program import DenseProgram
-from cacheinf_ros.engine.quantisation import Maker, Scales, keep_scales, kept_scales, quantise, scales_of_frames
+from cacheinf_ros.engine.quantisation import Maker, keep_scales, kept_scales, quantise, scales_of_frames
 from cacheinf_ros.engine.quantising_process import QuantisationError
-from cacheinf_ros.graph import Model
+from cacheinf_ros.graph import Model, Scales
 from cacheinf_ros.sources.scenes import Gallery, load_photographs
 
 pytestmark = pytest.mark.skipif(kernel_library() is None, reason="the compiled kernels are not built")

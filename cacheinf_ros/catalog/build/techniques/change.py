@@ -62,19 +62,23 @@ class Recipe:
     Attributes:
         changes: one after the other.
         bits: of a stored weight: 32, 16 or 8.
+        int8: whether it is computed in int8, too.
     """
 
     changes: tuple[Change, ...] = ()
     bits: int = 32
+    int8: bool = False
 
     @property
     def name(self) -> str:
-        """Such as "factorise-0.25-8bit"; of the original "original"."""
+        """Such as "factorise-0.25-8bit", or "factorise-0.25-int8"; of the original "original"."""
         words = [change.name for change in self.changes]
-        return "-".join(words + [f"{self.bits}bit"] * (self.bits != 32)) or "original"
+        width = "int8" if self.int8 else f"{self.bits}bit"
+        return "-".join(words + [width] * (self.bits != 32)) or "original"
 
     @property
     def technique(self) -> str:
         """Describe it for people, as in "factorise 0.25, 8 bits"; the original is "", as :class:`Variant` wants it."""
         words = [f"{change.technique.value} {change.strength:g}" for change in self.changes]
-        return ", ".join(words + [f"{self.bits} bits"] * (self.bits != 32))
+        width = "computed in int8" if self.int8 else f"{self.bits} bits"
+        return ", ".join(words + [width] * (self.bits != 32))

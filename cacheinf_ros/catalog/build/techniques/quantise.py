@@ -1,8 +1,9 @@
 # Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
 """Reduced bit width of stored weights (MCDNN section 5.1): 32, 16 or 8 bits.
 
-What it saves is the file, and what loading it takes. The engine computes in float32, so that a loaded variant needs as
-much memory and time as with 32 bits. Biases and what belongs to normalisation stay in 32 bits: they are small.
+What it saves is the file, and what loading it takes. In float32 a loaded variant needs as much memory and time as with
+32 bits; in int8 (:attr:`.Recipe.int8`) the engine computes with these very weights. Biases and what belongs to
+normalisation stay in 32 bits: they are small.
 """
 
 from __future__ import annotations

@@ -1,0 +1,141 @@
+# Copyright The cacheinf_ros maintainers. SPDX-License-Identifier: Apache-2.0
+"""Variants that are computed in int8: by their own scales wherever they run on a processor, and on devices alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from catalogs import IN_INT8, OTHER, SMALL, made_catalog
+from quantised import scales_of
+
+from cacheinf_ros.catalog.build.catalog_frames import Sample
+from cacheinf_ros.catalog.build.variant_accuracy import Judge
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
+from cacheinf_ros.catalog.heads.shared_models import obstacle
+from cacheinf_ros.catalog.serving.partitioned_models import SplitModels
+from cacheinf_ros.catalog.variant import Cost, Place
+from cacheinf_ros.catalog.variant_files import write_scales
+from cacheinf_ros.disk_cache import digest
+from cacheinf_ros.engine import Engine, EngineConfig, Mode, kernel_library
+from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.graph import Model, load_model
+from cacheinf_ros.matching import MatcherName, MatchingConfig
+from cacheinf_ros.matching.matching_config import IDENTICAL
+from cacheinf_ros.offload import Identity
+from cacheinf_ros.pipeline.map_producer import MapProducer
+
+pytestmark = pytest.mark.skipif(kernel_library() is None, reason="int8 needs the compiled kernels")
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
+    return made_catalog(
+        tmp_path_factory.mktemp("room"), "room", {Place.CLOUD: Cost(), Place.DEVICE: Cost()}, with_int8=True
+    )
+
+
+def outputs(model: Model, precision: str = "float32") -> tuple[str, np.ndarray]:
+    engine = Engine(model, EngineConfig.checked(mode=Mode.DENSE, threads=1, precision=precision))
+    (values,) = engine.run(IMAGE, None).outputs.values()
+    return engine.kernel_name, np.array(values)
+
+
+def test_it_is_computed_in_int8_whatever_precision_is_set(catalog: CatalogFolder) -> None:
+    """From its files and from the graph that was kept: bit for bit as the network in int8 with these scales."""
+    in_floats = catalog.load(SMALL.name)
+    loaded = catalog.load(IN_INT8.name)
+    kernels, values = outputs(loaded, "int8")
+    assert "int8" in kernels and not np.array_equal(values, outputs(in_floats)[1])
+    np.testing.assert_allclose(values, outputs(in_floats)[1], rtol=0.1, atol=0.1)
+    for again in (loaded, catalog.network(IN_INT8.name), catalog.network(IN_INT8.name)):
+        for precision in ("float32", "bfloat16"):
+            kernels, others = outputs(again, precision)
+            assert "int8" in kernels and np.array_equal(values, others)
+
+
+def test_its_cached_frames_are_as_dense_ones(catalog: CatalogFolder) -> None:
+    model = catalog.network(IN_INT8.name)
+    cached, dense = (Engine(model, EngineConfig.checked(mode=mode, threads=1)) for mode in (Mode.EXACT, Mode.DENSE))
+    matching = MatchingConfig(matcher=MatcherName.IDENTITY, threshold=IDENTICAL)
+    producer, shares = MapProducer(matching), []
+    for number in range(4):
+        image = IMAGE.copy()
+        image[:10, :10] = number
+        update = producer.link(image, number + 1, matching, mode=Mode.EXACT)
+        found, expected = cached.run(image, update.cache_map), dense.run(image, None)
+        shares.append(found.active_share)
+        for name, value in expected.outputs.items():
+            assert np.array_equal(found.outputs[name], value)
+    assert max(shares[1:]) < 1
+
+
+def test_its_accuracy_is_that_of_int8(catalog: CatalogFolder) -> None:
+    original, model = catalog.load("original"), catalog.load(IN_INT8.name)
+    images = np.random.default_rng(1).integers(0, 256, (6, 48, 64, 3), np.uint8)
+    judge = Judge(original, [Sample(image=image) for image in images])
+    engine = Engine(model, EngineConfig.checked(mode=Mode.DENSE, threads=1))
+    (name,) = (name for name, _ in model.graph.outputs)
+    agreed = [
+        engine.run(image, None).outputs[name].argmax() == int(original.module(values).argmax())
+        for image, values in zip(images, judge._inputs, strict=True)
+    ]
+    assert judge.accuracy_in_int8(model, 1) == pytest.approx(np.mean(agreed))
+
+
+def test_servers_compute_it_in_no_robots_name(catalog: CatalogFolder) -> None:
+    """What has the same weights is found in its place, and is computed as the server computes."""
+    models = SplitModels(load_model(OTHER, input_size=(61, 47)), [catalog])
+    found = models.find(Identity.of(catalog.load(IN_INT8.name)))
+    assert found.scales is None and found.name.endswith(SMALL.name)
+
+
+def test_it_shares_no_operators(catalog: CatalogFolder) -> None:
+    one, other = catalog.load(IN_INT8.name), catalog.load(SMALL.name)
+    assert "int8" in obstacle(one, other) and "int8" in obstacle(other, one) and not obstacle(other, other)
+
+
+def copied(catalog: CatalogFolder, folder: Path) -> Path:
+    shutil.copytree(catalog.path, folder / "copy")
+    return folder / "copy"
+
+
+def test_damaged_and_missing_scales_are_named(catalog: CatalogFolder, tmp_path: Path) -> None:
+    folder = copied(catalog, tmp_path)
+    path = folder / f"{IN_INT8.name}.scales.npz"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CatalogError, match=r"scales .* have changed since the catalog was built"):
+        read_catalog(folder)
+    path.unlink()
+    with pytest.raises(CatalogError, match=r"scales .* do not exist"):
+        read_catalog(folder)
+
+
+@pytest.mark.parametrize("what", ["another network's", "none", "not finite"])
+def test_scales_that_do_not_fit_are_refused(catalog: CatalogFolder, what: str, tmp_path: Path) -> None:
+    """Whoever makes a catalog states the hashes, too."""
+    folder = copied(catalog, tmp_path)
+    path = folder / f"{IN_INT8.name}.scales.npz"
+    scales = scales_of(catalog.load("original"))
+    name = next(operator.output for operator in catalog.load("original").graph.operators if hasattr(operator, "bias"))
+    wrong = {"another network's": torch.ones(3), "not finite": torch.full((8,), torch.nan)}.get(what)
+    old = catalog.entry(IN_INT8.name).scales_sha256
+    if wrong is not None:
+        scales.biases[name] = wrong  # type: ignore[index]
+    new = write_scales(folder, IN_INT8.name, scales)
+    if what == "none":
+        path.write_bytes(b"no archive")
+        new = digest(path)
+    file = folder / "catalog.yaml"
+    file.write_text(file.read_text().replace(old, new))
+    found = read_catalog(folder)
+    for load in (found.load, found.network):
+        with pytest.raises(CatalogError, match=r"scales .* do not fit variant"):
+            load(IN_INT8.name)
