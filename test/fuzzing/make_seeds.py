@@ -14,7 +14,6 @@ import torch
 import yaml
 from networks.lowered import graph_of
 from networks.random_graphs import random_network
-from networks.tiny import tiny
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
@@ -33,7 +32,7 @@ from cacheinf_ros.engine.quantisation.scales import scales_bytes
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.fleet.frame_stream import packet_bytes
 from cacheinf_ros.graph.graph_io import encode_graph
-from cacheinf_ros.graph.ir import Levels
+from cacheinf_ros.graph.ir import Conv, Levels
 from cacheinf_ros.graph.scales import Scales
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import EngineState, InferenceResult
@@ -50,7 +49,7 @@ from cacheinf_ros.offload.protocol.starts import encode_start
 from cacheinf_ros.offload.searching.search_messages import question_bytes, table_bytes
 from cacheinf_ros.pipeline.map_chain import MapUpdate
 from cacheinf_ros.yaml_text import whole_yaml
-from fuzzing.decoders import PATCH_CHANNELS, PATCH_ROWS, PATCH_WIDTH, PIXELS_SIZE, space, workload
+from fuzzing.decoders import PATCH_CHANNELS, PATCH_ROWS, PATCH_WIDTH, PIXELS_SIZE, space, tiny_graph, workload
 
 _SEEDS = Path(__file__).parent / "seeds"
 _IMAGE = np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8)
@@ -153,7 +152,7 @@ def _files() -> dict[str, list[bytes]]:
 
 def _graphs() -> list[bytes]:
     """Of the smallest random networks that can be stored, and of one that is always there."""
-    found = [encode_graph(graph_of(tiny(), (48, 64)))]
+    found = [encode_graph(tiny_graph())]
     for seed in range(60):
         network = random_network(seed)
         try:
@@ -188,9 +187,10 @@ def _catalog() -> dict[str, object]:
         "name": "original", "accuracy": 0.9, "bits": 32, "changes": [], "stored_bytes": 10, "graph": "0" * 32,
         "sha256": "0" * 64, "costs": {"device": cost},
     }  # fmt: skip
+    in_int8 = {**variant, "name": "int8", "bits": 8, "int8": True, "scales_sha256": "0" * 64}
     return {
         "format": 1, "name": "room", "model": "file.py:room", "input_size": [48, 64], "measure": "class",
-        "data": "built-in", "variants": [variant],
+        "data": "built-in", "variants": [variant, in_int8],
     }  # fmt: skip
 
 
@@ -212,11 +212,12 @@ def _heads() -> dict[str, object]:
 
 
 def _scales() -> Scales:
+    first, second = [operator for operator in tiny_graph().operators if isinstance(operator, Conv)][:2]
     return Scales(
-        levels={"conv": Levels(scale=0.5, zero=3)},
-        biases={"conv": torch.ones(3)},
-        weight_scales={"conv": torch.ones(3)},
-        floats=frozenset({"softmax"}),
+        levels={first.output: Levels(scale=0.5, zero=3)},
+        biases={first.output: torch.ones(len(first.bias))},
+        weight_scales={first.output: torch.ones(len(first.bias))},
+        floats=frozenset({second.output}),
     )
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 import torch
@@ -96,6 +97,9 @@ def checked_scales(data: bytes, graph: Graph) -> Scales:
         EngineError: they are none, or not this graph's.
     """
     try:
+        with ZipFile(BytesIO(data)) as archive:
+            if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
+                raise EngineError("they are packed, which we never do: what comes out may be of any size")
         scales = scales_of(data)
         fits = _fit(scales, graph)
     except Exception as error:  # numpy, zipfile and what goes by types that are not there raise whatever they do
