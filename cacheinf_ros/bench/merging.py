@@ -61,7 +61,7 @@ def run_merging_benchmark(
             "merged": Caching(dropped=choices.best),
         }
         sizes = {name: _map_bytes(Program(executed.graph, kernels, caching)) for name, caching in cachings.items()}
-    weights = weight_bytes(model.graph)
+    weights = weight_bytes(executed.graph)
     merged, everything = assess(choices.best), choices.everything
     report: dict[str, Any] = {name: (weights + size) / MIB for name, size in sizes.items()}  # weights once, unpacked
     report |= {

@@ -19,7 +19,7 @@ from torch import nn
 from cacheinf_ros.catalog.build.techniques import Change, Recipe, perform, unpack
 from cacheinf_ros.catalog.stored_files import read_yaml, write_yaml
 from cacheinf_ros.catalog.variant import Catalog, Cost, Place, Variant
-from cacheinf_ros.catalog.variant_files import REMEDY, checked_scales_file, checked_weights
+from cacheinf_ros.catalog.variant_files import REMEDY, intact_scales, intact_weights
 from cacheinf_ros.config import Config
 from cacheinf_ros.engine.quantisation import checked_scales
 from cacheinf_ros.errors import CacheinfError, CatalogError, EngineError
@@ -81,6 +81,12 @@ class VariantEntry(Config):
     scales_sha256: _Sha256 = ""
     costs: dict[Place, CostEntry] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.int8 and (self.bits != 8 or set(self.costs) != {Place.DEVICE}):
+            raise ValueError("what is computed in int8 has weights of 8 bits, and runs on the device alone")
+        return self
+
     @property
     def recipe(self) -> Recipe:
         """How it is made from the original."""
@@ -124,6 +130,8 @@ class CatalogFile(Config):
         names = [entry.name for entry in (*self.variants, *self.dominated)]
         if len(set(names)) != len(names):
             raise ValueError(f"two variants have one name: {', '.join(names)}")
+        if any(entry.int8 and not entry.scales_sha256 for entry in self.variants):
+            raise ValueError("a variant in int8 has no SHA-256 of its scales")
         if not any(entry.recipe == Recipe() for entry in self.variants):
             raise ValueError("the original is not among the variants")
         return self
@@ -145,6 +153,12 @@ class CatalogFolder:
     def catalog(self) -> Catalog:
         """The variants that have weights."""
         return Catalog(model=self.file.name, variants=tuple(entry.variant for entry in self.file.variants))
+
+    @property
+    def without_int8(self) -> CatalogFolder:
+        """The catalog as it is where nothing is computed in int8."""
+        variants = tuple(entry for entry in self.file.variants if not entry.int8)
+        return replace(self, file=self.file.model_copy(update={"variants": variants}))
 
     @property
     def cards(self) -> tuple[ModelCard, ...]:
@@ -176,8 +190,9 @@ class CatalogFolder:
         graph = kept_graph(path)
         if graph is None:
             model = self.load(name)
-            keep(model.graph, path)
-            return replace(model, module=DeferredGraph(model.graph))
+            kept = kept_graph(path) if keep(model.graph, path) else None
+            graph = kept or model.graph  # what is kept has its weights in a file, and takes no memory for them
+            return replace(model, graph=graph, module=DeferredGraph(graph))
         card = recognised(_named(sized(load_card(self.file.model), self.file), entry), graph)
         return Model(
             module=DeferredGraph(graph), graph=graph, card=card, weights_origin=WeightsOrigin.FILE,
@@ -194,7 +209,8 @@ class CatalogFolder:
             CatalogError: as :meth:`load`.
             ModelError: as :meth:`load`.
         """
-        missing = [entry for entry in self.file.variants if not self._kept(entry).is_file()]
+        paths = {self._kept(entry): entry for entry in self.file.variants}  # two that differ in int8 alone have one
+        missing = [entry for path, entry in paths.items() if not path.is_file()]
         if missing:
             say(f"preparing {len(missing)} variants of {self.file.name}, once on this machine")
         for entry in missing:
@@ -236,9 +252,9 @@ def read_catalog(folder: Path) -> CatalogFolder:
     """
     file = read_yaml(folder / FILE, CatalogFile, REMEDY)
     for entry in file.variants:
-        checked_weights(folder, entry.name, entry.sha256)
+        intact_weights(folder, entry.name, entry.sha256)
         if entry.int8:
-            checked_scales_file(folder, entry.name, entry.scales_sha256)
+            intact_scales(folder, entry.name, entry.scales_sha256)
     return CatalogFolder(path=folder, file=file)
 
 
@@ -264,7 +280,7 @@ def load_variant(entry: VariantEntry, folder: Path, original: nn.Module, card: M
     Raises:
         CatalogError: the file is missing, changed, or does not fit.
     """
-    path = checked_weights(folder, entry.name, entry.sha256)
+    path = intact_weights(folder, entry.name, entry.sha256)
     assert card.input_size is not None
     module = perform(original, entry.recipe.changes, card.input_size)
     try:
@@ -294,7 +310,7 @@ def cost_entries(costs: Mapping[Place, Cost]) -> dict[Place, CostEntry]:
 def _scales_of(entry: VariantEntry, folder: Path, graph: Graph) -> Scales | None:
     if not entry.int8:
         return None
-    path = checked_scales_file(folder, entry.name, entry.scales_sha256)
+    path = intact_scales(folder, entry.name, entry.scales_sha256)
     try:
         return checked_scales(path.read_bytes(), graph)
     except (OSError, EngineError) as error:

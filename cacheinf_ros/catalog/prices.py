@@ -39,13 +39,13 @@ class PriceConfig(Config):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
-    """What an architecture takes on this machine, whatever its weights.
+    """What an architecture takes on this machine, in float32 or in int8, whatever its weights.
 
     Attributes:
         device_ms: of a dense frame by the engine, median.
         prepare_ms: of loading, from its file in memory to an engine that is ready, the fastest of some.
         kept_bytes: of that file, with weights as float32; 0: it cannot be kept, and is exported from its weights.
-        memory_bytes: parameters as float32, and all other tensors of a dense frame in one arena.
+        memory_bytes: parameters as they are computed with, and all other tensors of a dense frame in one arena.
         whole_bytes: the same with every feature map kept, as sharing a frame with a server needs it.
         workload: the operators.
         took: float64 [operators, points], milliseconds of each operator; see

@@ -61,12 +61,12 @@ def scales_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.scales.npz"
 
 
-def checked_weights(folder: Path, name: str, sha256: str) -> Path:
+def intact_weights(folder: Path, name: str, sha256: str) -> Path:
     """The file with a variant's weights; :class:`CatalogError` unless it is there, and has this SHA-256."""
     return _checked("weights", weights_file(folder, name), name, sha256)
 
 
-def checked_scales_file(folder: Path, name: str, sha256: str) -> Path:
+def intact_scales(folder: Path, name: str, sha256: str) -> Path:
     """The file with a variant's scales; :class:`CatalogError` unless it is there, and has this SHA-256."""
     return _checked("scales", scales_file(folder, name), name, sha256)
 
@@ -76,6 +76,10 @@ def _checked(what: str, path: Path, variant: str, sha256: str) -> Path:
         raise CatalogError(f"{what} {path} of variant {variant!r} do not exist; {REMEDY}")
     if path.resolve().parent != path.parent.resolve():
         raise CatalogError(f"{what} {path} lead out of the catalog's folder; {REMEDY}")
-    if digest(path) != sha256:
+    try:
+        is_same = digest(path) == sha256
+    except OSError as error:
+        raise CatalogError(f"{what} {path} of variant {variant!r} cannot be read: {error}; {REMEDY}") from None
+    if not is_same:
         raise CatalogError(f"{what} {path} have changed since the catalog was built; {REMEDY}")
     return path

@@ -55,11 +55,11 @@ def _stairs(entries: Sequence[VariantEntry], field: str, unit: float) -> list[tu
 
 
 def _named(entries: Sequence[VariantEntry], field: str, unit: float) -> list[tuple[float, float, str]]:
-    """One name for variants of one architecture, which differ in the bits of their weights only."""
+    """One name for variants that lie together: of one architecture, and alike in int8 or not."""
     found: dict[object, tuple[float, float, str]] = {}
     for entry in entries:
         place = getattr(entry.costs[Place.DEVICE], field) / unit, entry.accuracy
-        found.setdefault(entry.changes, (*place, entry.name))
+        found.setdefault((entry.changes, entry.int8), (*place, entry.name))
     return list(found.values())
 
 

@@ -33,7 +33,7 @@ def measured_file(
         config.device,
         config.threads,
         precision.value,
-        *([scales_digest(model)] if precision is Precision.INT8 else []),
+        *([scales_digest(model)] if precision is Precision.INT8 and not whatever_weights else []),
         *([backend] if backend else []),
     )
     key = "/".join(map(str, (*parts, torch.__version__, suffix)))

@@ -223,7 +223,11 @@ def _read_program(card: ModelCard) -> ExportedProgram:
         )
     if card.weights:
         raise ModelError(f"model {path} holds its weights already: leave out 'weights'")
-    if card.sha256 and digest(path) != card.sha256:
+    try:
+        has_changed = bool(card.sha256) and digest(path) != card.sha256
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error}") from None
+    if has_changed:
         raise ModelError(f"{path} has changed since its card was written: write both anew")
     try:
         with quiet_torch():

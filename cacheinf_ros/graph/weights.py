@@ -13,14 +13,14 @@ from cacheinf_ros.graph.ir import Graph, Int8Conv
 
 
 def weight_bytes(graph: Graph) -> int:
-    """How many bytes a graph's parameters take, each counted once: float32, and int8 the weights of int8 convolutions.
+    """How many bytes a graph's parameters take, each counted once: four, or one as a weight of an int8 convolution.
 
-    These are rounded when an engine starts. Their floats are then read no more: of a graph that was kept they are pages
-    of a file, which the system takes back.
+    Such weights are rounded when an engine starts. The floats are read no more then: of a graph that was kept they are
+    pages of a file, which the system takes back.
     """
     tensors = {id(tensor): tensor for operator in graph.operators for tensor in _tensors(operator)}
     in_int8 = {id(operator.weight) for operator in graph.operators if isinstance(operator, Int8Conv)}
-    return sum(tensor.numel() * (1 if name in in_int8 else 4) for name, tensor in tensors.items())
+    return sum(tensor.numel() * (1 if key in in_int8 else 4) for key, tensor in tensors.items())
 
 
 def _tensors(value: Any) -> Iterable[torch.Tensor]:

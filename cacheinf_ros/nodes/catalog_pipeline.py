@@ -22,6 +22,7 @@ from cacheinf_ros.catalog.serving.catalog_service import CatalogService, Places
 from cacheinf_ros.catalog.serving.device_models import DeviceModels, View
 from cacheinf_ros.energy import PowerModel, RequestEnergy
 from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine.quantisation import computes_int8
 from cacheinf_ros.matching import MatchingConfig
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import InferenceResult
@@ -64,7 +65,7 @@ class CatalogPipeline:
         self._node = node
         self._configs = CatalogsInUse(node.parameters)
         config = self._configs.get(CatalogConfig)
-        folders = config.read()
+        folders = config.read(int8=computes_int8(get(EngineConfig).device))
         demands = config.demands(folders)  # before anything is prepared: a mistake is told at once
         if config.loads_variants:
             prepare_catalogs(folders, log.info, log.error)

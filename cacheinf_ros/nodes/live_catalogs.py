@@ -13,6 +13,8 @@ from rclpy.parameter import Parameter
 
 from cacheinf_ros.catalog import CatalogFolder, prepare_catalogs
 from cacheinf_ros.catalog.serving import CatalogConfig, CatalogFoldersConfig
+from cacheinf_ros.engine import EngineConfig
+from cacheinf_ros.engine.quantisation import computes_int8
 from cacheinf_ros.errors import CacheinfError, ConfigError
 from cacheinf_ros.low_priority import lower_priority
 from cacheinf_ros.nodes.frame_node import FrameNode
@@ -66,9 +68,10 @@ class LiveCatalogs:
             config = config.changed(
                 **{name: value for name, value in changed.items() if name in type(config).model_fields}
             )
-            folders = config.read()
-            if isinstance(config, CatalogConfig):
-                config.demands(folders)
+            if not isinstance(config, CatalogConfig):
+                return config.read()
+            folders = config.read(int8=computes_int8(self._node.parameters.get(EngineConfig).device))
+            config.demands(folders)
         except CacheinfError as error:
             raise ConfigError(str(error)) from None
         return folders

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from cacheinf_ros.engine import DensePrecision, EngineConfig, EngineResult, Selection
 from cacheinf_ros.engine.decisions import Task, task_of_model
-from cacheinf_ros.engine.dense_backends import DenseBackend, backends_for, faster_backends, fastest_backends
+from cacheinf_ros.engine.dense_backends import Backend, DenseBackend, backends_for, faster_backends, fastest_backends
+from cacheinf_ros.engine.quantisation import computes_int8
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.mode import Mode
@@ -46,7 +47,13 @@ def compute_densely(
 
 
 def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBackend, ...]:
-    """Prepare those of float32, which takes seconds, the fastest first."""
+    """Prepare those of float32, which takes seconds, the fastest first.
+
+    Of a model that is computed in int8 by its own scales (:attr:`Model.scales`) that is the only one: it is what the
+    model's accuracy was measured of.
+    """
+    if _is_int8(model, config):
+        return fastest_backends(model, config.threads, (Backend.OWN_INT8,))
     full = backends_for(config.device, DensePrecision.FLOAT32)
     return fastest_backends(model, config.threads, full, config.device)
 
@@ -54,12 +61,14 @@ def full_precision_backends(model: Model, config: EngineConfig) -> tuple[DenseBa
 def half_precision_backends(
     model: Model, config: EngineConfig, best: DenseBackend, photographs: Sequence[AllOutputs]
 ) -> Iterator[DenseBackend]:
-    """Prepare those of 16 bits that the user allows and that are faster than the best one of float32.
+    """Prepare those of 16 bits that the user allows and that are faster than the best one of float32; of none in int8.
 
     Args:
         photographs: what float32 makes of photographs; a backend whose outputs are far from them is left out, and named
             in the log.
     """
+    if _is_int8(model, config):
+        return
     narrower = backends_for(config.device, *filter(config.dense_precision.allows, _OF_16_BITS))
     for backend in faster_backends(model, config.threads, best, narrower, None, config.device):
         with guarded(f"{backend.name} is not used") as failure:
@@ -70,10 +79,14 @@ def half_precision_backends(
             yield backend
 
 
-def may_quantise(config: EngineConfig) -> bool:
-    """Whether the user allows int8, and something that is installed computes it."""
-    allows = config.dense_precision.allows(DensePrecision.INT8)
+def may_quantise(model: Model, config: EngineConfig) -> bool:
+    """Whether a model is not in int8 yet, the user allows that, and something that is installed computes it."""
+    allows = config.dense_precision.allows(DensePrecision.INT8) and not _is_int8(model, config)
     return allows and bool(backends_for(config.device, DensePrecision.INT8))
+
+
+def _is_int8(model: Model, config: EngineConfig) -> bool:
+    return model.scales is not None and computes_int8(config.device)
 
 
 def answers_to_photographs(model: Model, backend: DenseBackend) -> list[AllOutputs]:

@@ -3,7 +3,8 @@
 
 Bursts are computed in float32, by its backends in turn, and show what those of lower precision lose
 (:mod:`cacheinf_ros.pipeline.lower_precision`). While nothing is seen one of these looks out
-(:mod:`cacheinf_ros.pipeline.quiet_stretch`).
+(:mod:`cacheinf_ros.pipeline.quiet_stretch`). Of a model that is computed in int8 by its own scales, as some variants in
+catalogs are, int8 takes the place of float32, and there is nothing lower.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ class DenseStream:
             return
         with guarded("frames are not computed in a lower precision"):
             best = self._ranking.best
-            if may_quantise(config):
+            if may_quantise(self._model, config):
                 self._quantiser = BackgroundQuantiser(self._model, config.threads, best, self._lower.offer)
             for backend in half_precision_backends(self._model, config, best, photographs):
                 self._lower.offer(backend)

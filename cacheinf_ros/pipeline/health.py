@@ -161,9 +161,9 @@ class Health:
             self._unreported = reason
 
     def complained(self, complaint: str) -> None:
-        """A peer sent what cannot be used: counted, and said in the log."""
+        """Count something that the operator should know, and say it in the log, as of the line that calls this."""
         self.count("complaints")
-        _log.warning("%s", complaint, extra=THROTTLE)
+        _log.warning("%s", complaint, extra=THROTTLE, stacklevel=2)
 
     def restart(self) -> None:
         """Frames are taken again: how the last ones went before is no matter any more. Counts go on."""

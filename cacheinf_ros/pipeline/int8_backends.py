@@ -65,8 +65,8 @@ class Int8Backends:
 
     @cached_property
     def _of_the_file(self) -> Scales | None:
-        """The scales of a file that was quantised, or of a model that has its own."""
-        return own_scales(self._model) or self._model.scales
+        """The scales of a file that was quantised."""
+        return own_scales(self._model)
 
     def _by_own(self, scales: Scales) -> DenseBackend | None:
         own = self._fastest((Backend.OWN_INT8,), scales)

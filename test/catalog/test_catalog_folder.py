@@ -20,7 +20,7 @@ from cacheinf_ros.catalog.build.techniques import Technique
 from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.variant import Place
 from cacheinf_ros.engine import Engine, EngineConfig, Mode
-from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.errors import CatalogError, EngineError
 from cacheinf_ros.graph import load_model
 
 MODEL = f"{Path(__file__).parents[1] / 'networks' / 'tiny.py'}:tiny"
@@ -83,6 +83,22 @@ def test_scales_need_frames_that_accuracy_is_not_measured_on(tmp_path: Path) -> 
     found = Builder(MODEL, load_model(MODEL), data, tmp_path / "catalog").build((), (32,))
     assert [entry.name for entry in found.file.variants] == ["original"]
     assert "--data" in found.file.left_out["int8"]
+
+
+def test_what_cannot_be_quantised_is_left_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise EngineError("not this one")
+
+    monkeypatch.setattr(catalog_builder, "quantise", fails)
+    data = Data(
+        training=tuple(frames(0, 2)), held_out=(Sample(image=frames(1, 1)[0], class_id=0),), description="noise"
+    )  # fmt: skip
+    builder = Builder(MODEL, load_model(MODEL), data, tmp_path / "catalog")
+    found = builder.build((), (32,))
+    assert [entry.name for entry in found.file.variants] == ["original"] and found.file.left_out == {
+        "int8": "not this one"
+    }
+    assert [path.name for path in found.path.glob("*.safetensors")] == ["original.safetensors"]
 
 
 def test_fewer_bits_are_smaller_files(catalog: CatalogFolder) -> None:

@@ -29,7 +29,7 @@ from cacheinf_ros.engine.cost import POINTS
 from cacheinf_ros.engine.cost.measure import _parsed as read_costs
 from cacheinf_ros.engine.layout import lay_out
 from cacheinf_ros.engine.program import Program
-from cacheinf_ros.engine.quantisation import checked_scales
+from cacheinf_ros.engine.quantisation import checked_scales, int8_graph
 from cacheinf_ros.errors import CacheinfError, MessageError
 from cacheinf_ros.fleet.frame_stream import packet_bytes, packet_of
 from cacheinf_ros.graph import ModelCard, model_of
@@ -58,13 +58,13 @@ _LARGEST_GRAPH = 2_000_000  # values of all tensors of a graph that is run
 
 @cache
 def tiny_graph() -> Graph:
-    """Of a small network."""
+    """The graph of a small network."""
     return model_of(tiny(), ModelCard(name="tiny", input_size=(48, 64))).graph
 
 
 @cache
 def workload() -> Workload:
-    """Of the same one."""
+    """The operators of the same network."""
     return Workload(lay_out(tiny_graph()))
 
 
@@ -182,7 +182,7 @@ def costs(data: bytes) -> bool:
 
 def scales(data: bytes) -> bool:
     """Scales of a catalog's variant, which nobody has vouched for."""
-    return accepts(lambda content: checked_scales(content, tiny_graph()), data)
+    return accepts(lambda content: int8_graph(tiny_graph(), checked_scales(content, tiny_graph())), data)
 
 
 def card(data: bytes) -> bool:

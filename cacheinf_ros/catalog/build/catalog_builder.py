@@ -41,9 +41,9 @@ from cacheinf_ros.catalog.prices import Measured, PriceConfig, costs_of
 from cacheinf_ros.catalog.variant import Cost, Place, pareto_front
 from cacheinf_ros.catalog.variant_files import scales_file, weights_file, write_scales, write_weights
 from cacheinf_ros.energy import PowerModel
-from cacheinf_ros.engine import Preprocessor, kernel_library
-from cacheinf_ros.engine.quantisation import quantise
-from cacheinf_ros.errors import CatalogError
+from cacheinf_ros.engine import Preprocessor
+from cacheinf_ros.engine.quantisation import own_scales, quantise
+from cacheinf_ros.errors import CatalogError, EngineError
 from cacheinf_ros.graph import Model, graph_hash, model_of
 
 STRENGTHS = {
@@ -124,7 +124,9 @@ class Builder:
         left_out: dict[str, str] = {}
         if int8 and (reason := self._obstacle_to_int8()):
             int8, left_out["int8"] = False, reason
-        entries = self._of_architecture(self._model.module, (), tuple(dict.fromkeys((32, *bits))), int8, say)
+        entries = self._of_architecture(self._model.module, (), tuple(dict.fromkeys((32, *bits))), say)
+        if int8:
+            entries += self._in_int8(self._model.module, (), left_out, say)
         for technique in techniques:
             for strength in STRENGTHS[technique]:
                 try:
@@ -135,26 +137,26 @@ class Builder:
                     continue
                 if self._tutor.teaches:
                     say(f"fine-tuning {change.name}")
-                entries += self._of_architecture(self._tutor.teach(module), (change,), tuple(bits), int8, say)
+                module = self._tutor.teach(module)
+                entries += self._of_architecture(module, (change,), tuple(bits), say)
+                if int8:
+                    entries += self._in_int8(module, (change,), left_out, say)
         folder = self._written(entries, left_out)
         folder.prepare(say)
         return folder
 
     def _obstacle_to_int8(self) -> str:
-        if kernel_library() is None:
-            return "it needs the compiled kernels, which are not built here"
+        if own_scales(self._model) is not None:
+            return "the model is quantised already: its variants run in int8 with precision int8"
         return "" if self._data.training else "it needs frames for its scales: give some with --data"
 
     def _of_architecture(
-        self, module: nn.Module, changes: tuple[Change, ...], bits: Sequence[int], int8: bool, say: Report
+        self, module: nn.Module, changes: tuple[Change, ...], bits: Sequence[int], say: Report
     ) -> list[VariantEntry]:
         """Variants that differ in their weights' bits; in float32 they take the same time, which is measured once."""
         say(f"measuring {Recipe(changes=changes).name}")
         measured = measure(model_of(module, self._model.card), self._image, self._conditions.threads)
-        entries = [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
-        if int8:
-            entries.append(self._int8_variant(module, Recipe(changes=changes, bits=8, int8=True), say))
-        return entries
+        return [self._variant(module, Recipe(changes=changes, bits=each), measured) for each in bits]
 
     def _variant(self, module: nn.Module, recipe: Recipe, measured: Measured) -> VariantEntry:
         model, stored, sha256 = self._stored(module, recipe)
@@ -169,16 +171,24 @@ class Builder:
             costs=cost_entries(self._costs(measured, stored)),
         )
 
-    def _int8_variant(self, module: nn.Module, recipe: Recipe, say: Report) -> VariantEntry:
-        """On the device alone: a server computes the same weights in float32, as the variant of 8 bits."""
+    def _in_int8(
+        self, module: nn.Module, changes: tuple[Change, ...], left_out: dict[str, str], say: Report
+    ) -> list[VariantEntry]:
+        """The architecture computed in int8, on the device alone: a server may have no kernels for that."""
+        recipe = Recipe(changes=changes, bits=8, int8=True)
         say(f"quantising {recipe.name}")
         model, stored, sha256 = self._stored(module, recipe)
         frames, threads = self._data.training, self._conditions.threads
-        scales = quantise(model, frames[:: max(1, len(frames) // _QUANTISED_ON)], threads).scales
-        model = replace(model, scales=scales)
-        say(f"measuring {recipe.name}")
-        costs = self._costs(measure(model, self._image, threads), stored)
-        return VariantEntry(
+        try:
+            scales = quantise(model, frames[:: max(1, len(frames) // _QUANTISED_ON)], threads).scales
+            model = replace(model, scales=scales)
+            say(f"measuring {recipe.name}")
+            costs = self._costs(measure(model, self._image, threads), stored)
+        except EngineError as error:
+            weights_file(self._folder, recipe.name).unlink()
+            left_out[recipe.name] = str(error)
+            return []
+        entry = VariantEntry(
             name=recipe.name,
             accuracy=self._judge.accuracy_in_int8(model, threads),
             bits=recipe.bits,
@@ -190,6 +200,7 @@ class Builder:
             scales_sha256=write_scales(self._folder, recipe.name, scales),
             costs=cost_entries({Place.DEVICE: costs[Place.DEVICE]}),
         )
+        return [entry]
 
     def _stored(self, module: nn.Module, recipe: Recipe) -> tuple[Model, int, str]:
         """Write a variant's weights; returns it as it will be loaded, bytes of all weights, and the file's SHA-256."""

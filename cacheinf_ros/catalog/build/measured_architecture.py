@@ -52,7 +52,7 @@ def measure(model: Model, image: Image, threads: int) -> Measured:
         device_ms=_significant(_frame_ms(engine, image)),
         prepare_ms=_significant(prepare_ms),
         kept_bytes=kept_bytes,
-        memory_bytes=resident_bytes(engine),
+        memory_bytes=resident_bytes(engine) + (0 if kept_bytes or model.scales is None else weight_bytes(model.graph)),
         whole_bytes=weight_bytes(layout.graph) + _every_map(engine),
         workload=workload,
         took=took,

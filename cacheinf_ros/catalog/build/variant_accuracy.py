@@ -70,11 +70,8 @@ class Judge:
         return self._judged([outputs_of(module, image) for image in self._inputs])
 
     def accuracy_in_int8(self, model: Model, threads: int) -> float:
-        """Measure such a network as the engine computes it in int8, by its own scales.
-
-        Raises:
-            EngineError: it has none.
-        """
+        """Measure such a network as the engine computes it in int8, by the scales that it has."""
+        assert model.scales is not None
         program = DenseProgram(model, threads, Precision.INT8)
         found = []
         for image in self._images:

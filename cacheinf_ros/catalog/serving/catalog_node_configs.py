@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -56,6 +57,9 @@ class CatalogPolicy(Enum):
         return frozenset(Place) - left_out.get(self, set()) - (set() if use_server else {Place.SPLIT, Place.CLOUD})
 
 
+_log = logging.getLogger(__name__)
+
+
 class CatalogFoldersConfig(Config):
     """Where catalogs are."""
 
@@ -77,8 +81,11 @@ class CatalogFoldersConfig(Config):
         """Whether variants are loaded by this node, whole or in part."""
         return True
 
-    def read(self) -> tuple[CatalogFolder, ...]:
+    def read(self, *, int8: bool = False) -> tuple[CatalogFolder, ...]:
         """Read all of them.
+
+        Args:
+            int8: whether variants in int8 are wanted; servers, for one, have none.
 
         Raises:
             CatalogError: one cannot be read, or two are for one model.
@@ -88,7 +95,10 @@ class CatalogFoldersConfig(Config):
         for name in names:
             if names.count(name) > 1:
                 raise CatalogError(f"two catalogs are for {name!r}: change `name` in the catalog.yaml of one of them")
-        return folders
+        if int8 or not any(entry.int8 for folder in folders for entry in folder.file.variants):
+            return folders
+        _log.info("variants in int8 are left out: they are for robots with device cpu and compiled kernels")
+        return tuple(folder.without_int8 for folder in folders)
 
 
 class CatalogServerConfig(CatalogFoldersConfig):

@@ -53,8 +53,7 @@ def specialised_cache(
         rules: when a skew counts as one.
     """
     if not source.folder.pairs_for(source.variant):
-        is_measured = source.variant in source.folder.file.variant_ms
-        why = "is as fast as any small trunk" if is_measured else "is computed in int8"
+        why = "is as fast as any small trunk" if network.scales is None else "is computed in int8"
         announcer.note("specialising", f"none: {source.variant} {why}")
         return None
     runner = Runner(network, parameters.get(EngineConfig), announcer.note)

@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 def executed_model(model: Model, config: EngineConfig, scales: Scales | None = None) -> tuple[Model, Backend]:
     """The model as an engine of this configuration runs it, and what runs it.
 
-    A model with scales of its own (:attr:`Model.scales`) runs in int8 on a processor, whatever the configuration says.
-    Otherwise, in int8, a file that was quantised has its own; others have those that are given, or that ``cacheinf
-    quantise`` kept. Of 16 bits are feature maps where the backend keeps them so.
+    A model that has scales (:attr:`Model.scales`) runs in int8 where that can be, whatever the configuration says. In
+    int8 a file that was quantised has its own scales; others have those that are given, those of the model, or those
+    that ``cacheinf quantise`` kept. Of 16 bits are feature maps where the backend keeps them so.
 
     Raises:
         EngineError: nothing can: the device is not there, or the precision is int8 and the model has no scales.
@@ -48,7 +48,7 @@ def executed_graph(model: Model, config: EngineConfig) -> Graph:
     Raises:
         EngineError: there would be none: float16 is no precision of the device, or the model has no scales for int8.
     """
-    if precision_of(model, config) is Precision.INT8 and config.device == "cpu":
+    if precision_of(model, config) is Precision.INT8 and torch.device(config.device).type == "cpu":
         return graph_in_levels(model)
     floats = kept_floats(config.device, config.precision)
     return _graph_in_floats(model.graph, floats, mixes=config.device != "cpu")

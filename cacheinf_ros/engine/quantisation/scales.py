@@ -18,6 +18,7 @@ import torch
 
 from cacheinf_ros.disk_cache import KeptFile, cache_folder
 from cacheinf_ros.engine.engine_config import EngineConfig, Precision
+from cacheinf_ros.engine.kernels.kernel_library import kernel_library
 from cacheinf_ros.errors import EngineError
 from cacheinf_ros.graph import Graph, Model, Scales, graph_hash
 from cacheinf_ros.graph.ir import Conv, Levels
@@ -49,13 +50,21 @@ def kept_scales(model: Model, maker: Maker = Maker.USER) -> Scales | None:
     return _file(model, maker).read(scales_of)
 
 
+def computes_int8(device: str) -> bool:
+    """Whether engines on a device compute in int8: processors do, where the kernels are compiled."""
+    return torch.device(device).type == "cpu" and kernel_library() is not None
+
+
 def precision_of(model: Model, config: EngineConfig) -> Precision:
-    """What an engine of this configuration computes a model in: on a processor one with own scales stays in int8."""
-    return Precision.INT8 if model.scales is not None and config.device == "cpu" else config.precision
+    """The precision in which an engine of this configuration computes a model.
+
+    A model with scales of its own is computed in int8 wherever that can be, whatever the configuration says.
+    """
+    return Precision.INT8 if model.scales is not None and computes_int8(config.device) else config.precision
 
 
 def scales_digest(model: Model) -> str:
-    """What a model's own scales, else the user's, are told by from others of that model; empty where there are none."""
+    """A hash of a model's own scales, else of those that the user has kept for it; empty where there are none."""
     if model.scales is not None:
         return hashlib.sha256(scales_bytes(model.scales)).hexdigest()[:16]
     try:
@@ -98,12 +107,13 @@ def checked_scales(data: bytes, graph: Graph) -> Scales:
     """
     try:
         with ZipFile(BytesIO(data)) as archive:
-            if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
-                raise EngineError("they are packed, which we never do: what comes out may be of any size")
-        scales = scales_of(data)
-        fits = _fit(scales, graph)
-    except Exception as error:  # numpy, zipfile and what goes by types that are not there raise whatever they do
+            is_packed = any(member.compress_type != ZIP_STORED for member in archive.infolist())
+        scales = None if is_packed else scales_of(data)
+        fits = scales is not None and _fit(scales, graph)
+    except Exception as error:  # numpy and zipfile have no error of their own for bytes that make no sense
         raise EngineError(f"they cannot be read: {type(error).__name__}: {error}") from None
+    if scales is None:
+        raise EngineError("they are packed, which ours never are: what comes out may be of any size")
     if not fits:
         raise EngineError("they are not this network's")
     return scales
@@ -112,12 +122,13 @@ def checked_scales(data: bytes, graph: Graph) -> Scales:
 def _fit(scales: Scales, graph: Graph) -> bool:
     channels = {operator.output: len(operator.bias) for operator in graph.operators if isinstance(operator, Conv)}
     levels = scales.levels.values()
-    units = [*scales.weight_scales.values(), *(torch.tensor(float(each.scale)) for each in levels)]
+    units = [*scales.weight_scales.values(), *(torch.tensor(each.scale) for each in levels)]
     per_channel = [*scales.biases.items(), *scales.weight_scales.items()]
     return (
         scales.levels.keys() <= graph.tensors.keys()
         and scales.floats <= channels.keys()
-        and all(type(each.zero) is int and 0 <= each.zero <= _LARGEST_LEVEL for each in levels)
+        and all(type(each.scale) is float and type(each.zero) is int for each in levels)
+        and all(0 <= each.zero <= _LARGEST_LEVEL for each in levels)
         and all(bool((unit > 0).all() and torch.isfinite(unit).all()) for unit in units)
         and all(each.dtype == torch.float32 and tuple(each.shape) == (channels[name],) for name, each in per_channel)
         and all(bool(torch.isfinite(bias).all()) for bias in scales.biases.values())

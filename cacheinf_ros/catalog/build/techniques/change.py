@@ -69,6 +69,11 @@ class Recipe:
     bits: int = 32
     int8: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what no variant can be: whatever is computed in int8 has weights of 8 bits."""
+        if self.int8 and self.bits != 8:
+            raise ValueError(f"int8 of weights with {self.bits} bits")
+
     @property
     def name(self) -> str:
         """Such as "factorise-0.25-8bit", or "factorise-0.25-int8"; of the original "original"."""
