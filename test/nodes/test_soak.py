@@ -35,7 +35,7 @@ def test_whatever_happens_every_frame_has_one_right_result_or_a_stated_error(
         rates=FaultRates(
             faults=FAULTS, fault_every_s=0.5, server_share=0.1, cut_share=0.12, camera_share=0.2, link_share=0.03
         ),
-        visit_every_s=1.0, tune_every_s=2.0, rest_every_s=15.0, patience_s=30.0, seed=0,
+        visit_every_s=1.0, tune_every_s=2.0, rest_every_s=max(15.0, 0.6 * FAULTS), patience_s=30.0, seed=0,
     )  # fmt: skip
     report = soak(config, domain=domain, folder=tmp_path, make_group=partial(ForkedGroup, node_fork))
     (tmp_path / "report.json").write_text(json.dumps(figures(report), indent=1))
