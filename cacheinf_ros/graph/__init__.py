@@ -7,12 +7,12 @@ from cacheinf_ros.graph.dense_operators import COMBINED_BY
 from cacheinf_ros.graph.fuse import renamed
 from cacheinf_ros.graph.graph_io import decode_graph, encode_graph
 from cacheinf_ros.graph.identity import graph_hash, structure_hash
+from cacheinf_ros.graph.int8_scales import Scales
 from cacheinf_ros.graph.interpret import DeferredGraph, DenseGraph
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.kept_model import load_kept_model
 from cacheinf_ros.graph.known_models import possible_cards, recognised
 from cacheinf_ros.graph.load import Model, load_card, load_model, load_module, model_names, model_of
-from cacheinf_ros.graph.scales import Scales
 from cacheinf_ros.graph.shared_values import Shared, SharedValues
 from cacheinf_ros.graph.taps import AxisTaps
 from cacheinf_ros.graph.weights import weight_bytes

@@ -18,11 +18,11 @@ from cacheinf_ros.disk_cache import digest
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.graph.card import TRUSTED, ModelCard, read_card
 from cacheinf_ros.graph.fuse import fuse
+from cacheinf_ros.graph.int8_scales import Scales
 from cacheinf_ros.graph.ir import Graph
 from cacheinf_ros.graph.known_models import recognised
 from cacheinf_ros.graph.lower import lower
 from cacheinf_ros.graph.model_factory import build_module, load_weights
-from cacheinf_ros.graph.scales import Scales
 from cacheinf_ros.graph.shared_values import SharedValues
 from cacheinf_ros.graph.weights_origin import WeightsOrigin, origin_of_weights
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cacheinf_ros.cache_map import CacheMap, fold
-from cacheinf_ros.errors import CacheMapError, quoted
+from cacheinf_ros.errors import CacheMapError
 from cacheinf_ros.pipeline.guard import guarded
 
 MAPS_KEPT = 32
@@ -182,7 +182,7 @@ class CacheChain:
             if earlier is None:
                 return FoldedMap(cache_map=None, gap=BROKEN)
             links.append(earlier)
-        with guarded(f"cache map {link.sequence} of {quoted(link.session)}"):
+        with guarded(f"cache map {link.sequence} of {link.session!r}"):
             return FoldedMap(cache_map=fold([link.cache_map for link in reversed(links)]))
         return FoldedMap(cache_map=None, gap=UNUSABLE)
 

@@ -32,8 +32,8 @@ from cacheinf_ros.engine.quantisation.scales import scales_bytes
 from cacheinf_ros.errors import ModelError
 from cacheinf_ros.fleet.frame_stream import packet_bytes
 from cacheinf_ros.graph.graph_io import encode_graph
+from cacheinf_ros.graph.int8_scales import Scales
 from cacheinf_ros.graph.ir import Conv, Levels
-from cacheinf_ros.graph.scales import Scales
 from cacheinf_ros.mode import Mode
 from cacheinf_ros.msg import EngineState, InferenceResult
 from cacheinf_ros.nodes.conversions import byte_array, cache_map_message

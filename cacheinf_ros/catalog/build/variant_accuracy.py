@@ -12,13 +12,12 @@ from torch import nn
 
 from cacheinf_ros.catalog.build.catalog_frames import Sample
 from cacheinf_ros.catalog.build.techniques.probe import outputs_of
-from cacheinf_ros.engine import Preprocessor, decode
+from cacheinf_ros.engine import Engine, EngineConfig, Preprocessor, decode
 from cacheinf_ros.engine.accuracy import Detections, DetectionScore, score_frame
-from cacheinf_ros.engine.dense_program import DenseProgram
-from cacheinf_ros.engine.engine_config import Precision
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 from cacheinf_ros.graph.decoder_configs import Attributes, Detector
+from cacheinf_ros.mode import Mode
 
 
 class Measure(Enum):
@@ -72,12 +71,9 @@ class Judge:
     def accuracy_in_int8(self, model: Model, threads: int) -> float:
         """Measure such a network as the engine computes it in int8, by the scales that it has."""
         assert model.scales is not None
-        program = DenseProgram(model, threads, Precision.INT8)
-        found = []
-        for image in self._images:
-            program.read(image)
-            found.append([torch.from_numpy(value.copy()) for value in program.run(None)])
-        return self._judged(found)
+        engine = Engine(model, EngineConfig(mode=Mode.DENSE, cache_budget_mb=0.0, threads=threads))
+        answers = (engine.run(image, None).outputs.values() for image in self._images)
+        return self._judged([[torch.from_numpy(value.copy()) for value in values] for values in answers])
 
     def _judged(self, found: Sequence[Sequence[torch.Tensor]]) -> float:
         if self._is_detector:

@@ -14,7 +14,7 @@ import yaml
 from coloured import LABELS, TRUNK_BYTES, picture
 from safetensors.numpy import load_file, save_file
 
-from cacheinf_ros.catalog.catalog_folder import CatalogFolder, digest, read_catalog
+from cacheinf_ros.catalog.catalog_folder import CatalogFolder, read_catalog
 from cacheinf_ros.catalog.labelled_pictures import Labelled
 from cacheinf_ros.catalog.specialists.dominance import Dominance, Pair
 from cacheinf_ros.catalog.specialists.retarget import Made, Rejected, load_trunks, make_specialist
@@ -26,6 +26,7 @@ from cacheinf_ros.catalog.specialists.specialist_folder import (
 )
 from cacheinf_ros.catalog.trunks import pre_forward
 from cacheinf_ros.catalog.variant import Place
+from cacheinf_ros.disk_cache import digest
 from cacheinf_ros.errors import CatalogError
 from cacheinf_ros.graph import Model
 
